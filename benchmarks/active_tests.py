@@ -1,27 +1,17 @@
-"""What the benchmarks of label-efficient testing share: data, tested models, kept paths, tables."""
+"""What the benchmarks of label-efficient testing share: data, tested models, tables."""
 
-import io
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.networks import RetrainedEnsemble
-from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.registries import ESTIMATORS
-from nevis_stream.active_testing.schedule import PUBLISHED
-from nevis_stream.active_testing.simulation import (
-    Acquisition,
-    simulate,
-    squared_error_ratio,
-)
+from nevis_stream.active_testing.simulation import squared_error_ratio
 from nevis_stream.active_testing.surrogates.networks import ARCHITECTURE
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
-from nevis_stream.seeds import generator, seed_for
-from nevis_stream.storage import write_file
+from nevis_stream.seeds import generator
 from nevis_stream.storage.npz import read_npz
 
 NO_ANSWERS = Answers(Cells.none(1), np.empty((1, 0), np.int32))
@@ -66,65 +56,28 @@ def train_networks(
     return np.asarray(ensemble(NO_ANSWERS).probabilities, np.float64)
 
 
-def kept_path(
-    file: Path,
-    material: Material,
-    truth: np.ndarray,
-    surrogate: str,
-    loss: str,
-    rule: str,
-    budget: int,
-    seed: int,
-    steps: Sequence[int] = PUBLISHED,
-) -> None:
-    """Simulates one active test and keeps it in a file, unless the file exists."""
-    if file.exists():
-        return
-    pool = Pool.of(material.predictions, loss)
-    path = simulate(
-        pool,
-        truth,
-        build_surrogate(surrogate, material, seed_for(seed, surrogate)),
-        Acquisition.named(rule),
-        budget,
-        seed_for(seed, "path", surrogate, loss, rule),
-        steps=steps,
-    )
-    facts = {
-        "risk": pool.risk(truth),
-        "variance": pool.losses[np.arange(pool.n), truth].var(ddof=1),
-        "labels": truth[path.samples].astype(np.int8),
-        "n": pool.n,
-    }
-    with io.BytesIO() as buffer:
-        np.savez_compressed(
-            buffer, samples=path.samples, steps=path.steps, estimates=path.estimates, **facts
-        )
-        write_file(file, buffer.getvalue())
-
-
-def path_file(out: Path, number: int, *words: str) -> Path:
-    """Returns the file of a path."""
-    return out / f"{number:03d}-{'-'.join(words).replace('!', '_max')}.npz"
-
-
 def ratio_rows(
-    paths: Sequence[Mapping[str, np.ndarray]], shown: Sequence[int], estimators=tuple(ESTIMATORS)
+    paths: Sequence[Mapping[str, float]], shown: Sequence[int], estimators=tuple(ESTIMATORS)
 ) -> dict[str, list[str]]:
     """Returns for each estimator that has estimates a cell for each number of labels: the ratio of
     medians with its 95% interval, and the ratio of means.
+
+    Args:
+      paths: of `RecordedPaths`.
+      shown: numbers of labels.
+      estimators: names.
     """
-    risks, variances = (np.array([float(p[key]) for p in paths]) for key in ("risk", "variance"))
-    n, steps = int(paths[0].get("n", 6000)), paths[0]["steps"].tolist()
+    risks, variances = (np.array([path[name] for path in paths]) for name in ("risk", "variance"))
     everything, rows = np.arange(len(paths)), {}
     for estimator in estimators:
-        place, cells = list(ESTIMATORS).index(estimator), []
+        cells = []
         for asked in shown:
-            values = np.array([p["estimates"][place, steps.index(asked), 0] for p in paths])
+            values = np.array([path[f"{estimator}_{asked}"] for path in paths])
             if not np.isfinite(values).all():
                 break
 
             def ratios(chosen, values=values, asked=asked):
+                n = int(paths[0]["n"])
                 return squared_error_ratio(
                     values[chosen], risks[chosen], variances[chosen], asked, n
                 )

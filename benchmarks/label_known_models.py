@@ -1,11 +1,11 @@
 """Known models' outcomes as the surrogate of difficulty: MNIST, twelve known networks, a new one.
 
-    python -m benchmarks.label_known_models run --out=build/label_known --seconds=1200
-    python -m benchmarks.label_known_models table --out=build/label_known
+    python -m benchmarks.label_known_models run --seconds=1200
+    python -m benchmarks.label_known_models table
 
 The known networks were trained on 150 to 2,500 pictures, six of them without one class, never 7.
 The new one was trained on 2,000 pictures without 7s. "shared": two known ones lack 7s too. `run`
-continues where it was stopped.
+adds repetitions to benchmarks/label_known_models.csv and continues where it was stopped.
 """
 
 import sys
@@ -14,16 +14,14 @@ from pathlib import Path
 
 from absl import app, flags
 
-from benchmarks.active_tests import kept_path, path_file, ratio_rows
+from benchmarks.active_tests import ratio_rows
 from benchmarks.known_networks import repetition
 from benchmarks.machine import describe
-from nevis_stream.storage.npz import read_npz
+from benchmarks.recorded_paths import RecordedPaths
 
-OUT = flags.DEFINE_string("out", "build/label_known", "Directory of the repetitions.")
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 MOST = flags.DEFINE_integer("repetitions", 30, "Repetitions.")
 
-BUDGET = 200
 STEPS = (0, 20, 50, 100, 150, 200)
 SHOWN = (50, 100, 200)
 CASES = ("shared", "not shared")
@@ -37,22 +35,27 @@ PLAN = [
     }.items()
     for rule in rules
 ]
+RECORDED = RecordedPaths(
+    Path(__file__).with_name("label_known_models.csv"),
+    ("case", "surrogate", "loss", "acquisition"),
+    SHOWN,
+)
 
 
 def run() -> None:
     """Adds repetitions."""
     end = time.monotonic() + SECONDS.value
-    out = Path(OUT.value)
     for number in range(MOST.value):
         for case in CASES:
-            files = {words: path_file(out, number, case, *words) for words in PLAN}
             if time.monotonic() > end:
                 return
-            if all(file.exists() for file in files.values()):
+            recorded = RECORDED.read()
+            missing = [words for words in PLAN if number not in recorded.get((case, *words), {})]
+            if not missing:
                 continue
             material, truth = repetition(number, case)
-            for words, file in files.items():
-                kept_path(file, material, truth, *words, BUDGET, number, STEPS)
+            for words in missing:
+                RECORDED.measure((case, *words), number, material, truth, STEPS)
             print(f"repetition {number}, {case}: {end - time.monotonic():.0f} s left", flush=True)
 
 
@@ -62,13 +65,10 @@ def table() -> None:
     heads = " | ".join(f"M = {asked}" for asked in SHOWN)
     print(f"| case | loss | surrogate | acquisition | estimator | n | {heads} |")
     print("|---|---|---|---|---|---:|" + "---:|" * len(SHOWN))
+    recorded = RECORDED.read()
     for case in CASES:
         for surrogate, loss, rule in PLAN:
-            files = [
-                path_file(Path(OUT.value), number, case, surrogate, loss, rule)
-                for number in range(MOST.value)
-            ]
-            paths = [read_npz(file) for file in files if file.exists()]
+            paths = list(recorded.get((case, surrogate, loss, rule), {}).values())
             for estimator, cells in (ratio_rows(paths, SHOWN) if paths else {}).items():
                 words = (case, loss, surrogate, rule, estimator, str(len(paths)), *cells)
                 print(f"| {' | '.join(words)} |")

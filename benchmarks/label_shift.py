@@ -1,62 +1,65 @@
 """Active testing under distribution shift: MNIST, a model trained without 7s, a pool with 7s.
 
-    python -m benchmarks.label_shift run --out=build/label_shift --seconds=3600
-    python -m benchmarks.label_shift table --out=build/label_shift
+    python -m benchmarks.label_shift run --seconds=3600 [--surrogates=heads,forest] [--losses=zero_one]
+    python -m benchmarks.label_shift table
 
-`run` adds repetitions until the time is over, each kept in a file, and continues where it was
-stopped. A repetition has its own pool, training pictures and networks. Needs `mnist.npz` in the
-folder that NEVIS_STREAM_SHARED names.
-"""
+`run` adds repetitions to benchmarks/label_shift.csv until the time is over, and continues where it
+was stopped; two of them must not work on the same surrogate and loss. A repetition has its own
+pool, training pictures and networks. Needs `mnist.npz` in the folder that NEVIS_STREAM_SHARED names.
+"""  # noqa: E501
 
-import functools
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from absl import app, flags
 
-from benchmarks.active_tests import (
-    examples,
-    kept_path,
-    load,
-    path_file,
-    ratio_rows,
-    train_networks,
-)
+from benchmarks.active_tests import examples, load, ratio_rows, train_networks
 from benchmarks.machine import describe
+from benchmarks.recorded_paths import RecordedPaths
 from experiments.labelling.features import PatchFeatures
 from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.seeds import generator, seed_for
-from nevis_stream.storage.npz import read_npz
 
-OUT = flags.DEFINE_string("out", "build/label_shift", "Directory of the repetitions.")
-SECONDS = flags.DEFINE_float("seconds", 3600, "Wall-clock time after which nothing is begun.")
-WORKERS = flags.DEFINE_integer("workers", 3, "Threads.")
-MOST = flags.DEFINE_integer("repetitions", 100, "Repetitions.")
-
-TRAINING, CALIBRATION, POOL, BUDGET, MISSING = 2000, 500, 6000, 1000, 7
+TRAINING, CALIBRATION, MISSING = 2000, 500, 7
+POOL, LARGE = 6000, 60_000
 SHOWN = (50, 100, 200, 500, 1000)
+RARE = (0, 20, 50, 100, 200, 350, 500, 1000)
+"""Numbers of labels at which surrogates are retrained that take seconds to minutes for it."""
 MAIN = ("xwed!", "bald!", "expected_loss!", "xwed", "bald", "expected_loss", "uniform")
 OTHERS = ("xwed!", "expected_loss", "uniform")
-# surrogate, loss, acquisitions, repetitions
+LOSSES = ("cross_entropy", "zero_one")
+# pool, surrogate, acquisitions, repetitions, numbers of labels at which it is retrained
 PLAN = (
-    ("heads", "cross_entropy", MAIN, 100),
-    ("heads", "zero_one", OTHERS, 100),
-    ("tested_model", "cross_entropy", OTHERS, 30),
-    ("forest", "cross_entropy", OTHERS, 30),
+    (POOL, "heads", MAIN, 100, PUBLISHED),
+    (POOL, "tested_model", OTHERS, 30, PUBLISHED),
+    (POOL, "bayesian", OTHERS, 30, PUBLISHED),
+    (POOL, "forest", OTHERS, 30, RARE),
+    (POOL, "networks", OTHERS, 30, RARE),
+    (LARGE, "heads", MAIN, 1, PUBLISHED),
 )
-# row of the plan and repetitions up to which it is continued: what is stopped has all rows
-ORDER = ((0, 12), (1, 12), (2, 12), (3, 2), (0, 100), (1, 100), (2, 30), (3, 30))
+RECORDED = RecordedPaths(
+    Path(__file__).with_name("label_shift.csv"),
+    ("pool", "surrogate", "loss", "acquisition"),
+    SHOWN,
+    MISSING,
+)
+
+SECONDS = flags.DEFINE_float("seconds", 3600, "Wall-clock time after which nothing is begun.")
+SURROGATES = flags.DEFINE_list(
+    "surrogates", sorted({row[1] for row in PLAN}), "Surrogates that are run."
+)
+RUN_LOSSES = flags.DEFINE_list("losses", LOSSES, "Losses that are run.")
 
 
-def repetition(images, labels, features, number):
-    """Returns the material and the pool's labels of one repetition."""
+def repetition(images, labels, features, number, size):
+    """Returns the material and the pool's labels of one repetition, with a pool of a size."""
     random = generator(number, "shift")
     order = random.permutation(len(labels))
     known = order[labels[order] != MISSING][: TRAINING + CALIBRATION]
-    pool = random.permutation(np.setdiff1d(order, known))[:POOL]
+    pool = random.permutation(np.setdiff1d(order, known))[:size]
     train, rest = known[:TRAINING], known[TRAINING:]
     seed = seed_for(number, "tested")
     (predictions,) = train_networks(images, labels, train, rest, pool, seed)
@@ -69,59 +72,46 @@ def run() -> None:
     """Adds repetitions."""
     end = time.monotonic() + SECONDS.value
     images, labels = load("mnist")
-    begun = time.monotonic()
     features = PatchFeatures.fit(images)(images)
-    print(f"features of {len(labels)} pictures: {time.monotonic() - begun:.0f} s", flush=True)
-
-    out = Path(OUT.value)
-
-    def one(surrogate, loss, names, number):
-        missing = [
-            name for name in names if not path_file(out, number, surrogate, loss, name).exists()
-        ]
-        if not missing or time.monotonic() > end:
-            return
-        begun = time.monotonic()
-        material, truth = repetition(images, labels, features, number)
-        for name in missing:
-            file = path_file(out, number, surrogate, loss, name)
-            kept_path(file, material, truth, surrogate, loss, name, BUDGET, number)
-        print(f"{surrogate} {loss} {number}: {time.monotonic() - begun:.0f} s", flush=True)
-
-    with ThreadPoolExecutor(WORKERS.value) as executor:
-        for row, limit in ORDER:
-            surrogate, loss, names, most = PLAN[row]
-            do = functools.partial(one, surrogate, loss, names)
-            list(executor.map(do, range(min(most, limit, MOST.value))))
+    for size, surrogate, names, most, steps in PLAN:
+        for number in range(most) if surrogate in SURROGATES.value else ():
+            missing = [
+                words
+                for loss in RUN_LOSSES.value
+                for words in ((str(size), surrogate, loss, name) for name in names)
+                if number not in RECORDED.read().get(words, {})
+            ]
+            if missing:
+                material, truth = repetition(images, labels, features, number, size)
+            for words in missing:
+                if time.monotonic() > end:
+                    return
+                RECORDED.measure(words, number, material, truth, steps)
+            print(f"{surrogate}, {size}, {number}: {end - time.monotonic():.0f} s left", flush=True)
 
 
 def table() -> None:
     """Prints the table of ratios, in Markdown."""
     print(f"{describe()}\n")
-    print(
-        "| surrogate | loss | acquisition | estimator | n | "
-        + " | ".join(f"M = {asked}" for asked in SHOWN)
-        + " |\n|---|---|---|---|---:|"
-        + "---:|" * len(SHOWN)
-    )
-    for surrogate, loss, names, most in PLAN:
-        for name in names:
-            files = [
-                path_file(Path(OUT.value), number, surrogate, loss, name) for number in range(most)
-            ]
-            if paths := [read_npz(file) for file in files if file.exists()]:
-                _print(surrogate, loss, name, paths)
+    heads = " | ".join(f"M = {asked}" for asked in SHOWN)
+    print(f"| pool | surrogate | loss | acquisition | estimator | n | {heads} |")
+    print("|---:|---|---|---|---|---:|" + "---:|" * len(SHOWN))
+    recorded = RECORDED.read()
+    for size, surrogate, names, *_ in PLAN:
+        for loss in LOSSES:
+            for name in names:
+                words = str(size), surrogate, loss, name
+                if paths := list(recorded.get(words, {}).values()):
+                    _print(words, paths)
 
 
-def _print(surrogate, loss, name, paths) -> None:
+def _print(words, paths) -> None:
     rows = ratio_rows(paths, SHOWN)
     rows["share of 7s"] = [
-        f"{np.mean([(path['labels'][:asked] == MISSING).mean() for path in paths]):.0%}"
-        for asked in SHOWN
+        f"{np.mean([path[f'share_{asked}'] for path in paths]):.0%}" for asked in SHOWN
     ]
     for estimator, cells in rows.items():
-        words = " | ".join((surrogate, loss, name, estimator, str(len(paths)), *cells))
-        print(f"| {words} |")
+        print(f"| {' | '.join((*words, estimator, str(len(paths)), *cells))} |")
 
 
 def main(words) -> None:

@@ -1,0 +1,109 @@
+"""Recorded paths: a CSV file with the estimates of every simulated active test of a study.
+
+A study takes hours, so each finished path is added to a file beside the benchmark, and the tables
+are printed from that file: an interrupted study continues where it stopped, on any machine.
+"""
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.active_testing.schedule import PUBLISHED
+from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.seeds import seed_for
+
+FACTS = ("n", "risk", "variance")
+
+
+@dataclass(frozen=True)
+class RecordedPaths:
+    """The finished paths in one file.
+
+    Attributes:
+      file: the CSV file; it need not exist.
+      words: names of the columns that say which test it was. The last three are surrogate, loss and
+        acquisition.
+      shown: numbers of labels whose estimates are kept.
+      counted: a class whose share among the labels is kept too; None for none.
+    """
+
+    file: Path
+    words: Sequence[str]
+    shown: Sequence[int]
+    counted: int | None = None
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        shares = [] if self.counted is None else [f"share_{asked}" for asked in self.shown]
+        values = [f"{name}_{asked}" for name in ESTIMATORS for asked in self.shown]
+        return (*self.words, "repetition", *FACTS, *shares, *values)
+
+    def read(self) -> dict[tuple[str, ...], dict[int, Mapping[str, float]]]:
+        """Returns by words and repetition: the numbers of all other columns, NaN where empty."""
+        paths: dict[tuple[str, ...], dict[int, Mapping[str, float]]] = {}
+        if self.file.is_file():
+            with open(self.file, newline="") as file:
+                for row in csv.DictReader(file):
+                    words = tuple(row.pop(name) for name in self.words)
+                    number = int(row.pop("repetition"))
+                    values = {name: float(value or "nan") for name, value in row.items()}
+                    paths.setdefault(words, {})[number] = values
+        return paths
+
+    def measure(
+        self,
+        words: Sequence[str],
+        number: int,
+        material: Material,
+        truth: np.ndarray,
+        steps: Sequence[int] = PUBLISHED,
+    ) -> None:
+        """Simulates one active test up to the last number of labels shown, and adds it.
+
+        Args:
+          words: values of the columns `words`.
+          number: of the repetition; also the seed.
+          material: of the tested model.
+          truth: int64[n], the labels of the pool.
+          steps: numbers of labels after which the surrogate is retrained; `shown` among them.
+        """
+        surrogate, loss, rule = words[-3:]
+        pool = Pool.of(material.predictions, loss)
+        path = simulate(
+            pool,
+            truth,
+            build_surrogate(surrogate, material, seed_for(number, surrogate)),
+            Acquisition.named(rule),
+            max(self.shown),
+            seed_for(number, "path", surrogate, loss, rule),
+            steps=steps,
+        )
+        variance = pool.losses[np.arange(pool.n), truth].var(ddof=1)
+        labels, asked = truth[path.samples], path.steps.tolist()
+        shares = (
+            []
+            if self.counted is None
+            else [(labels[:count] == self.counted).mean() for count in self.shown]
+        )
+        values = path.estimates[:, [asked.index(count) for count in self.shown], 0].ravel()
+        numbers = (pool.risk(truth), variance, *shares, *values)
+        cells = [f"{value:.7g}" if np.isfinite(value) else "" for value in numbers]
+        self._add([*words, str(number), str(pool.n), *cells])
+
+    def _add(self, row: Sequence[str]) -> None:
+        lines = [row] if self.file.is_file() else [self._columns, row]
+        text = "".join(",".join(line) + "\n" for line in lines)
+        # one write at the end of the file: several processes add to it at the same time
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
