@@ -1,14 +1,18 @@
 """Label-efficient testing without a shift: how many labels give the accuracy of a random tenth?
 
-    python -m benchmarks.label_ordinary run --out=build/label_ordinary --seconds=1200
-    python -m benchmarks.label_ordinary table --out=build/label_ordinary
+    python -m launch.data prepare --stream=local25
+    python -m benchmarks.label_ordinary run --seconds=1200 [--data=mnist] [--surrogates=heads]
+    python -m benchmarks.label_ordinary table
 
 Fashion-MNIST (trained on 4,000 pictures, the 10,000 of the test part are the pool), cifar10_12k
-(trained on 4,000, the other 8,000 are the pool) and MNIST (a network of 2,000 pictures, 10,000 are
-the pool). The tested model is a small network; the fixed ensemble are five others with the same
-data. Twenty repetitions of the draws have the same model. `run` continues where it was stopped.
+(trained on 4,000, the other 8,000 are the pool): the tested model is a small network, the fixed
+ensemble are five others with the same data. MNIST: the checkpoint of a run of FT-prev on local25
+(budget small), on the 10,000 pictures of the test split; the ensemble are the other three trials of
+that run. Twenty repetitions of the draws have the same model. `run` adds repetitions to
+benchmarks/label_ordinary.csv and continues where it was stopped.
 """
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,46 +20,51 @@ from pathlib import Path
 import numpy as np
 from absl import app, flags
 
-from benchmarks.active_tests import examples, kept_path, load, path_file, train_networks
+from benchmarks.active_tests import examples, load, train_networks
 from benchmarks.machine import describe
+from benchmarks.recorded_paths import RecordedPaths
 from experiments.labelling.features import PatchFeatures
+from experiments.labelling.models import gather, tested_model
+from experiments.labelling.pools import load_pool
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.seeds import generator, seed_for
-from nevis_stream.storage.npz import read_npz
 
-OUT = flags.DEFINE_string("out", "build/label_ordinary", "Directory of the repetitions.")
-SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
-MOST = flags.DEFINE_integer("repetitions", 20, "Repetitions.")
-
-# data set: pictures for training, of the pool
-DATA = {"fashion_mnist": (4000, 10_000), "cifar10_12k": (4000, 8000), "mnist": (2000, 10_000)}
-CALIBRATION, MEMBERS = 500, 5
-DRAWS = 20  # repetitions of the draws for each tested model
+# data set: number of samples of the pool
+DATA = {"fashion_mnist": 10_000, "cifar10_12k": 8000, "mnist": 10_000}
+TRAINING, CALIBRATION, MEMBERS, REPETITIONS = 4000, 500, 5, 20
 PLAN = [
     (surrogate, loss, rule)
     for surrogate, rules in {"ensemble": ("expected_loss", "xwed"), "heads": ("xwed",)}.items()
     for loss in ("cross_entropy", "zero_one")
     for rule in rules
 ]
-_STEPS = (0, 50, 100, 200, 300, 400, 500, 650, 800, 1000)
+STEPS = (50, 100, 200, 300, 400, 500, 650, 800, 1000)
+RECORDED = RecordedPaths(
+    Path(__file__).with_name("label_ordinary.csv"),
+    ("data", "surrogate", "loss", "acquisition"),
+    STEPS,
+)
+
+SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
+NAMES = flags.DEFINE_list("data", list(DATA), "Data sets that are run.")
+SURROGATES = flags.DEFINE_list("surrogates", ["ensemble", "heads"], "Surrogates that are run.")
+RUN_DIR = flags.DEFINE_string("run_dir", "runs/label_ordinary", "Directory of the run of FT-prev.")
 
 
-def _steps(budget):
-    return tuple(step for step in _STEPS if step <= budget)
-
-
-def repetition(name, images, labels, features, number):
-    """Returns the material and the pool's labels of one repetition.
+def small_networks(name: str) -> tuple[Material, np.ndarray]:
+    """Returns the material and the pool's labels of a small network and five others.
 
     The last pictures are the pool, so the training pictures are drawn from the others; in
     cifar10_12k, which is not larger, calibration pictures come from those for training.
     """
-    training, size = DATA[name]
+    images, labels = (each[-16000:] for each in load(name))
+    features = PatchFeatures.fit(images)(images)
+    size = DATA[name]
     pool = np.arange(len(labels) - size, len(labels))
-    known = generator(number, name).permutation(len(labels) - size)[:training]
+    known = generator(0, name).permutation(len(labels) - size)[:TRAINING]
     train, calibration = known[CALIBRATION:], known[:CALIBRATION]
-    seed = seed_for(number, name)
+    seed = seed_for(0, name)
     answers = train_networks(
         images, labels, train, calibration, np.concatenate([pool, calibration]), seed, MEMBERS + 1
     )
@@ -68,30 +77,32 @@ def repetition(name, images, labels, features, number):
     return Material(predictions, features[pool], None, ensemble, None, *given), labels[pool]
 
 
+def checkpoint_of_a_run() -> tuple[Material, np.ndarray]:
+    """Returns the material and the labels of MNIST's test split for a checkpoint of local25."""
+    command = [sys.executable, "-m", "launch.run", "--config=ft_prev", "--config.stream=local25"]
+    command += ["--config.budget=small", "--config.keep=all", f"--run_dir={RUN_DIR.value}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (checkpoint,) = Path(RUN_DIR.value, "checkpoints").glob("*-mnist")
+    pool = load_pool("mnist:test")
+    model = tested_model(str(checkpoint), pool, None, ())
+    return gather(model, pool, ("features", "ensemble")), pool.labels
+
+
 def run() -> None:
     """Adds repetitions."""
     end = time.monotonic() + SECONDS.value
-    out, kept = Path(OUT.value), {}
-    for surrogate in ("ensemble", "heads"):
-        for name, (_, size) in DATA.items():
-            for number in range(MOST.value):
-                words_of_paths = [words for words in PLAN if words[0] == surrogate]
-                files = {words: path_file(out, number, name, *words) for words in words_of_paths}
-                if all(file.exists() for file in files.values()):
-                    continue
+    for name in NAMES.value:
+        subject = None
+        budget = DATA[name] // 10
+        steps = (0, *(step for step in STEPS if step <= budget))
+        for words in ((name, *each) for each in PLAN if each[0] in SURROGATES.value):
+            for number in set(range(REPETITIONS)) - RECORDED.read().get(words, {}).keys():
                 if time.monotonic() > end:
                     return
-                model = number // DRAWS
-                if (name, model) not in kept:
-                    images, labels = load(name)
-                    images, labels = images[-16000:], labels[-16000:]
-                    features = PatchFeatures.fit(images)(images)
-                    kept[name, model] = repetition(name, images, labels, features, model)
-                material, truth = kept[name, model]
-                budget = size // 10
-                for words, file in files.items():
-                    kept_path(file, material, truth, *words, budget, number, _steps(budget))
-            print(f"{surrogate}, {name}: {end - time.monotonic():.0f} s left", flush=True)
+                if subject is None:
+                    subject = checkpoint_of_a_run() if name == "mnist" else small_networks(name)
+                RECORDED.measure(words, number, *subject, steps, budget)
+            print(f"{' '.join(words)}: {end - time.monotonic():.0f} s left", flush=True)
 
 
 def table() -> None:
@@ -101,35 +112,31 @@ def table() -> None:
         "| data | surrogate | loss | acquisition | estimator | n | labels needed | ratio at half |"
     )
     print("|---|---|---|---|---|---:|---:|---:|")
-    for name, (_, size) in DATA.items():
-        for surrogate, loss, rule in PLAN:
-            files = [
-                path_file(Path(OUT.value), number, name, surrogate, loss, rule)
-                for number in range(MOST.value)
-            ]
-            paths = [read_npz(file) for file in files if file.exists()]
-            for estimator, needed in _needed(paths, size).items() if paths else ():
-                cells = (name, surrogate, loss, rule, estimator, str(len(paths)), needed)
-                print(f"| {' | '.join(cells)} |")
+    recorded = RECORDED.read()
+    for words in ((name, *each) for name in DATA for each in PLAN):
+        paths = list(recorded.get(words, {}).values())
+        for estimator, needed in _needed(paths).items() if paths else ():
+            print(f"| {' | '.join((*words, estimator, str(len(paths)), needed))} |")
 
 
-def _needed(paths, size) -> dict[str, str]:
+def _needed(paths) -> dict[str, str]:
     """Returns two cells for each estimator: the least number of labels from which on the median
     squared error is at most Monte Carlo's at a tenth of the pool; and the median and the mean
     squared error with half as many labels over Monte Carlo's at a tenth.
     """
-    risks, variances = (np.array([float(p[key]) for p in paths]) for key in ("risk", "variance"))
-    steps, tenth = paths[0]["steps"], size // 10
-    goal = 0.455 * variances.mean() * (1 / tenth - 1 / size)
+    size, risk, variance = (paths[0][name] for name in ("n", "risk", "variance"))
+    tenth = int(size) // 10
+    steps = [step for step in STEPS if step <= tenth]
+    goal = 0.455 * variance * (1 / tenth - 1 / size)
     result = {}
-    for place, estimator in enumerate(ESTIMATORS):
-        values = np.stack([path["estimates"][place, :, 0] for path in paths])
+    for estimator in ESTIMATORS:
+        values = np.array([[path[f"{estimator}_{step}"] for step in steps] for path in paths])
         if np.isfinite(values).all():
-            squares = (values - risks[:, None]) ** 2
+            squares = (values - risk) ** 2
             failed = np.flatnonzero(np.median(squares, axis=0) > goal)
             first = failed[-1] + 1 if len(failed) else 0
             needed = f"{steps[first]} of" if first < len(steps) else "more than"
-            half = squares[:, steps.tolist().index(tenth // 2)]
+            half = squares[:, steps.index(tenth // 2)]
             ratios = f"{np.median(half) / goal:.2f}, {half.mean() / goal * 0.455:.2f}"
             result[estimator] = f"{needed} {tenth} | {ratios}"
     return result

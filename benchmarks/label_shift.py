@@ -51,7 +51,7 @@ SECONDS = flags.DEFINE_float("seconds", 3600, "Wall-clock time after which nothi
 SURROGATES = flags.DEFINE_list(
     "surrogates", sorted({row[1] for row in PLAN}), "Surrogates that are run."
 )
-RUN_LOSSES = flags.DEFINE_list("losses", LOSSES, "Losses that are run.")
+RUN_LOSSES = flags.DEFINE_list("losses", list(LOSSES), "Losses that are run.")
 
 
 def repetition(images, labels, features, number, size):

@@ -41,8 +41,12 @@ class RecordedPaths:
     counted: int | None = None
 
     @property
+    def _shares(self) -> Sequence[int]:
+        return () if self.counted is None else self.shown
+
+    @property
     def _columns(self) -> tuple[str, ...]:
-        shares = [] if self.counted is None else [f"share_{asked}" for asked in self.shown]
+        shares = [f"share_{asked}" for asked in self._shares]
         values = [f"{name}_{asked}" for name in ESTIMATORS for asked in self.shown]
         return (*self.words, "repetition", *FACTS, *shares, *values)
 
@@ -65,8 +69,9 @@ class RecordedPaths:
         material: Material,
         truth: np.ndarray,
         steps: Sequence[int] = PUBLISHED,
+        budget: int | None = None,
     ) -> None:
-        """Simulates one active test up to the last number of labels shown, and adds it.
+        """Simulates one active test, and adds it.
 
         Args:
           words: values of the columns `words`.
@@ -74,6 +79,7 @@ class RecordedPaths:
           material: of the tested model.
           truth: int64[n], the labels of the pool.
           steps: numbers of labels after which the surrogate is retrained; `shown` among them.
+          budget: number of labels; None: the last that is shown. Cells beyond it are empty.
         """
         surrogate, loss, rule = words[-3:]
         pool = Pool.of(material.predictions, loss)
@@ -82,19 +88,18 @@ class RecordedPaths:
             truth,
             build_surrogate(surrogate, material, seed_for(number, surrogate)),
             Acquisition.named(rule),
-            max(self.shown),
+            budget or max(self.shown),
             seed_for(number, "path", surrogate, loss, rule),
             steps=steps,
         )
         variance = pool.losses[np.arange(pool.n), truth].var(ddof=1)
-        labels, asked = truth[path.samples], path.steps.tolist()
-        shares = (
-            []
-            if self.counted is None
-            else [(labels[:count] == self.counted).mean() for count in self.shown]
-        )
-        values = path.estimates[:, [asked.index(count) for count in self.shown], 0].ravel()
-        numbers = (pool.risk(truth), variance, *shares, *values)
+        labels, place = truth[path.samples], {asked: i for i, asked in enumerate(path.steps)}
+        shares = [(labels[:asked] == self.counted).mean() for asked in self._shares]
+        values = np.full((len(path.estimates), len(self.shown)), np.nan)
+        for column, asked in enumerate(self.shown):
+            if asked in place:
+                values[:, column] = path.estimates[:, place[asked], 0]
+        numbers = (pool.risk(truth), variance, *shares, *values.ravel())
         cells = [f"{value:.7g}" if np.isfinite(value) else "" for value in numbers]
         self._add([*words, str(number), str(pool.n), *cells])
 
