@@ -8,7 +8,7 @@ Fashion-MNIST (trained on 4,000 pictures, the 10,000 of the test part are the po
 (trained on 4,000, the other 8,000 are the pool): the tested model is a small network, the fixed
 ensemble are five others with the same data. MNIST: the checkpoint of a run of FT-prev on local25
 (budget small), on the 10,000 pictures of the test split; the ensemble are the other three trials of
-that run. Twenty repetitions of the draws have the same model. `run` adds repetitions to
+that run. All repetitions of the draws have the same model. `run` adds repetitions to
 benchmarks/label_ordinary.csv and continues where it was stopped.
 """
 
@@ -32,7 +32,8 @@ from nevis_stream.seeds import generator, seed_for
 
 # data set: number of samples of the pool
 DATA = {"fashion_mnist": 10_000, "cifar10_12k": 8000, "mnist": 10_000}
-TRAINING, CALIBRATION, MEMBERS, REPETITIONS = 4000, 500, 5, 20
+TRAINING, CALIBRATION, MEMBERS = 4000, 500, 5
+REPETITIONS = {"ensemble": 100, "heads": 20}
 PLAN = [
     (surrogate, loss, rule)
     for surrogate, rules in {"ensemble": ("expected_loss", "xwed"), "heads": ("xwed",)}.items()
@@ -96,7 +97,7 @@ def run() -> None:
         budget = DATA[name] // 10
         steps = (0, *(step for step in STEPS if step <= budget))
         for words in ((name, *each) for each in PLAN if each[0] in SURROGATES.value):
-            for number in set(range(REPETITIONS)) - RECORDED.read().get(words, {}).keys():
+            for number in set(range(REPETITIONS[words[1]])) - RECORDED.read().get(words, {}).keys():
                 if time.monotonic() > end:
                     return
                 if subject is None:

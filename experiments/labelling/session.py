@@ -13,26 +13,26 @@ on the settings, on earlier draws and on the labels so far; so what a kill inter
 import contextlib
 import fcntl
 import hashlib
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.labelling.generations import Generation, read_generation, write_generation
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.evidence import Evidence
-from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.seeds import generator
-from nevis_stream.storage import append_line, exclusive, write_directory
+from nevis_stream.storage import append_line, exclusive
 from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.identity import as_lines, write_once
 
@@ -73,30 +73,6 @@ class SessionSettings:
         """A letter and 7 hex digits, which every csv of the session contains; no spreadsheet takes
         it for a number."""
         return "s" + hashlib.sha256(encode(vars(self)).encode()).hexdigest()[:7]
-
-
-@dataclass(frozen=True)
-class Generation:
-    """Samples that were added together.
-
-    Attributes:
-      pool: where their images are.
-      ids: their ids.
-      predictions: float64[models, n, c].
-      material: what the surrogate can learn from.
-      first: position of the first sample among all samples of the session.
-    """
-
-    pool: str
-    ids: Sequence[str]
-    predictions: np.ndarray
-    material: Material
-    first: int
-
-    @property
-    def rows(self) -> np.ndarray:
-        """int64[n], positions among all samples."""
-        return np.arange(self.first, self.first + len(self.ids))
 
 
 @dataclass(frozen=True)
@@ -160,7 +136,7 @@ class Session:
         """
         with exclusive(directory / "lock", "is starting a session here."):
             if not (directory / SETTINGS).exists():
-                _write_generation(directory, 0, settings.pool, ids, predictions, material)
+                write_generation(directory, 0, settings.pool, ids, predictions, material)
             write_once(directory / SETTINGS, as_lines(vars(settings)), _OTHER)
         return cls(directory)
 
@@ -177,7 +153,7 @@ class Session:
                     f" for example {min(twice)!r}. Give a pool of new samples only."
                 )
             number = len(self.generations)
-            _write_generation(self.directory, number, pool, ids, predictions, material)
+            write_generation(self.directory, number, pool, ids, predictions, material)
         for name in ("generations", "ids", "positions", "pools"):
             vars(self).pop(name, None)
 
@@ -187,7 +163,7 @@ class Session:
         generations: list[Generation] = []
         first = 0
         while (folder := self.directory / f"generation-{len(generations)}").is_dir():
-            generations.append(_read_generation(folder, first))
+            generations.append(read_generation(folder, first))
             first += len(generations[-1].ids)
         if not generations:
             raise BadInput(f"{self.directory}: generation-0 is missing; the session is damaged.")
@@ -446,49 +422,3 @@ def _waiting_lock(path: Path) -> Iterator[None]:
     with open(path, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _array_bytes(array: np.ndarray) -> bytes:
-    with io.BytesIO() as buffer:
-        np.save(buffer, np.asarray(array), allow_pickle=False)
-        return buffer.getvalue()
-
-
-def _write_generation(directory, number, pool, ids, predictions, material: Material) -> None:
-    files = {
-        "ids.json": json.dumps({"pool": pool, "ids": list(ids)}).encode(),
-        "models.npy": _array_bytes(predictions),
-    }
-    for name in _ARRAYS:
-        if (array := getattr(material, name)) is not None:
-            files[f"pool-{name}.npy"] = _array_bytes(array)
-    for part in _EXAMPLES:
-        examples = getattr(material, part)
-        for field in fields(Examples):
-            if examples is not None and (array := getattr(examples, field.name)) is not None:
-                files[f"{part}-{field.name}.npy"] = _array_bytes(array)
-    write_directory(directory / f"generation-{number}", files)
-
-
-_ARRAYS = ("features", "images", "ensemble", "outcomes")
-_EXAMPLES = ("training", "calibration")
-
-
-def _read_generation(folder: Path, first: int) -> Generation:
-    def array(name):
-        file = folder / f"{name}.npy"
-        return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
-
-    try:
-        about = json.loads((folder / "ids.json").read_bytes())
-        predictions = np.load(folder / "models.npy", allow_pickle=False)
-        examples = {
-            part: Examples(**{f.name: array(f"{part}-{f.name}") for f in fields(Examples)})
-            for part in _EXAMPLES
-            if (folder / f"{part}-labels.npy").exists()
-        }
-        arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
-    except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{folder}: damaged ({error}).") from None
-    material = Material(predictions[0], **arrays, **examples)
-    return Generation(about["pool"], about["ids"], predictions, material, first)

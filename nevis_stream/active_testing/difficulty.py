@@ -5,12 +5,18 @@ error and from the known models' outcomes. Its prior is the base surrogate alone
 count only as far as the bought labels support them: known models that share no weakness with the
 tested one change little. It is fitted by Newton's method; the members are draws from Laplace's
 approximation of the posterior.
+
+Where the tested model errs, the class follows the base surrogate, with a factor for each class and
+a temperature that are fitted to the observed errors (vector scaling: Guo et al., On Calibration of
+Modern Neural Networks, ICML 2017). A class that the base hardly knows, since few labels so far are
+of it, would otherwise get too little.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, logit, softmax
 
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.testing import Members, Surrogate
@@ -22,8 +28,10 @@ _BASE_DEVIATION = 0.5  # of the base's coefficient around 1
 _BIAS_DEVIATION = 0.5
 _DIFFICULTY_DEVIATION = 1.0  # of the coefficient of the known models' mean error
 _OUTCOMES_DEVIATION = 0.5  # of the coefficients of single models, together
+_CLASS_DEVIATION = 2.0  # of the logarithm of a class's factor
+_POWER_DEVIATION = 0.5  # of the inverse temperature around 1
+_LEAST = 1e-3  # added to the base's probabilities: it knows classes no better than that
 _NEWTON_STEPS = 30
-_LARGEST_WEIGHT = 5.0  # times the weight of a uniform draw
 _FEWEST_FOLDED = 20  # labels; with fewer, half of them teach the base too little
 UNCOUNTED = frozenset({"regression on known models' outcomes"})
 
@@ -37,15 +45,12 @@ class DifficultySurrogate:
       base: gives the probability of an error, and the classes that are possible if there is one.
       trained: whether the base learns from bought labels; then what it says about those is
         replaced by what it says if it learned from the other half of them only.
-      spread: share of the classes of observed errors in the distribution over classes if there is
-        an error; the rest is the base's.
       seed: of the draws.
     """
 
     material: Material
     base: Surrogate
     trained: bool
-    spread: float
     seed: int
 
     def __call__(self, answers: Answers) -> Members:
@@ -54,54 +59,43 @@ class DifficultySurrogate:
         predicted = np.asarray(self.material.predictions).argmax(axis=1)
         belief = self.base(answers)
         members, cost = np.asarray(belief.probabilities, np.float64), belief.cost
-        errors = _error(members.mean(axis=0), predicted)
-        unseen = errors[samples]
+        mean_member = members.mean(axis=0)
+        errors, unseen = _error(mean_member, predicted), mean_member[samples]
         if self.trained and len(samples) >= _FEWEST_FOLDED:
-            unseen, more = self._folded(answers, predicted)
+            unseen, more = self._folded(answers, members.shape[2])
             cost += more
         known = _known_inputs(self.material.outcomes)
-        wrong = (labels != predicted[samples]).astype(np.float64)
-        weights = _weights(answers, len(predicted))
-        mean, covariance = _fit(_inputs(unseen, known[samples]), wrong, weights)
+        wrong = labels != predicted[samples]
+        inputs = _inputs(_error(unseen, predicted[samples]), known[samples])
+        mean, covariance = _fit(inputs, wrong.astype(float))
         draws = generator(self.seed, "coefficients").standard_normal((MEMBERS, len(mean)))
         coefficients = mean + draws @ np.linalg.cholesky(covariance).T
         inputs = _inputs(errors, known)
-        frequencies = np.bincount(labels[wrong > 0], minlength=members.shape[2]) + 1.0
-        probabilities = np.empty((MEMBERS, *members.shape[1:]))
+        power, factors = _fit_classes(
+            _other_logits(unseen[wrong], predicted[samples][wrong]), labels[wrong]
+        )
+        probabilities, rows = np.empty((MEMBERS, *mean_member.shape)), np.arange(len(predicted))
         for number in range(MEMBERS):
-            probabilities[number] = self._distribution(
-                expit(inputs @ coefficients[number]),
-                members[number % len(members)],
-                frequencies,
-                predicted,
-            )
+            chance = expit(inputs @ coefficients[number])
+            logits = _other_logits(members[number % len(members)], predicted)
+            probabilities[number] = chance[:, None] * softmax(power * logits + factors, axis=1)
+            probabilities[number, rows, predicted] = 1 - chance
         return Members(probabilities, cost + Cost(uncounted=UNCOUNTED))
 
-    def _folded(self, answers, predicted):
-        """Returns each bought label's probability of an error by a base that did not see it."""
+    def _folded(self, answers, classes):
+        """Returns for each bought label the probabilities of a base that did not see it,
+        float64[M, c], and the cost.
+        """
         count = answers.values.size
         halves = np.array_split(generator(self.seed, "halves", count).permutation(count), 2)
-        errors, cost = np.empty(count), Cost()
+        unseen, cost = np.empty((count, classes)), Cost()
         for left_out, kept in (halves, halves[::-1]):
             cells = Cells(answers.samples[:, np.sort(kept)])  # the base needs no probabilities
             belief = self.base(Answers(cells, answers.values[:, np.sort(kept)]))
             rows = answers.samples[0, left_out]
-            mean = np.asarray(belief.probabilities[:, rows], np.float64).mean(axis=0)
-            errors[left_out] = _error(mean, predicted[rows])
+            unseen[left_out] = np.asarray(belief.probabilities[:, rows], np.float64).mean(axis=0)
             cost += belief.cost
-        return errors, cost
-
-    def _distribution(self, wrong, base, frequencies, predicted):
-        rows = np.arange(len(base))
-        others = np.broadcast_to(frequencies / frequencies.sum(), base.shape).copy()
-        possible = base + 1e-9
-        for each in (others, possible):
-            each[rows, predicted] = 0
-            each /= each.sum(axis=1, keepdims=True)
-        both = self.spread * others + (1 - self.spread) * possible
-        both *= wrong[:, None]
-        both[rows, predicted] = 1 - wrong
-        return both
+        return unseen, cost
 
 
 def _error(probabilities, predicted):
@@ -122,20 +116,12 @@ def _inputs(errors, known):
     return np.column_stack([np.ones(len(base)), base, known])
 
 
-def _weights(answers, n):
-    """Returns how much each bought label counts, with a mean of 1: a sample that was likely to be
-    drawn counts less, so that the regression is right on average over the pool, not over the hard
-    samples that were drawn.
+def _fit(inputs, wrong):
+    """Returns the posterior's mode and covariance.
+
+    All labels count the same: which samples were drawn depended on their inputs alone, and weights
+    of 1 / probability would give the most to the samples that matter least.
     """
-    count, probabilities = answers.values.size, answers.cells.probabilities
-    if probabilities is None or not count:
-        return np.ones(count)
-    weights = np.minimum(1 / ((n - np.arange(count)) * probabilities[0]), _LARGEST_WEIGHT)
-    return weights / weights.mean()
-
-
-def _fit(inputs, wrong, weights):
-    """Returns the posterior's mode and covariance."""
     width = inputs.shape[1]
     prior = np.zeros(width)
     prior[1] = 1
@@ -145,10 +131,47 @@ def _fit(inputs, wrong, weights):
     value = prior.copy()
     for _ in range(_NEWTON_STEPS):
         chance = expit(inputs @ value)
-        gradient = inputs.T @ (weights * (wrong - chance)) - precision @ (value - prior)
-        hessian = (inputs * (weights * chance * (1 - chance))[:, None]).T @ inputs + precision
+        gradient = inputs.T @ (wrong - chance) - precision @ (value - prior)
+        hessian = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + precision
         step = np.linalg.solve(hessian, gradient)
         value = value + step * min(1, 2 / max(np.abs(step).max(), 1e-12))
         if np.abs(step).max() < 1e-9:
             break
     return value, np.linalg.inv(hessian)
+
+
+def _other_logits(probabilities, predicted):
+    """Returns the logarithms of the probabilities of all classes but the predicted one, float64[k,
+    c], in which that one is -inf.
+    """
+    logits = np.log(probabilities + _LEAST)
+    logits[np.arange(len(predicted)), predicted] = -np.inf
+    return logits
+
+
+def _fit_classes(logits, labels):
+    """Returns the power t and the factors' logarithms a, float64[c], of which softmax(t logits + a)
+    fits the classes of k observed errors best, with normal priors.
+
+    Args:
+      logits: float64[k, c], see `_other_logits`.
+      labels: int[k].
+    """
+    count, classes = logits.shape
+    rows, finite = np.arange(count), np.where(np.isfinite(logits), logits, 0.0)
+
+    def loss(values):
+        power, factors = values[0], values[1:]
+        likelihoods = log_softmax(power * logits + factors, axis=1)
+        surprise = -np.exp(likelihoods)
+        surprise[rows, labels] += 1
+        away = (power - 1) / _POWER_DEVIATION, factors / _CLASS_DEVIATION
+        gradient = np.append((surprise * finite).sum(), surprise.sum(axis=0))
+        gradient -= np.append(away[0] / _POWER_DEVIATION, away[1] / _CLASS_DEVIATION)
+        penalty = (away[0] ** 2 + (away[1] ** 2).sum()) / 2
+        return penalty - likelihoods[rows, labels].sum(), -gradient
+
+    start = np.append(1.0, np.zeros(classes))
+    bounds = [(0.05, None)] + [(None, None)] * classes
+    best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return best[0], best[1:]

@@ -150,6 +150,22 @@ def test_known_models_say_where_the_model_errs(material):
     assert error("known_models") < 0.7 * error("tested_model")
 
 
+def test_errors_show_which_class_the_model_does_not_know(material):
+    """Every error is a sample of class 2, to which the tested model gives a millionth."""
+    material, labels = material
+    wrong = material.predictions.argmax(axis=1) != labels
+    unseen = np.flatnonzero(wrong & (labels == 2) & (np.arange(160) >= 60))
+    surrogate = build_surrogate("known_models", material)
+
+    def share(answers):
+        members = np.asarray(surrogate(answers).probabilities).mean(axis=0)[unseen]
+        right = material.predictions[unseen].argmax(axis=1)
+        return (members[:, 2] / (1 - members[np.arange(len(unseen)), right])).mean()
+
+    assert share(bought(labels, [])) < 0.5
+    assert share(bought(labels, range(60))) > 0.8
+
+
 def test_known_models_that_share_nothing_change_little(material):
     material, labels = material
     random = np.random.default_rng(5)

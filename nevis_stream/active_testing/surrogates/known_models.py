@@ -16,7 +16,7 @@ class KnownModels(SurrogateKind):
     def build(self, material, seed):
         """Returns the surrogate."""
         base = tested_model.SURROGATE.build(material, seed)
-        return DifficultySurrogate(material, base, trained=False, spread=0.5, seed=seed)
+        return DifficultySurrogate(material, base, trained=False, seed=seed)
 
 
 SURROGATE = KnownModels()

@@ -16,7 +16,7 @@ class KnownModelsHeads(SurrogateKind):
     def build(self, material, seed):
         """Returns the surrogate."""
         base = heads.SURROGATE.build(material, seed)
-        return DifficultySurrogate(material, base, trained=True, spread=0.05, seed=seed)
+        return DifficultySurrogate(material, base, trained=True, seed=seed)
 
 
 SURROGATE = KnownModelsHeads()

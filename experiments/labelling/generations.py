@@ -1,0 +1,102 @@
+"""The samples of a labelling session that were added together, and their files."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import write_directory
+
+_ARRAYS = ("features", "images", "ensemble", "outcomes")
+_EXAMPLES = ("training", "calibration")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Samples that were added together.
+
+    Attributes:
+      pool: where their images are.
+      ids: their ids.
+      predictions: float64[models, n, c].
+      material: what the surrogate can learn from.
+      first: position of the first sample among all samples of the session.
+    """
+
+    pool: str
+    ids: Sequence[str]
+    predictions: np.ndarray
+    material: Material
+    first: int
+
+    @property
+    def rows(self) -> np.ndarray:
+        """int64[n], positions among all samples."""
+        return np.arange(self.first, self.first + len(self.ids))
+
+
+def write_generation(
+    directory: Path, number: int, pool: str, ids, predictions, material: Material
+) -> None:
+    """Writes generation-NUMBER of the session in a directory: all of it, or nothing.
+
+    Args:
+      directory: of the session.
+      number: from 0.
+      pool: where the images are, as given by the user.
+      ids, predictions, material: as of `Generation`.
+    """
+    files = {
+        "ids.json": json.dumps({"pool": pool, "ids": list(ids)}).encode(),
+        "models.npy": _array_bytes(predictions),
+    }
+    for name in _ARRAYS:
+        if (array := getattr(material, name)) is not None:
+            files[f"pool-{name}.npy"] = _array_bytes(array)
+    for part in _EXAMPLES:
+        examples = getattr(material, part)
+        for field in fields(Examples):
+            if examples is not None and (array := getattr(examples, field.name)) is not None:
+                files[f"{part}-{field.name}.npy"] = _array_bytes(array)
+    write_directory(directory / f"generation-{number}", files)
+
+
+def read_generation(folder: Path, first: int) -> Generation:
+    """Returns the samples of a folder; large arrays stay on disk.
+
+    Args:
+      folder: DIRECTORY/generation-NUMBER.
+      first: number of samples in the generations before it.
+
+    Raises:
+      BadInput: a file is damaged or missing.
+    """
+
+    def array(name):
+        file = folder / f"{name}.npy"
+        return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
+
+    try:
+        about = json.loads((folder / "ids.json").read_bytes())
+        predictions = np.load(folder / "models.npy", allow_pickle=False)
+        examples = {
+            part: Examples(**{f.name: array(f"{part}-{f.name}") for f in fields(Examples)})
+            for part in _EXAMPLES
+            if (folder / f"{part}-labels.npy").exists()
+        }
+        arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
+    except (OSError, ValueError, KeyError) as error:
+        raise BadInput(f"{folder}: damaged ({error}).") from None
+    material = Material(predictions[0], **arrays, **examples)
+    return Generation(about["pool"], about["ids"], predictions, material, first)
+
+
+def _array_bytes(array: np.ndarray) -> bytes:
+    with io.BytesIO() as buffer:
+        np.save(buffer, np.asarray(array), allow_pickle=False)
+        return buffer.getvalue()
