@@ -29,17 +29,24 @@ def _subcommand(function: str, name: str, summary: str, example: str, *others: s
     return Subcommand(name, main, summary, (example, *others), flags=values, **more)
 
 
-def _names() -> str:
-    """Returns the surrogates and estimators with a line for each, and the names of rules."""
+def _about(title: str, registry) -> str:
+    return f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in registry.items())
+
+
+def _estimators() -> str:
+    """Returns the estimators with a line for each."""
+    from nevis_stream.active_testing.registries import ESTIMATORS
+
+    return _about("Estimators", ESTIMATORS)
+
+
+def _surrogates() -> str:
+    """Returns the surrogates with a line for each, and the names of rules and losses."""
     from nevis_stream.active_testing.building import SURROGATES
     from nevis_stream.active_testing.pool import LOSSES
-    from nevis_stream.active_testing.registries import ESTIMATORS, RULES
+    from nevis_stream.active_testing.registries import RULES
 
-    parts = {"Surrogates": SURROGATES, "Estimators": ESTIMATORS}
-    text = "".join(
-        f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in registry.items())
-        for title, registry in parts.items()
-    )
+    text = _about("Surrogates", SURROGATES)
     return f"{text}\nRules: {', '.join(RULES)}.\nLosses: {', '.join(LOSSES)}.\n"
 
 
@@ -52,7 +59,7 @@ START = _subcommand(
     "start --continue --pool=photos-of-may --out=sessions/photos",
     needs=("pool", "out"),
     details="Several models are compared on the same labels.",
-    lists=_names,
+    lists=_surrogates,
 )
 NEXT = _subcommand(
     "sessions.choose",
@@ -78,7 +85,7 @@ STATUS = _subcommand(
     words="DIR",
     details="With --until the exit status is 0 if every interval is at most that wide and there are"
     " at least 100 labels, else 1.",
-    lists=_names,
+    lists=_estimators,
 )
 REPORT = _subcommand(
     "looking.report",
@@ -86,7 +93,7 @@ REPORT = _subcommand(
     "Writes a page: estimates by labels, hardest samples, calibration of the surrogate.",
     "report sessions/photos",
     words="DIR",
-    lists=_names,
+    lists=_estimators,
 )
 SIMULATE = _subcommand(
     "simulating.simulate",
@@ -94,8 +101,10 @@ SIMULATE = _subcommand(
     "Repeats the loop on a pool with known labels, and compares it with random labels.",
     "simulate --model=runs/a/checkpoints/0004-mnist --pool=mnist:test --out=studies/mnist",
     needs=("model", "pool", "out"),
-    details="Continues where it was stopped; a later call with more --repetitions adds to them.",
-    lists=_names,
+    details="Continues where it was stopped; a later call with more --repetitions adds to them. It"
+    " prints squared errors over those of random labels (0.5: random labels need about twice as"
+    " many), how many 95% intervals contain the true loss, and their widths over random labels'.",
+    lists=lambda: _surrogates() + _estimators(),
 )
 SUBCOMMANDS = (START, NEXT, RECORD, STATUS, REPORT, SIMULATE)
 _MODELS = (START, SIMULATE)
@@ -106,14 +115,11 @@ def _text(subcommands, name, default, meaning) -> None:
     define(flags.DEFINE_string, subcommands, name, default, meaning)
 
 
-define(
-    flags.DEFINE_multi_string,
-    _MODELS,
-    "model",
-    [],
-    "A checkpoint, RUN/checkpoints/EVENT-TASK, or an .npz with `probabilities` [samples, classes];"
-    " may be given several times.",
+_MODEL = (
+    "A checkpoint, RUN/checkpoints/EVENT-TASK, or an .npz with `probabilities` [samples, classes]"
 )
+for _command, _times in ((START, "; may be given several times."), (SIMULATE, ".")):
+    define(flags.DEFINE_multi_string, (_command,), "model", [], _MODEL + _times)
 _text(
     _MODELS,
     "pool",
@@ -186,7 +192,7 @@ define(
     ["expected_loss", "xwed!", "uniform"],
     "Rules; a name that ends in ! takes the highest scores instead of drawing.",
 )
-_text((SIMULATE,), "executor", "inline", "Who runs the repetitions: inline, threads or ray.")
+_text((SIMULATE,), "executor", "inline", "How the repetitions are run: inline, threads or ray.")
 define(
     flags.DEFINE_integer,
     (SIMULATE,),

@@ -73,9 +73,10 @@ def combined(estimates: Sequence[Estimate], session: Session) -> Estimate:
     asked = sum(each.asked for each in estimates)
     cost = sum((each.cost for each in estimates), Cost())
     value = float(sum(s * each.value for s, each in zip(shares, estimates, strict=True)))
+    parts = [f"samples added later (part {number})" for number in range(1, len(estimates))]
     reasons = [
-        f"{f'samples added later ({number})' if number else 'first samples'}: {each.reason}"
-        for number, each in enumerate(estimates)
+        f"the {part}: {each.reason}"
+        for part, each in zip(("first samples", *parts), estimates, strict=True)
         if each.reason
     ]
     if reasons:

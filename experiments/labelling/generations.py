@@ -90,10 +90,13 @@ def read_generation(folder: Path, first: int) -> Generation:
             if (folder / f"{part}-labels.npy").exists()
         }
         arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
-    except (OSError, ValueError, KeyError) as error:
+        pool, ids = about["pool"], about["ids"]
+        if predictions.shape[1] != len(ids):
+            raise ValueError(f"{len(ids)} ids, predictions of {predictions.shape[1]} samples")
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BadInput(f"{folder}: damaged ({error}).") from None
     material = Material(predictions[0], **arrays, **examples)
-    return Generation(about["pool"], about["ids"], predictions, material, first)
+    return Generation(pool, ids, predictions, material, first)
 
 
 def _array_bytes(array: np.ndarray) -> bytes:

@@ -56,9 +56,11 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
         return TestedModel(path, _from_file(Path(path), len(pool.ids)))
     checkpoint = Path(path)
     if not checkpoint.is_dir() or checkpoint.parent.name != "checkpoints":
+        siblings = sorted(each.name for each in checkpoint.parent.glob("*-*") if each.is_dir())
+        there = f" {checkpoint.parent} contains: {', '.join(siblings)}." if siblings else ""
         raise BadInput(
             f"--model={path}: neither a checkpoint (RUN/checkpoints/EVENT-TASK) nor an .npz with"
-            " the array 'probabilities' [samples, classes]."
+            f" the array 'probabilities' [samples, classes].{there}"
         )
     run, predictor = kept_checkpoint(checkpoint, stream, trust)
     if predictor.task.kind != SINGLE_LABEL:

@@ -1,6 +1,6 @@
 """Pools of images to label: a folder, an npz file, or a split of a data set."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,19 +38,26 @@ class PoolImages:
     classes: Sequence[str] = ()
 
 
-def load_pool(pool: str) -> PoolImages:
+def absolute(pool: str) -> str:
+    """Returns the pool's name with an absolute path; a split of a data set stays as it is."""
+    file, found, part = pool.rpartition(":") if ".npz:" in pool else (pool, "", "")
+    return f"{Path(file).resolve()}{found}{part}" if Path(file).exists() else pool
+
+
+def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
     """Returns a pool.
 
     Args:
       pool: see `FORMS`. Ids are paths below the folder, positions in the array, or the data set's
         sample ids. In a folder of folders these are the classes.
+      ids: of a folder, only these samples are read; None reads all.
 
     Raises:
       BadInput: no such pool, or it has no image.
     """
     path, _, part = pool.rpartition(":") if ".npz:" in pool else (pool, "", "")
     if Path(path).is_dir():
-        return _folder(Path(path))
+        return _folder(Path(path), ids)
     if path.endswith(".npz"):
         return _npz(Path(path), part)
     name, _, split = pool.partition(":")
@@ -68,7 +75,7 @@ def load_pool(pool: str) -> PoolImages:
     return PoolImages(samples.ids, samples.images, samples.labels, dataset.class_names)
 
 
-def _folder(folder: Path) -> PoolImages:
+def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
     extensions = Image.registered_extensions()
     files = sorted(
         file
@@ -77,7 +84,9 @@ def _folder(folder: Path) -> PoolImages:
         and file.suffix.lower() in extensions
         and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     )
-    if not files:
+    if ids is not None:
+        files = [file for file in files if file.relative_to(folder).as_posix() in ids]
+    elif not files:
         raise BadInput(f"{folder}: contains no image file.")
     names = [file.relative_to(folder).as_posix() for file in files]
     folders = [name.split("/")[0] if "/" in name else "" for name in names]
@@ -85,7 +94,7 @@ def _folder(folder: Path) -> PoolImages:
     labels = None
     if "" not in classes and len(classes) > 1:
         labels = np.array([classes.index(name) for name in folders])
-    images = EncodedImages([file.read_bytes() for file in files], [str(file) for file in files])
+    images = EncodedImages(files, [str(file) for file in files])
     return PoolImages(names, images, labels, classes if labels is not None else ())
 
 

@@ -36,7 +36,10 @@ def write(
       BadInput: no label that can be used yet.
     """
     if not any(part.asked for part in session.evidence(0)):
-        raise BadInput(f"{session.directory}: no label yet. To get some: launch.label next.")
+        raise BadInput(
+            f"{session.directory}: no usable label yet. To get some: python -m launch.label next"
+            f" {session.directory}"
+        )
     out = session.directory / "report"
     chapters = [
         _estimates(session, estimator),

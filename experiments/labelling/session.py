@@ -141,12 +141,16 @@ class Session:
         return cls(directory)
 
     def grow(self, pool: str, ids, predictions, material: Material) -> None:
-        """Adds samples; earlier draws and labels keep their probabilities.
+        """Adds samples; earlier draws and labels keep their probabilities. If the samples that were
+        added last are the same, with the same predictions, nothing is done.
 
         Raises:
           BadInput: a sample is in the session already, or there are other models or classes.
         """
         with exclusive(self.directory / "lock", _BUSY):
+            last = self.generations[-1]
+            if last.first and digest(ids, predictions) == digest(last.ids, last.predictions):
+                return
             if twice := set(ids) & set(self.ids):
                 raise BadInput(
                     f"{pool}: {len(twice)} of its {len(ids)} samples are in the session already,"
@@ -188,25 +192,43 @@ class Session:
         ]
 
     def draws(self) -> list[Draw]:
-        """Returns all draws, in order."""
-        return [
-            Draw(
-                line["round"],
-                each["generation"],
-                np.array(each["samples"], np.int64),
-                np.array(each["probabilities"]),
-                np.array(each["predicted"]),
-                np.array(each["remaining"]),
-            )
-            for line in _lines(self.directory / DRAWS)
-            for each in line["draws"]
-        ]
+        """Returns all draws, in order.
+
+        Raises:
+          BadInput: the file is damaged.
+        """
+        file = self.directory / DRAWS
+        draws = []
+        for number, line in enumerate(_lines(file), start=1):
+            with _damage(file, number):
+                draws += [self._read_draw(line["round"], each) for each in line["draws"]]
+        return draws
+
+    def _read_draw(self, number: int, values: Mapping[str, Any]) -> Draw:
+        names = ("probabilities", "predicted", "remaining")
+        arrays = {name: np.array(values[name], np.float64) for name in names}
+        samples = np.array(values["samples"], np.int64)
+        rows = self.generations[values["generation"]].rows
+        if not np.isin(samples, rows).all():
+            raise ValueError("it contains samples of another part of the pool")
+        if any(array.shape[-1] != len(samples) for array in arrays.values()):
+            raise ValueError("its lists have different lengths")
+        return Draw(number, values["generation"], samples, **arrays)
 
     def labels(self) -> dict[int, int]:
-        """Returns the class of each labelled sample by its position; corrections replace."""
+        """Returns the class of each labelled sample by its position; corrections replace.
+
+        Raises:
+          BadInput: the file is damaged.
+        """
+        file = self.directory / LABELS
         result: dict[int, int] = {}
-        for line in _lines(self.directory / LABELS):
-            result |= {self.positions[sample]: label for sample, label in line["labels"].items()}
+        for number, line in enumerate(_lines(file), start=1):
+            with _damage(file, number):
+                for sample, label in line["labels"].items():
+                    if label not in range(len(self.settings.classes)):
+                        raise ValueError(f"there is no class {label!r}")
+                    result[self.positions[sample]] = label
         return result
 
     def waiting(self) -> list[int]:
@@ -298,13 +320,20 @@ class Session:
         )
         return surrogate(Answers(cells, values)).probabilities
 
-    def record(self, answers: Mapping[str, int], source: str, correct: bool = False) -> int:
+    def record(
+        self,
+        answers: Mapping[str, int],
+        source: str,
+        correct: bool = False,
+        lines: Mapping[str, str] | None = None,
+    ) -> int:
         """Adds labels, all or none, and returns how many are new or changed.
 
         Args:
           answers: the class of each sample, by id.
-          source: the name of their file, for messages.
+          source: the name of their file.
           correct: whether a label may replace another one of the same sample.
+          lines: by sample, what messages name instead of `source`, for example a line of the file.
 
         Raises:
           BadInput: a sample is unknown, was not drawn, or has another label already.
@@ -314,12 +343,13 @@ class Session:
             drawn = {int(sample) for draw in self.draws() for sample in draw.samples}
             new = {}
             for sample, label in answers.items():
+                where = (lines or {}).get(sample, source)
                 if sample not in self.positions:
-                    raise BadInput(f"{source}: {unknown('sample', sample, _some(self.ids))}")
+                    raise BadInput(f"{where}: {unknown('sample', sample, _some(self.ids))}")
                 row = self.positions[sample]
                 if row not in drawn:
                     raise BadInput(
-                        f"{source}: sample {sample!r} was not drawn, so its label cannot be used;"
+                        f"{where}: sample {sample!r} was not drawn, so its label cannot be used;"
                         " labels of other samples would bias the estimates. Remove its row."
                     )
                 if labels.get(row) == label:
@@ -327,7 +357,7 @@ class Session:
                 if row in labels and not correct:
                     before, now = (self.settings.classes[each] for each in (labels[row], label))
                     raise BadInput(
-                        f"{source}: sample {sample!r} is {now!r}, but {before!r} was recorded"
+                        f"{where}: sample {sample!r} is {now!r}, but {before!r} was recorded"
                         " before. Nothing of this file was recorded. If the new label is right,"
                         " repeat the command with --correct."
                     )
@@ -408,12 +438,21 @@ def _lines(file: Path) -> list[dict[str, Any]]:
     """Returns the whole lines of a file; what a kill left of the last one is not counted."""
     if not file.exists():
         return []
-    text = file.read_bytes().decode()
-    whole = text[: text.rfind("\n") + 1].splitlines()
+    content = file.read_bytes()
+    lines = []
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
+        with _damage(file, number):
+            lines.append(json.loads(line.decode()))
+    return lines
+
+
+@contextlib.contextmanager
+def _damage(file: Path, line: int) -> Iterator[None]:
+    """Turns the errors of reading a line that is not as it was written into a message."""
     try:
-        return [json.loads(line) for line in whole]
-    except ValueError as error:
-        raise BadInput(f"{file}: damaged ({error}).") from None
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise BadInput(f"{file}, line {line}: damaged ({error}).") from None
 
 
 @contextlib.contextmanager

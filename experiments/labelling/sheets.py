@@ -6,7 +6,8 @@ import base64
 import csv
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,26 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.report.templates import render, resource
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
+from nevis_stream.wording import plural
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 _SHOWN = 384  # pixels, the longest side of an image in the page
 _SMALL = 96  # images with shorter sides are enlarged without smoothing
 _CELL, _CAPTION, _PER_ROW = 96, 14, 10
+_LONGEST = 40  # characters of an unknown label that a message repeats
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a file.
+
+    Attributes:
+      classes: number of the class of each sample, by id.
+      lines: where each sample is, for messages.
+    """
+
+    classes: Mapping[str, int]
+    lines: Mapping[str, str]
 
 
 def write_round(session: Session, number: int, rows: Sequence[int], images: Images) -> Path:
@@ -34,13 +50,31 @@ def write_round(session: Session, number: int, rows: Sequence[int], images: Imag
       number: of the round.
       rows: positions of the samples.
       images: those of these samples, in their order.
+
+    Raises:
+      BadInput: the csv file of this round contains labels that are not recorded yet.
     """
     folder = session.directory / "rounds" / f"{number:03d}"
+    _check_nothing_waits(session, folder / CSV)
     ids = [session.ids[row] for row in rows]
     write_file(folder / CSV, _csv(session, ids))
     write_file(folder / CONTACTS, contact_sheet([images[i] for i in range(len(images))]))
     write_file(folder / PAGE, _page(session, number, ids, images).encode())
     return folder
+
+
+def _check_nothing_waits(session, file: Path) -> None:
+    """Refuses to write over labels that a person typed and did not record yet."""
+    if not file.exists():
+        return
+    known = session.labels()
+    labels = read_labels(session, file).classes
+    new = [each for each in labels if session.positions.get(each) not in known]
+    if new:
+        raise BadInput(
+            f"{file}: contains {plural(len(new), 'label')} that {'is' if len(new) == 1 else 'are'}"
+            f" not recorded yet, for example of {new[0]!r}. Record the file first, or delete it."
+        )
 
 
 def _csv(session, ids) -> bytes:
@@ -106,9 +140,9 @@ def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = ()) ->
         return buffer.getvalue()
 
 
-def read_labels(session: Session, file: Path) -> dict[str, int]:
-    """Returns the class of each sample in a csv file with the columns `sample` and `label`, and
-    `session`, if it has one. Rows without a label are left out.
+def read_labels(session: Session, file: Path) -> Labels:
+    """Returns the labels of a csv file with the columns `sample` and `label`, and `session`, if it
+    has one. Rows without a label are left out.
 
     Raises:
       BadInput: the file cannot be read, is of another session, or has an unknown label or two
@@ -120,21 +154,30 @@ def read_labels(session: Session, file: Path) -> dict[str, int]:
         raise BadInput(f"{file}: cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise BadInput(f"{file}: is not a text file in UTF-8.") from None
-    rows = csv.DictReader(io.StringIO(text, newline=""))
-    columns = [name.strip() for name in rows.fieldnames or []]
-    rows.fieldnames = columns
-    if missing := [name for name in ("sample", "label") if name not in columns]:
-        raise BadInput(
-            f"{file}: has no column {missing[0]!r}; its columns are {', '.join(columns) or 'none'}."
-            " Expected: session, sample, label."
-        )
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    lines = _lines(file, reader)
+    columns = [name.strip() for name in next(lines, [])]
+    for name in ("sample", "label"):
+        if columns.count(name) != 1:
+            how_many = "several columns" if name in columns else "no column"
+            raise BadInput(
+                f"{file}: has {how_many} {name!r}; its columns are {', '.join(columns) or 'none'}."
+                " Expected: session, sample, label."
+            )
     classes = list(session.settings.classes)
-    answers: dict[str, int] = {}
-    for row in rows:
-        where = f"{file}, line {rows.line_num}"
-        label = unquoted((row["label"] or "").strip())
-        sample = unquoted(row["sample"] or "")
-        owner = (row.get("session") or session.settings.name).strip()
+    answers, at = {}, {}
+    for cells in lines:
+        where = f"{file}, line {reader.line_num}"
+        if not any(cells):
+            continue
+        if len(cells) != len(columns):
+            raise BadInput(
+                f"{where}: has {plural(len(cells), 'cell')}, the first line has {len(columns)}."
+                " Nothing of this file was recorded."
+            )
+        row = dict(zip(columns, cells, strict=True))
+        label, sample = unquoted(row["label"].strip()), unquoted(row["sample"])
+        owner = row.get("session", "").strip() or session.settings.name
         if owner != session.settings.name:
             raise BadInput(
                 f"{where}: is of session {owner!r}, but {session.directory} is"
@@ -144,20 +187,32 @@ def read_labels(session: Session, file: Path) -> dict[str, int]:
             continue
         number = _class(label, classes)
         if number is None:
-            raise BadInput(f"{where}: {unknown('label', label, classes)}")
+            raise BadInput(f"{where}: {unknown('label', label[:_LONGEST], classes)}")
         if answers.setdefault(sample, number) != number:
             raise BadInput(
                 f"{where}: sample {sample!r} is {label!r} here, but"
                 f" {classes[answers[sample]]!r} on an earlier line. Nothing of this file was"
                 " recorded."
             )
-    return answers
+        at.setdefault(sample, where)
+    return Labels(answers, at)
+
+
+def _lines(file: Path, reader) -> Iterator[list[str]]:
+    """Yields the rows of a csv file; BadInput names the line that is none."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise BadInput(
+            f"{file}, line {reader.line_num}: is not csv ({error}); perhaps a quotation mark is not"
+            " closed. Nothing of this file was recorded."
+        ) from None
 
 
 def _class(label: str, classes: Sequence[str]) -> int | None:
     """Returns the number of a class, by its name, or by its number if that is no name."""
     if label in classes:
         return classes.index(label)
-    if label.isdecimal() and int(label) < len(classes):
+    if label.isdecimal() and len(label) <= _LONGEST and int(label) < len(classes):
         return int(label)
     return None

@@ -24,6 +24,7 @@ from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_st
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive
 from nevis_stream.storage.identity import as_lines, write_once
+from nevis_stream.wording import plural
 
 _OTHER = (
     "this directory contains another study ({difference}). Choose another --out, or give the flags"
@@ -128,6 +129,8 @@ def run_study(
             )
             items = [(rule, number) for number in range(repetitions)]
             frames.append(_table(rule, ctx.map(function, items), function))
+            if progress is not None:
+                progress.result(f"{rule}: {plural(repetitions, 'repetition')} done")
     return pd.concat(frames, ignore_index=True)
 
 

@@ -14,6 +14,7 @@ from experiments.labelling.session import Session
 from launch import entry
 from launch.label_commands.sessions import sample_images
 from launch.terminal import console
+from nevis_stream.wording import plural
 
 FEWEST_TO_STOP = 100  # labels; who stops sooner has too often seen too few large losses
 
@@ -37,8 +38,8 @@ def status(words: Sequence[str], values: FlagValues) -> None:
     print(f"session {settings.name}: {known:,} of {len(session.ids):,} samples have a label")
     used = rows[0].estimate.asked
     if waiting:
-        more = f"; {known - used} labels of samples drawn after these wait for them"
-        print(f"{waiting} drawn samples have no label{more if known > used else ''}")
+        more = f"; {plural(known - used, 'label')} drawn after the first of them cannot be used yet"
+        print(f"drawn samples without a label: {waiting}{more if known > used else ''}")
     if values.until is None:
         return
     fewest = min(FEWEST_TO_STOP, len(session.ids))

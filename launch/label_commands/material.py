@@ -43,7 +43,9 @@ class Subject:
 
 
 def check_names(values: FlagValues, rules) -> None:
-    """Refuses unknown names before anything is read."""
+    """Refuses what cannot be before anything is read."""
+    if Path(values.out).is_file():
+        raise BadInput(f"--out={values.out}: is a file; expected a directory.")
     named(LOSSES, "loss", values.loss)
     for rule in rules:
         named(RULES, "acquisition rule", rule)

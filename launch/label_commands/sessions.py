@@ -7,12 +7,13 @@ import numpy as np
 from absl.flags import FlagValues
 
 from experiments.labelling import sheets
-from experiments.labelling.pools import load_pool
+from experiments.labelling.pools import absolute, load_pool
 from experiments.labelling.session import SETTINGS, Session, SessionSettings, digest
 from launch import entry
 from launch.label_commands.material import check_names, load_subject
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
+from nevis_stream.wording import plural
 
 
 def begin(_: Sequence[str], values: FlagValues) -> None:
@@ -25,7 +26,7 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     subject = load_subject(values, values.model, values.surrogate)
     count = subject.predictions.shape[2]
     settings = SessionSettings(
-        values.pool,
+        absolute(values.pool),
         [model.name for model in subject.models],
         _class_names(values.classes, subject, count),
         values.loss,
@@ -36,9 +37,14 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
         digest(subject.pool.ids, subject.predictions),
     )
     session = Session.start(out, settings, subject.pool.ids, subject.predictions, subject.material)
+    if values.uniform == 0:
+        print(
+            "note: with --uniform=0 a sample with a score of 0 is never drawn, so estimates that"
+            " are weighted by probabilities may be biased"
+        )
     print(
-        f"session {settings.name}: {len(session.ids):,} samples, {count} classes,"
-        f" {len(settings.models)} model{'s'[: len(settings.models) != 1]}, loss {settings.loss},"
+        f"session {settings.name}: {plural(len(session.ids), 'sample')},"
+        f" {count} classes, {plural(len(settings.models), 'model')}, loss {settings.loss},"
         f" rule {settings.rule}, surrogate {settings.surrogate}"
     )
     print(f"next: {entry.as_typed(f'python -m launch.label next {out}')}")
@@ -78,9 +84,10 @@ def _grow(out: Path, values: FlagValues) -> None:
         raise BadInput(
             f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
         )
-    session.grow(values.pool, subject.pool.ids, subject.predictions, subject.material)
+    before = len(session.ids)
+    session.grow(absolute(values.pool), subject.pool.ids, subject.predictions, subject.material)
     print(
-        f"session {session.settings.name}: {len(subject.pool.ids):,} samples added,"
+        f"session {session.settings.name}: {plural(len(session.ids) - before, 'sample')} added,"
         f" {len(session.ids):,} now"
     )
 
@@ -105,7 +112,10 @@ def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:
         inside = [row for row in rows if row in set(generation.rows.tolist())]
         if not inside:
             continue
-        pool = load_pool(generation.pool)
+        try:
+            pool = load_pool(generation.pool, {session.ids[row] for row in inside})
+        except BadInput as error:
+            raise BadInput(f"{session.directory}: its pool cannot be read. {error}") from None
         positions = {sample: place for place, sample in enumerate(pool.ids)}
         missing = [row for row in inside if session.ids[row] not in positions]
         if missing:
@@ -124,11 +134,11 @@ def record(words: Sequence[str], values: FlagValues) -> None:
     if not (session.directory / SETTINGS).exists():
         raise BadInput(f"{session.directory}: there is no session here.")
     for word in words:
-        answers = sheets.read_labels(session, Path(word))
-        new = session.record(answers, word, values.correct)
-        same = len(answers) - new
+        labels = sheets.read_labels(session, Path(word))
+        new = session.record(labels.classes, word, values.correct, labels.lines)
+        same = len(labels.classes) - new
         known = f", {same} as before" if same else ""
-        print(f"{word}: {new} label{'s'[: new != 1]} recorded{known}")
+        print(f"{word}: {plural(new, 'label')} recorded{known}")
     waiting = len(session.waiting())
     total = f"{len(session.labels()):,} of {len(session.ids):,} samples have a label"
     print(f"{total}; {waiting} drawn samples have none" if waiting else total)

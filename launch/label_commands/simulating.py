@@ -20,6 +20,8 @@ from nevis_stream.progress import TerminalProgress
 def simulate(_: Sequence[str], values: FlagValues) -> None:
     """Repeats the loop, prints a table and writes a page."""
     check_names(values, [rule.removesuffix(HIGHEST) for rule in values.rules])
+    if not values.rules:
+        raise BadInput("--rules=: no rule is given. See --help for their names.")
     if len(values.model) > 1:
         raise BadInput(f"--model: given {len(values.model)} times; simulate takes one model.")
     subject = load_subject(values, values.model, values.surrogate)

@@ -1,10 +1,9 @@
 """Difficulty: whether the tested model errs on a sample, from what known models did there.
 
 A logistic regression predicts the tested model's errors from a base surrogate's probability of an
-error and from the known models' outcomes. Its prior is the base surrogate alone, so the outcomes
-count only as far as the bought labels support them: known models that share no weakness with the
-tested one change little. It is fitted by Newton's method; the members are draws from Laplace's
-approximation of the posterior.
+error and from the known models' outcomes. Its prior expects errors where many known models err;
+single ones count only as far as the bought labels support them. It is fitted by Newton's method;
+the members are draws from Laplace's approximation of the posterior.
 
 Where the tested model errs, the class follows the base surrogate, with a factor for each class and
 a temperature that are fitted to the observed errors (vector scaling: Guo et al., On Calibration of
@@ -26,7 +25,8 @@ from nevis_stream.seeds import generator
 MEMBERS = 10
 _BASE_DEVIATION = 0.5  # of the base's coefficient around 1
 _BIAS_DEVIATION = 0.5
-_DIFFICULTY_DEVIATION = 1.0  # of the coefficient of the known models' mean error
+_DIFFICULTY = 1.0  # coefficient of the known models' mean error, per standard deviation
+_DIFFICULTY_DEVIATION = 1.0
 _OUTCOMES_DEVIATION = 0.5  # of the coefficients of single models, together
 _CLASS_DEVIATION = 2.0  # of the logarithm of a class's factor
 _POWER_DEVIATION = 0.5  # of the inverse temperature around 1
@@ -124,7 +124,7 @@ def _fit(inputs, wrong):
     """
     width = inputs.shape[1]
     prior = np.zeros(width)
-    prior[1] = 1
+    prior[1:3] = 1, _DIFFICULTY
     deviations = np.full(width, _DIFFICULTY_DEVIATION)
     deviations[:2] = _BIAS_DEVIATION, _BASE_DEVIATION
     precision = np.diag(deviations**-2.0)

@@ -36,7 +36,7 @@ class Estimator:
         if asked == evidence.pool.n:
             risk = float(evidence.losses.mean())
             return Estimate(risk, risk, risk, asked=asked, cost=cost)
-        reason = self.refusal(evidence) if asked else "no label was asked"
+        reason = self.refusal(evidence) if asked else "there is no usable label yet"
         if reason:
             return Estimate(np.nan, reason=reason, asked=asked, cost=cost)
         return self.estimate(evidence)

@@ -48,11 +48,12 @@ def lure_weights(n: int, asked: int) -> np.ndarray:
 def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) -> Estimate:
     """Returns Σ a_m θ_m with its 95% interval.
 
-    The variance is M / (M - 1) Σ a_m² (θ_m - θ)², which estimates the sum of the conditional
-    variances (martingale central limit theorem; Zrnic and Candès 2024, section 5). The quantile is
-    Student's, with the degrees of freedom that the spread of the summands supports (Satterthwaite):
-    2 / (Σ s² / (Σ s)² - 1/M) for summands s, which is M for normal errors and small if few draws
-    carry the variance. The interval is `widened`.
+    If the weights are worth fewer than `FEWEST` equal ones, the interval contains every risk that
+    the labels so far leave possible. Otherwise the variance is M / (M - 1) Σ a_m² (θ_m - θ)², which
+    estimates the sum of the conditional variances (martingale central limit theorem; Zrnic and
+    Candès 2024, section 5). The quantile is Student's, with the degrees of freedom that the spread
+    of the summands supports (Satterthwaite): 2 / (Σ s² / (Σ s)² - 1/M) for summands s, which is M
+    for normal errors and small if few draws carry the variance. The interval is `widened`.
 
     Args:
       evidence: labels that were drawn at random.
@@ -63,6 +64,9 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
     if count < FEWEST:
         reason = f"an interval needs at least {FEWEST} labels; there are {count}"
         return Estimate(value, reason=reason, asked=count, cost=cost)
+    effective = 1 / (weights**2).sum()  # of M equal weights: M
+    if effective < FEWEST:  # a small pool, nearly all labelled: a few draws carry all the weight
+        return bounded(evidence, value, -np.inf, np.inf)
     squares = (weights * (steps - value)) ** 2
     total = squares.sum()
     if total <= 1e-24 * max(value**2, 1e-12):
@@ -70,12 +74,12 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
         return Estimate(value, reason=reason, asked=count, cost=cost)
     kurtosis = (squares**2).sum() / total**2 - 1 / count
     freedom = float(np.clip(2 / max(kurtosis, 1e-12), 1, count - 1))
-    half = widened(stdtrit(freedom, 0.975) * np.sqrt(total * count / (count - 1)), count)
+    half = widened(stdtrit(freedom, 0.975) * np.sqrt(total * count / (count - 1)), effective)
     return bounded(evidence, value, value - half, value + half)
 
 
-def widened(half: float, asked: int) -> float:
-    """Returns a half width times 1 + 6 / M.
+def widened(half: float, asked: float) -> float:
+    """Returns a half width times 1 + 6 / M, for M equally weighted labels.
 
     Samples with rare, large losses are less often among the first labels than the central limit
     theorem assumes. The factor was chosen on 500 repetitions and checked on 500 others
@@ -85,8 +89,16 @@ def widened(half: float, asked: int) -> float:
 
 
 def bounded(evidence: Evidence, value: float, low: float, high: float) -> Estimate:
-    """Returns an estimate whose interval contains no risk that the pool makes impossible."""
-    least, most = evidence.pool.bounds
+    """Returns an estimate whose interval contains no risk that the pool and the labels so far make
+    impossible. The value stays as it is: clipping it would bias it.
+    """
+    pool = evidence.pool
+    unknown = np.ones(pool.n, bool)
+    unknown[evidence.samples] = False
+    known, losses = evidence.losses.sum(), pool.losses[unknown]
+    least, most = (
+        (known + each.sum()) / pool.n for each in (losses.min(axis=1), losses.max(axis=1))
+    )
     return Estimate(
         value,
         float(np.clip(low, least, most)),

@@ -49,11 +49,6 @@ class Pool:
         """Whether every loss is 0 or 1."""
         return bool(((self.losses == 0) | (self.losses == 1)).all())
 
-    @cached_property
-    def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest risk that any labels could give."""
-        return float(self.losses.min(axis=1).mean()), float(self.losses.max(axis=1).mean())
-
     def risk(self, labels: np.ndarray) -> float:
         """Returns the mean loss, which estimators estimate, if all labels int[n] are known."""
         return float(self.losses[np.arange(self.n), labels].mean())

@@ -9,8 +9,8 @@ from nevis_stream.errors import BadInput
 WORDS = {
     "features": "features of the pool",
     "images": "images of the pool",
-    "ensemble": "other models of the run",
-    "outcomes": "outcomes of known models (an evaluation cache)",
+    "ensemble": "other models of the run (train with --config.keep=all, or give --run_dir)",
+    "outcomes": "outcomes of known models (an evaluation cache, --cache=…)",
 }
 """What people call an attribute of `Material`."""
 

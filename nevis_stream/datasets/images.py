@@ -297,7 +297,8 @@ class EncodedImages(Images):
     """Images kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
 
     Args:
-      files: the bytes of each image's file.
+      files: the bytes of each image's file, or its path: then it is read on access, since a folder
+        of photographs may be larger than memory.
       names: the name of each image, for error messages.
       decoded: sizes int32[n, 2] and pixel hashes S32[n], if they are known; None decodes every
         file once, which finds the corrupt ones.
@@ -312,7 +313,7 @@ class EncodedImages(Images):
 
     def __init__(
         self,
-        files: Sequence[bytes],
+        files: Sequence[bytes | Path],
         names: Sequence[str],
         decoded: tuple[np.ndarray, np.ndarray] | None = None,
     ):
@@ -321,9 +322,13 @@ class EncodedImages(Images):
         self._names = list(names)
         self._sizes, self._pixel_hashes = decoded or self._decode_all()
 
+    def _content(self, index: int) -> bytes:
+        file = self._files[index]
+        return file if isinstance(file, bytes) else file.read_bytes()
+
     def _open(self, index: int) -> Image.Image:
         try:
-            return open_image(io.BytesIO(self._files[index]), self._names[index])
+            return open_image(io.BytesIO(self._content(index)), self._names[index])
         except Exception as error:
             raise self._corrupt(index, error) from error
 
@@ -401,10 +406,10 @@ class EncodedImages(Images):
 
     def file(self, index: int) -> tuple[bytes, str]:
         """Returns the bytes and the name of an image's file."""
-        return self._files[index], self._names[index]
+        return self._content(index), self._names[index]
 
     def content_hashes(self) -> list[bytes]:
-        return [hashlib.sha256(data).digest() for data in self._files]
+        return [hashlib.sha256(self._content(i)).digest() for i in range(len(self))]
 
     def pixel_hashes(self) -> np.ndarray:
         return self._pixel_hashes

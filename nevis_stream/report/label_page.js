@@ -45,6 +45,8 @@ async function keep(ask) {
 
 let labels = {};
 let current = 0;
+// All are labelled and no picture was chosen since: one key too many must not change the last label.
+let finished = false;
 
 function labelled() {
   return data.samples.filter(({ id }) => id in labels).length;
@@ -56,6 +58,7 @@ function choose(name) {
   keep((store) => store.put({ session: data.session, sample, label: name }));
   const next = data.samples.findIndex(({ id }, i) => i > current && !(id in labels));
   const any = data.samples.findIndex(({ id }) => !(id in labels));
+  finished = next < 0 && any < 0;
   current = next >= 0 ? next : any >= 0 ? any : current;
   show();
 }
@@ -63,11 +66,13 @@ function choose(name) {
 function clear() {
   const sample = data.samples[current].id;
   delete labels[sample];
+  finished = false;
   keep((store) => store.delete([data.session, sample]));
   show();
 }
 
 function move(step) {
+  finished = false;
   current = Math.min(Math.max(current + step, 0), data.samples.length - 1);
   show();
 }
@@ -97,7 +102,7 @@ const tiles = data.samples.map(({ id, picture, small }, i) => {
   image.alt = "";
   image.className = small ? "small" : "";
   button.append(image, label);
-  button.addEventListener("click", () => { current = i; show(); });
+  button.addEventListener("click", () => { current = i; finished = false; show(); });
   item.append(button);
   element("strip").append(item);
   return { button, label };
@@ -116,7 +121,8 @@ function show() {
     button.setAttribute("aria-current", String(i === current));
     label.textContent = labels[data.samples[i].id] ?? "";
   });
-  element("progress").textContent = `${labelled()} of ${data.samples.length} labelled`;
+  const done = finished ? ": save them, or choose a picture to change its label" : "";
+  element("progress").textContent = `${labelled()} of ${data.samples.length} labelled${done}`;
 }
 
 const field = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -143,7 +149,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const number = KEYS.indexOf(event.key.toLowerCase());
   if (event.key.length === 1 && number >= 0 && number < data.classes.length) {
-    choose(data.classes[number]);
+    if (!finished) choose(data.classes[number]);
   } else if (event.key === "ArrowLeft") {
     move(-1);
   } else if (event.key === "ArrowRight") {
@@ -161,8 +167,10 @@ element("clear").addEventListener("click", clear);
 element("save").addEventListener("click", save);
 
 async function start() {
+  show();
   labels = { ...await kept(), ...labels };
   current = Math.max(data.samples.findIndex(({ id }) => !(id in labels)), 0);
+  finished = labelled() === data.samples.length;
   show();
 }
 const started = start();

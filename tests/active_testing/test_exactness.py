@@ -176,6 +176,15 @@ def test_scores_are_the_published_sums():
         np.testing.assert_allclose(RULES[rule](candidates), scores, err_msg=rule)
 
 
+def test_losses_are_nats_and_errors():
+    predictions = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
+    cross_entropy = Pool.of(predictions, "cross_entropy").losses
+    np.testing.assert_allclose(cross_entropy[0], [np.log(2), np.log(4), np.log(4)])
+    np.testing.assert_allclose(cross_entropy[1], [0, 20 * np.log(10), 20 * np.log(10)], atol=1e-12)
+    errors = Pool.of(predictions, "zero_one").losses
+    np.testing.assert_array_equal(errors, [[0, 1, 1], [0, 1, 1]])
+
+
 def test_factors_depend_on_earlier_draws_alone():
     random = np.random.default_rng(10)
     alone = random.normal(size=40)

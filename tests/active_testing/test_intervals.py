@@ -43,6 +43,7 @@ def test_there_is_no_interval_without_reason():
     assert (
         np.isfinite(estimate.value) and np.isnan(estimate.low) and "there are 5" in estimate.reason
     )
+    pool, labels, _ = example(200, 1)
     perfect = run(pool, labels, np.eye(3)[labels][None], 45)
     estimate = ESTIMATORS["difference"](perfect)
     assert np.isnan(estimate.low) and "spread" in estimate.reason
@@ -57,6 +58,20 @@ def test_no_error_among_few_labels_does_not_mean_no_error():
     estimate = ESTIMATORS["monte_carlo"](evidence)
     assert estimate.low == estimate.value == 0
     assert estimate.high == pytest.approx(0.167, abs=0.002)
+
+
+def test_a_small_pool_that_is_nearly_all_labelled():
+    """Of 60 samples 12 have no label: few draws carry the weight, but the rest is known exactly."""
+    pool, labels, members = example(60, 1, "zero_one")
+    evidence = run(pool, labels, members, 48)
+    for name in ("lure", "difference", "tuned_difference"):
+        estimate = ESTIMATORS[name](evidence)
+        known = evidence.losses.sum() / 60
+        assert estimate.low == pytest.approx(known) and estimate.high == pytest.approx(known + 0.2)
+    large, labels, members = example(200, 1, "zero_one")
+    evidence = run(large, labels, members, 100)
+    estimate = ESTIMATORS["difference"](evidence)
+    assert estimate.high - estimate.low < 0.3  # not all that is possible
 
 
 def shifted_pool(seed, n=400, classes=4):

@@ -9,6 +9,7 @@ from PIL import Image
 
 from experiments.labelling import sheets
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.errors import BadInput
 from tests.labelling.sessions import begin
 from tests.report.chromium import PATH, Browser
 
@@ -53,8 +54,23 @@ def test_the_csv_and_the_contact_sheet_have_the_same_numbers(tmp_path):
         writer = csv.DictWriter(out, table[0])
         writer.writeheader()
         writer.writerows(table)
-    answers = sheets.read_labels(session, file)
+    answers = sheets.read_labels(session, file).classes
     assert answers == {session.ids[row]: 1 for row in rows}
+
+
+def test_labels_that_a_person_typed_are_not_written_over(tmp_path):
+    session, folder, rows = written(tmp_path)
+    file, images = folder / sheets.CSV, ArrayImages(np.zeros((5, 10, 14, 3), np.uint8))
+    blank = file.read_bytes()
+    sheets.write_round(session, 1, rows, images)  # nothing typed: written again
+    assert file.read_bytes() == blank
+    typed = blank.replace(b",\n", b",cat\n", 1)
+    file.write_bytes(typed)
+    with pytest.raises(BadInput, match="contains 1 label that is not recorded yet.*Record the"):
+        sheets.write_round(session, 1, rows, images)
+    assert file.read_bytes() == typed
+    session.record(sheets.read_labels(session, file).classes, str(file))
+    sheets.write_round(session, 1, rows, images)
 
 
 def test_the_page_holds_no_code_of_a_sample(tmp_path):
@@ -95,9 +111,15 @@ def test_a_person_labels_in_a_browser(tmp_path):
         for _ in range(3):
             browser.press("2")
         assert browser.evaluate(LABELS) == ["owl", "dog", "cat", "dog", "dog"]
+        browser.press("1")  # one key too many changes nothing
+        assert browser.evaluate(LABELS) == ["owl", "dog", "cat", "dog", "dog"]
+        assert "choose a picture to change its label" in browser.evaluate(PROGRESS)
+        browser.press("ArrowLeft")
+        browser.press("2")
+        assert browser.evaluate(LABELS) == ["owl", "dog", "cat", "dog", "dog"]
         (tmp_path / "saved.csv").write_text(browser.evaluate(SAVED))
         assert not browser.console
-    answers = sheets.read_labels(session, tmp_path / "saved.csv")
+    answers = sheets.read_labels(session, tmp_path / "saved.csv").classes
     assert answers == {
         session.ids[row]: each for row, each in zip(rows, [2, 1, 0, 1, 1], strict=True)
     }

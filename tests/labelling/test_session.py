@@ -92,15 +92,19 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     assert len(session.ids) == 100 and state(tmp_path) == before
     account = accounts(session, "tuned_difference")[0]
     assert np.isnan(account.estimate.value)
-    assert account.estimate.reason == "samples added later (1): no label was asked"
+    assert (
+        account.estimate.reason == "the samples added later (part 1): there is no usable label yet"
+    )
     every = np.concatenate([labels, more])
     labelled(Session(tmp_path), every, 3, 20)
     session = Session(tmp_path)
     account = accounts(session, "tuned_difference")[0]
     predicted = np.concatenate([g.predictions[0] for g in session.generations]).argmax(axis=1)
     assert account.estimate.value == pytest.approx((predicted != every).mean())
-    with pytest.raises(BadInput, match="40 of its 40 samples are in the session already"):
-        session.grow("later", ids, predictions, Material(predictions[0]))
+    session.grow("later", ids, predictions, Material(predictions[0]))  # the same command again
+    assert len(Session(tmp_path).ids) == 100
+    with pytest.raises(BadInput, match="39 of its 39 samples are in the session already"):
+        session.grow("later", ids[1:], predictions[:, 1:], Material(predictions[0, 1:]))
 
 
 def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
@@ -190,8 +194,43 @@ def test_a_torn_line_does_not_count_and_is_replaced(tmp_path):
     session.record(truth(session, rows[5:], labels), "b.csv")
     assert (tmp_path / LABELS).read_bytes() == whole + torn
     (tmp_path / LABELS).write_bytes(b"{nothing\n" + whole)
-    with pytest.raises(BadInput, match="labels.jsonl: damaged"):
+    with pytest.raises(BadInput, match="labels.jsonl, line 1: damaged"):
         session.labels()
+
+
+@pytest.mark.parametrize(
+    "file,line",
+    [
+        (LABELS, b'{"source": "a", "labels": {"s99": 0}}'),
+        (LABELS, b'{"source": "a", "labels": {"s1": 3}}'),
+        (LABELS, b'{"source": "a", "labels": {"s1": "cat"}}'),
+        (LABELS, b"{}"),
+        (LABELS, b"[1]"),
+        (LABELS, b"\xff\xfe"),
+        (DRAWS, b'{"round": 2}'),
+        (DRAWS, b'{"round": 2, "draws": [{"generation": 5, "samples": []}]}'),
+        (
+            DRAWS,
+            b'{"round": 2, "draws": [{"generation": 0, "samples": [9999], "probabilities": [0.5],'
+            b' "predicted": [[1], [1]], "remaining": [[1], [1]]}]}',
+        ),
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path, file, line):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 1, 10)
+    with open(tmp_path / file, "ab") as damaged:
+        damaged.write(line + b"\n")
+    with pytest.raises(BadInput, match=f"{file}, line 2: damaged"):
+        session.next(1)
+
+
+def test_damaged_ids_are_named(tmp_path):
+    for content in ("[]", '{"pool": "nowhere", "ids": ["s1"]}'):
+        begin(tmp_path)
+        (tmp_path / "generation-0" / "ids.json").write_text(content)
+        with pytest.raises(BadInput, match="generation-0: damaged"):
+            _ = Session(tmp_path).ids
 
 
 def test_two_people_record_at_once(tmp_path):
@@ -239,6 +278,12 @@ def test_two_draws_at_once_are_refused(tmp_path):
         ("sample,label\ns1,cow\n", r"line 2: unknown label 'cow'\. .*Valid: cat, dog, owl"),
         ("sample,label\ns1,3\n", "line 2: unknown label '3'"),
         ("sample,label\ns1,cat\ns1,dog\n", "line 3: sample 's1' is 'dog' here, but 'cat' on an"),
+        ('sample,label\ns1,"cat\ns2,dog\n', "line 3: is not csv .*quotation mark is not closed"),
+        ("sample,label\ns1\n", "line 2: has 1 cell, the first line has 2"),
+        ("sample,label\ns1,cat,dog\n", "line 2: has 3 cells, the first line has 2"),
+        ("sample,label,label\ns1,cat,dog\n", "has several columns 'label'"),
+        (f"sample,label\ns1,{'7' * 6000}\n", "line 2: unknown label '7{40}'"),
+        (f"sample,label\ns1,{'x' * 200_000}\n", "line 2: is not csv"),
     ],
 )
 def test_wrong_files_are_refused(tmp_path, text, message):
@@ -263,7 +308,7 @@ def test_labels_may_be_names_or_numbers(tmp_path):
     (tmp_path / "a.csv").write_bytes(
         f"\ufeffsession,sample, label\r\n{name},s1,owl\r\n{name},s2,0\r\n{name},s3,\r\n".encode()
     )
-    assert read_labels(session, tmp_path / "a.csv") == {"s1": 2, "s2": 0}
+    assert read_labels(session, tmp_path / "a.csv").classes == {"s1": 2, "s2": 0}
 
 
 def test_history_and_the_labels_that_random_testing_needs(tmp_path):

@@ -85,6 +85,29 @@ def test_a_session_of_two_models(folder):
     assert grown.returncode == 2 and "120 of its 120 samples are in the session" in grown.stderr
 
 
+def test_a_folder_of_photographs_is_found_from_everywhere(folder):
+    """`next` reads the chosen files alone: one that is not chosen may be damaged since."""
+    (folder / "photos").mkdir()
+    for number in range(120):
+        Image.new("L", (12, 9), number).save(folder / "photos" / f"{number}.png")
+    words = ["--model=a.npz", "--pool=photos", "--out=session"]
+    assert command("start", *words, cwd=folder).returncode == 0
+    assert command("start", *words, "--uniform=0", "--out=other", cwd=folder).returncode == 0
+    (folder / "elsewhere").mkdir()
+    session = folder / "session"
+    done = command("next", session, "--count=5", cwd=folder / "elsewhere")
+    assert done.returncode == 0, done.stderr
+    drawn = json.loads((session / "draws.jsonl").read_text())["draws"][0]["samples"]
+    ids = json.loads((session / "generation-0" / "ids.json").read_text())["ids"]
+    for place, name in enumerate(ids):
+        if place not in drawn:
+            (folder / "photos" / name).write_bytes(b"no image")
+    assert command("next", session, "--count=5").returncode == 0
+    (folder / "photos").rename(folder / "moved")
+    done = command("next", session, "--count=5")
+    assert done.returncode == 2 and "its pool cannot be read" in done.stderr
+
+
 def test_simulations_continue(folder):
     words = ["simulate", f"--model={folder / 'a.npz'}", f"--pool={folder / 'pool.npz'}"]
     words += ["--labels=30", f"--out={folder / 'study'}", "--rules=expected_loss,uniform"]
@@ -167,6 +190,14 @@ def test_a_checkpoint_is_tested_on_a_folder_of_images(small_stream, tmp_path):
         (
             ["simulate", "--model=a.npz", "--pool=pool.npz", "--out=study", "--rules=xwet!"],
             "unknown acquisition rule 'xwet'",
+        ),
+        (
+            ["simulate", "--model=a.npz", "--pool=pool.npz", "--out=study", "--rules="],
+            "--rules=: no rule is given",
+        ),
+        (
+            ["start", "--model=a.npz", "--pool=pool.npz", "--out=b.npz"],
+            "--out=b.npz: is a file; expected a directory",
         ),
     ],
 )
