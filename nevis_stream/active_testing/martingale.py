@@ -17,6 +17,7 @@ from nevis_stream.dynamic_evaluation.asking import Estimate
 
 FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 75% were covered
 _WIDENING = 6.0  # labels; see `widened`
+_ROUNDING = 1e-12  # relative error of sums of losses
 
 
 def step_estimates(evidence: Evidence, predicted, remaining) -> np.ndarray:
@@ -99,6 +100,8 @@ def bounded(evidence: Evidence, value: float, low: float, high: float) -> Estima
     least, most = (
         (known + each.sum()) / pool.n for each in (losses.min(axis=1), losses.max(axis=1))
     )
+    slack = _ROUNDING * max(abs(least), abs(most))  # the risk itself may be one of the two
+    least, most = least - slack, most + slack
     return Estimate(
         value,
         float(np.clip(low, least, most)),
