@@ -126,7 +126,12 @@ _text(
     None,
     "A folder of images, an .npz with `images`, or a split of a data set, for example mnist:test.",
 )
-_text((START, SIMULATE), "out", None, "Directory of the session or study; continued if it exists.")
+_text(
+    (START, SIMULATE),
+    "out",
+    None,
+    "Directory of the session or study. If it exists, the same session or study goes on.",
+)
 _text(_MODELS, "loss", "zero_one", "Loss to estimate; the mean of zero_one is the error rate.")
 _text(
     _MODELS,

@@ -91,9 +91,9 @@ def read_generation(folder: Path, first: int) -> Generation:
         }
         arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
         pool, ids = about["pool"], about["ids"]
-        if predictions.shape[1] != len(ids):
-            raise ValueError(f"{len(ids)} ids, predictions of {predictions.shape[1]} samples")
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        if not isinstance(pool, str) or predictions.dtype.kind != "f":
+            raise ValueError("a value has an unexpected type")
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise BadInput(f"{folder}: damaged ({error}).") from None
     material = Material(predictions[0], **arrays, **examples)
     return Generation(pool, ids, predictions, material, first)

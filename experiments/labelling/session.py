@@ -35,6 +35,7 @@ from nevis_stream.seeds import generator
 from nevis_stream.storage import append_line, exclusive
 from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.identity import as_lines, write_once
+from nevis_stream.wording import plural
 
 SETTINGS, DRAWS, LABELS = "session.json", "draws.jsonl", "labels.jsonl"
 _OTHER = (
@@ -67,6 +68,17 @@ class SessionSettings:
     uniform: float
     seed: int
     digest: str
+
+    def check(self) -> None:
+        """Raises ValueError if a value has another type than it should have."""
+        texts = [self.pool, self.loss, self.rule, self.surrogate, self.digest]
+        for names in (self.models, self.classes):
+            if not isinstance(names, list):
+                raise ValueError("a value has an unexpected type")
+            texts += names
+        numbers = isinstance(self.uniform, int | float) and isinstance(self.seed, int)
+        if not numbers or not all(isinstance(text, str) for text in texts):
+            raise ValueError("a value has an unexpected type")
 
     @property
     def name(self) -> str:
@@ -117,12 +129,13 @@ class Session:
         file = directory / SETTINGS
         try:
             self.settings = SessionSettings(**json.loads(file.read_bytes()))
+            self.settings.check()
         except FileNotFoundError:
             raise BadInput(
                 f"{directory}: there is no labelling session here. To begin one: python -m"
                 f" launch.label start --model=… --pool=… --out={directory}"
             ) from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise BadInput(f"{file}: damaged ({error}).") from None
 
     @classmethod
@@ -154,7 +167,9 @@ class Session:
             if twice := set(ids) & set(self.ids):
                 raise BadInput(
                     f"{pool}: {len(twice)} of its {len(ids)} samples are in the session already,"
-                    f" for example {min(twice)!r}. Give a pool of new samples only."
+                    f" for example {min(twice)!r}. Give a pool of new samples only. Those of an"
+                    " .npz are named by their positions: where they are other images, save them as"
+                    " images_PART and give FILE.npz:PART."
                 )
             number = len(self.generations)
             write_generation(self.directory, number, pool, ids, predictions, material)
@@ -168,10 +183,22 @@ class Session:
         first = 0
         while (folder := self.directory / f"generation-{len(generations)}").is_dir():
             generations.append(read_generation(folder, first))
+            shape = generations[-1].predictions.shape
+            expected = len(self.settings.models), len(generations[-1].ids), self.class_count
+            if shape != expected:
+                raise BadInput(
+                    f"{folder}: damaged (the models' probabilities have the shape {list(shape)};"
+                    f" expected {list(expected)})."
+                )
             first += len(generations[-1].ids)
         if not generations:
             raise BadInput(f"{self.directory}: generation-0 is missing; the session is damaged.")
         return generations
+
+    @property
+    def class_count(self) -> int:
+        """Number of classes."""
+        return len(self.settings.classes)
 
     @cached_property
     def ids(self) -> list[str]:
@@ -198,21 +225,28 @@ class Session:
           BadInput: the file is damaged.
         """
         file = self.directory / DRAWS
-        draws = []
+        draws: list[Draw] = []
+        drawn: set[int] = set()
         for number, line in enumerate(_lines(file), start=1):
             with _damage(file, number):
-                draws += [self._read_draw(line["round"], each) for each in line["draws"]]
+                for each in line["draws"]:
+                    draws.append(self._read_draw(line["round"], each))
+                    before = len(drawn)
+                    drawn.update(draws[-1].samples.tolist())
+                    if len(drawn) - before != len(draws[-1].samples):
+                        raise ValueError("it draws a sample a second time")
         return draws
 
     def _read_draw(self, number: int, values: Mapping[str, Any]) -> Draw:
         names = ("probabilities", "predicted", "remaining")
         arrays = {name: np.array(values[name], np.float64) for name in names}
         samples = np.array(values["samples"], np.int64)
+        shapes = [samples.shape, *[(len(self.settings.models), samples.size)] * 2]
         rows = self.generations[values["generation"]].rows
         if not np.isin(samples, rows).all():
             raise ValueError("it contains samples of another part of the pool")
-        if any(array.shape[-1] != len(samples) for array in arrays.values()):
-            raise ValueError("its lists have different lengths")
+        if [array.shape for array in arrays.values()] != shapes or not isinstance(number, int):
+            raise ValueError("its lists do not fit each other")
         return Draw(number, values["generation"], samples, **arrays)
 
     def labels(self) -> dict[int, int]:
@@ -226,15 +260,23 @@ class Session:
         for number, line in enumerate(_lines(file), start=1):
             with _damage(file, number):
                 for sample, label in line["labels"].items():
-                    if label not in range(len(self.settings.classes)):
+                    if not isinstance(label, int) or label not in range(self.class_count):
                         raise ValueError(f"there is no class {label!r}")
+                    if sample not in self.positions:
+                        raise ValueError(f"there is no sample {sample!r}")
                     result[self.positions[sample]] = label
         return result
 
     def waiting(self) -> list[int]:
         """Returns the positions of drawn samples without a label, in the order of the draws."""
         labels = self.labels()
-        return [int(s) for draw in self.draws() for s in draw.samples if int(s) not in labels]
+        drawn = [int(sample) for draw in self.draws() for sample in draw.samples]
+        if lost := len(labels.keys() - set(drawn)):
+            raise BadInput(
+                f"{self.directory / DRAWS}: damaged (the draws of {plural(lost, 'labelled sample')}"
+                " are missing)."
+            )
+        return [sample for sample in drawn if sample not in labels]
 
     def next(self, count: int) -> tuple[int, list[int]]:
         """Draws samples, unless enough drawn ones have no label yet.
@@ -451,7 +493,12 @@ def _damage(file: Path, line: int) -> Iterator[None]:
     """Turns the errors of reading a line that is not as it was written into a message."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except BadInput:
+        raise  # of another file
+    except (
+        *(ValueError, KeyError, TypeError, IndexError, AttributeError),
+        *(OverflowError, RecursionError),
+    ) as error:
         raise BadInput(f"{file}, line {line}: damaged ({error}).") from None
 
 

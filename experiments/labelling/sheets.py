@@ -26,7 +26,7 @@ CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 _SHOWN = 384  # pixels, the longest side of an image in the page
 _SMALL = 96  # images with shorter sides are enlarged without smoothing
 _CELL, _CAPTION, _PER_ROW = 96, 14, 10
-_LONGEST = 40  # characters of an unknown label that a message repeats
+_LONGEST = 60  # characters of a cell that a message repeats
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ def write_round(session: Session, number: int, rows: Sequence[int], images: Imag
 
 
 def _check_nothing_waits(session, file: Path) -> None:
-    """Refuses to write over labels that a person typed and did not record yet."""
+    """Refuses to write over labels that a person typed and that are not recorded as they are."""
     if not file.exists():
         return
     known = session.labels()
-    labels = read_labels(session, file).classes
-    new = [each for each in labels if session.positions.get(each) not in known]
+    typed = read_labels(session, file).classes
+    new = [sample for sample in typed if known.get(session.positions.get(sample)) != typed[sample]]
     if new:
         raise BadInput(
             f"{file}: contains {plural(len(new), 'label')} that {'is' if len(new) == 1 else 'are'}"
@@ -153,21 +153,24 @@ def read_labels(session: Session, file: Path) -> Labels:
     except OSError as error:
         raise BadInput(f"{file}: cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
-        raise BadInput(f"{file}: is not a text file in UTF-8.") from None
+        raise BadInput(f"{file}: is not a text file in UTF-8. Save it as CSV UTF-8.") from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     lines = _lines(file, reader)
     columns = [name.strip() for name in next(lines, [])]
-    for name in ("sample", "label"):
-        if columns.count(name) != 1:
+    for name in ("sample", "label", "session"):
+        if columns.count(name) != 1 and (name != "session" or name in columns):
             how_many = "several columns" if name in columns else "no column"
+            there = _short(", ".join(columns)) or "none"
             raise BadInput(
-                f"{file}: has {how_many} {name!r}; its columns are {', '.join(columns) or 'none'}."
-                " Expected: session, sample, label."
+                f"{file}, line 1: has {how_many} {name!r}; its columns are {there}. Expected:"
+                " session, sample, label, separated by commas."
             )
     classes = list(session.settings.classes)
     answers, at = {}, {}
     for cells in lines:
         where = f"{file}, line {reader.line_num}"
+        while len(cells) > len(columns) and not cells[-1].strip():
+            cells.pop()  # empty cells that a spreadsheet adds
         if not any(cells):
             continue
         if len(cells) != len(columns):
@@ -180,22 +183,29 @@ def read_labels(session: Session, file: Path) -> Labels:
         owner = row.get("session", "").strip() or session.settings.name
         if owner != session.settings.name:
             raise BadInput(
-                f"{where}: is of session {owner!r}, but {session.directory} is"
+                f"{where}: is of session {_short(owner)!r}, but {session.directory} is"
                 f" {session.settings.name!r}. Nothing of this file was recorded."
             )
         if not label:
             continue
         number = _class(label, classes)
         if number is None:
-            raise BadInput(f"{where}: {unknown('label', label[:_LONGEST], classes)}")
+            raise BadInput(
+                f"{where}: {unknown('label', _short(label), classes)} Nothing of this file was"
+                " recorded."
+            )
         if answers.setdefault(sample, number) != number:
             raise BadInput(
-                f"{where}: sample {sample!r} is {label!r} here, but"
+                f"{where}: sample {_short(sample)!r} is {label!r} here, but"
                 f" {classes[answers[sample]]!r} on an earlier line. Nothing of this file was"
                 " recorded."
             )
         at.setdefault(sample, where)
     return Labels(answers, at)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _lines(file: Path, reader) -> Iterator[list[str]]:

@@ -141,4 +141,4 @@ def record(words: Sequence[str], values: FlagValues) -> None:
         print(f"{word}: {plural(new, 'label')} recorded{known}")
     waiting = len(session.waiting())
     total = f"{len(session.labels()):,} of {len(session.ids):,} samples have a label"
-    print(f"{total}; {waiting} drawn samples have none" if waiting else total)
+    print(f"{total}; drawn samples without a label: {waiting}" if waiting else total)

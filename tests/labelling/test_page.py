@@ -71,6 +71,9 @@ def test_labels_that_a_person_typed_are_not_written_over(tmp_path):
     assert file.read_bytes() == typed
     session.record(sheets.read_labels(session, file).classes, str(file))
     sheets.write_round(session, 1, rows, images)
+    file.write_bytes(typed.replace(b",cat\n", b",dog\n"))  # the person thinks again
+    with pytest.raises(BadInput, match="contains 1 label that is not recorded yet"):
+        sheets.write_round(session, 1, rows, images)
 
 
 def test_the_page_holds_no_code_of_a_sample(tmp_path):

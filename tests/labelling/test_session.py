@@ -204,6 +204,8 @@ def test_a_torn_line_does_not_count_and_is_replaced(tmp_path):
         (LABELS, b'{"source": "a", "labels": {"s99": 0}}'),
         (LABELS, b'{"source": "a", "labels": {"s1": 3}}'),
         (LABELS, b'{"source": "a", "labels": {"s1": "cat"}}'),
+        (LABELS, b'{"source": "a", "labels": {"s1": 1.0}}'),
+        (LABELS, b"[" * 100_000),
         (LABELS, b"{}"),
         (LABELS, b"[1]"),
         (LABELS, b"\xff\xfe"),
@@ -213,6 +215,11 @@ def test_a_torn_line_does_not_count_and_is_replaced(tmp_path):
             DRAWS,
             b'{"round": 2, "draws": [{"generation": 0, "samples": [9999], "probabilities": [0.5],'
             b' "predicted": [[1], [1]], "remaining": [[1], [1]]}]}',
+        ),
+        (
+            DRAWS,
+            b'{"round": 2, "draws": [{"generation": 0, "samples": [1], "probabilities": [0.5],'
+            b' "predicted": [[1]], "remaining": [[1], [1]]}]}',
         ),
     ],
 )
@@ -225,12 +232,47 @@ def test_a_damaged_line_is_named(tmp_path, file, line):
         session.next(1)
 
 
-def test_damaged_ids_are_named(tmp_path):
-    for content in ("[]", '{"pool": "nowhere", "ids": ["s1"]}'):
-        begin(tmp_path)
-        (tmp_path / "generation-0" / "ids.json").write_text(content)
+def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 1, 10)
+    line = (tmp_path / DRAWS).read_bytes()
+    (tmp_path / DRAWS).write_bytes(2 * line)
+    with pytest.raises(BadInput, match="draws.jsonl, line 2: damaged .*a second time"):
+        session.next(1)
+    (tmp_path / DRAWS).unlink()
+    with pytest.raises(BadInput, match="draws.jsonl: damaged .the draws of 10 labelled samples"):
+        session.next(1)
+
+
+def test_the_damaged_file_is_named_not_the_one_that_needs_it(tmp_path):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 1, 10)
+    folder = tmp_path / "generation-0"
+    models = np.load(folder / "models.npy")
+    whole = {name: (folder / name).read_bytes() for name in ("ids.json", "models.npy")}
+    for wrong in (models[:1], models[..., :2], models.astype(str)):
+        np.save(folder / "models.npy", wrong)
         with pytest.raises(BadInput, match="generation-0: damaged"):
-            _ = Session(tmp_path).ids
+            Session(tmp_path).next(1)
+    (folder / "models.npy").write_bytes(b"")
+    with pytest.raises(BadInput, match="generation-0: damaged"):
+        Session(tmp_path).labels()
+    (folder / "models.npy").write_bytes(whole["models.npy"])
+    for content in ("[]", '{"pool": "nowhere", "ids": ["s1"]}', '{"pool": null, "ids": ["s1"]}'):
+        (folder / "ids.json").write_text(content)
+        with pytest.raises(BadInput, match="generation-0: damaged"):
+            Session(tmp_path).labels()
+    (folder / "ids.json").write_bytes(whole["ids.json"])
+    assert len(Session(tmp_path).labels()) == 10
+
+
+@pytest.mark.parametrize("name,value", [("classes", 3), ("models", None), ("uniform", "much")])
+def test_damaged_settings_are_named(tmp_path, name, value):
+    begin(tmp_path)
+    settings = json.loads((tmp_path / "session.json").read_text())
+    (tmp_path / "session.json").write_text(json.dumps(settings | {name: value}))
+    with pytest.raises(BadInput, match="session.json: damaged"):
+        Session(tmp_path)
 
 
 def test_two_people_record_at_once(tmp_path):
@@ -282,7 +324,9 @@ def test_two_draws_at_once_are_refused(tmp_path):
         ("sample,label\ns1\n", "line 2: has 1 cell, the first line has 2"),
         ("sample,label\ns1,cat,dog\n", "line 2: has 3 cells, the first line has 2"),
         ("sample,label,label\ns1,cat,dog\n", "has several columns 'label'"),
-        (f"sample,label\ns1,{'7' * 6000}\n", "line 2: unknown label '7{40}'"),
+        ("session,sample,label,session\nx,s1,cat,x\n", "has several columns 'session'"),
+        ("sample;label\ns1;cat\n", "its columns are sample;label. .* separated by commas"),
+        (f"sample,label\ns1,{'7' * 6000}\n", "line 2: unknown label '7{60}…'"),
         (f"sample,label\ns1,{'x' * 200_000}\n", "line 2: is not csv"),
     ],
 )
@@ -306,7 +350,7 @@ def test_labels_may_be_names_or_numbers(tmp_path):
     session, _ = begin(tmp_path / "session")
     name = session.settings.name
     (tmp_path / "a.csv").write_bytes(
-        f"\ufeffsession,sample, label\r\n{name},s1,owl\r\n{name},s2,0\r\n{name},s3,\r\n".encode()
+        f"\ufeffsession,sample, label\r\n{name},s1,owl,,\r\n{name},s2,0\r\n{name},s3,\r\n".encode()
     )
     assert read_labels(session, tmp_path / "a.csv").classes == {"s1": 2, "s2": 0}
 
