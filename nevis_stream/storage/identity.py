@@ -72,7 +72,8 @@ def _difference(old: str, new: str) -> str:
     if not differing:
         return "the same values in another order or form"
     key, there, now = differing[0]
-    return f"{key}: there {json.dumps(there)}, now {json.dumps(now)}"
+    shown = (json.dumps(each, ensure_ascii=False) for each in (there, now))
+    return "{}: there {}, now {}".format(key, *shown)
 
 
 def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
