@@ -5,7 +5,6 @@ are printed from that file: an interrupted study continues where it stopped, on 
 """
 
 import csv
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.seeds import seed_for
+from nevis_stream.storage import append_line
 
 FACTS = ("n", "risk", "variance")
 
@@ -104,11 +104,5 @@ class RecordedPaths:
         self._add([*words, str(number), str(pool.n), *cells])
 
     def _add(self, row: Sequence[str]) -> None:
-        lines = [row] if self.file.is_file() else [self._columns, row]
-        text = "".join(",".join(line) + "\n" for line in lines)
-        # one write at the end of the file: several processes add to it at the same time
-        descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+        for line in [row] if self.file.is_file() else [self._columns, row]:
+            append_line(self.file, ",".join(line))

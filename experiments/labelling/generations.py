@@ -39,6 +39,10 @@ class Generation:
         """int64[n], positions among all samples."""
         return np.arange(self.first, self.first + len(self.ids))
 
+    def contains(self, rows: np.ndarray) -> np.ndarray:
+        """Returns bool[k]: which of the positions int64[k] are those of its samples."""
+        return (rows >= self.first) & (rows < self.first + len(self.ids))
+
 
 def write_generation(
     directory: Path, number: int, pool: str, ids, predictions, material: Material
@@ -48,7 +52,7 @@ def write_generation(
     Args:
       directory: of the session.
       number: from 0.
-      pool: where the images are, as given by the user.
+      pool: where the images are, see `pools.absolute`.
       ids, predictions, material: as of `Generation`.
     """
     files = {

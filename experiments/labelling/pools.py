@@ -40,8 +40,14 @@ class PoolImages:
 
 def absolute(pool: str) -> str:
     """Returns the pool's name with an absolute path; a split of a data set stays as it is."""
-    file, found, part = pool.rpartition(":") if ".npz:" in pool else (pool, "", "")
-    return f"{Path(file).resolve()}{found}{part}" if Path(file).exists() else pool
+    path, part = _path_and_part(pool)
+    return f"{Path(path).resolve()}{part and f':{part}'}" if Path(path).exists() else pool
+
+
+def _path_and_part(pool: str) -> tuple[str, str]:
+    """Returns FILE.npz and PART of FILE.npz:PART; of anything else, itself and nothing."""
+    path, _, part = pool.rpartition(":") if ".npz:" in pool else (pool, "", "")
+    return path, part
 
 
 def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
@@ -55,7 +61,7 @@ def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
     Raises:
       BadInput: no such pool, or it has no image.
     """
-    path, _, part = pool.rpartition(":") if ".npz:" in pool else (pool, "", "")
+    path, part = _path_and_part(pool)
     if Path(path).is_dir():
         return _folder(Path(path), ids)
     if path.endswith(".npz"):

@@ -12,10 +12,8 @@ on the settings, on earlier draws and on the labels so far; so what a kill inter
 
 import contextlib
 import fcntl
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from experiments.labelling.generations import Generation, read_generation, write_generation
+from experiments.labelling.logs import Draw, damage, read_lines
+from experiments.labelling.settings import SessionSettings, digest
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.evidence import Evidence
@@ -43,75 +43,6 @@ _OTHER = (
     " to that session with --continue."
 )
 _BUSY = "is drawing samples in this session. Wait for it."
-
-
-@dataclass(frozen=True)
-class SessionSettings:
-    """What identifies a session.
-
-    Attributes:
-      pool: where the images are, as given by the user.
-      models: names of the tested models.
-      classes: names of the c classes.
-      loss, rule, surrogate: names.
-      uniform: share of uniform draws.
-      seed: of all random numbers.
-      digest: 16 hex digits of the ids and the models' probabilities.
-    """
-
-    pool: str
-    models: Sequence[str]
-    classes: Sequence[str]
-    loss: str
-    rule: str
-    surrogate: str
-    uniform: float
-    seed: int
-    digest: str
-
-    def check(self) -> None:
-        """Raises ValueError if a value has another type than it should have."""
-        texts = [self.pool, self.loss, self.rule, self.surrogate, self.digest]
-        for names in (self.models, self.classes):
-            if not isinstance(names, list):
-                raise ValueError("a value has an unexpected type")
-            texts += names
-        numbers = isinstance(self.uniform, int | float) and isinstance(self.seed, int)
-        if not numbers or not all(isinstance(text, str) for text in texts):
-            raise ValueError("a value has an unexpected type")
-
-    @property
-    def name(self) -> str:
-        """A letter and 7 hex digits, which every csv of the session contains; no spreadsheet takes
-        it for a number."""
-        return "s" + hashlib.sha256(encode(vars(self)).encode()).hexdigest()[:7]
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Samples of one generation that were drawn together, in order.
-
-    Attributes:
-      round: number of the `next` that drew them, from 1.
-      generation: its number.
-      samples: int64[b], positions among all samples.
-      probabilities: float64[b], given the samples of this generation that were drawn before.
-      predicted, remaining: float64[models, b], see `Evidence`, of this generation's samples.
-    """
-
-    round: int
-    generation: int
-    samples: np.ndarray
-    probabilities: np.ndarray
-    predicted: np.ndarray
-    remaining: np.ndarray
-
-
-def digest(ids: Sequence[str], predictions: np.ndarray) -> str:
-    """Returns 16 hex digits that identify samples and the models' probabilities on them."""
-    content = hashlib.sha256("\n".join(ids).encode())
-    content.update(np.ascontiguousarray(predictions, np.float64).tobytes())
-    return content.hexdigest()[:16]
 
 
 class Session:
@@ -227,8 +158,8 @@ class Session:
         file = self.directory / DRAWS
         draws: list[Draw] = []
         drawn: set[int] = set()
-        for number, line in enumerate(_lines(file), start=1):
-            with _damage(file, number):
+        for number, line in enumerate(read_lines(file), start=1):
+            with damage(file, number):
                 for each in line["draws"]:
                     draws.append(self._read_draw(line["round"], each))
                     before = len(drawn)
@@ -242,8 +173,7 @@ class Session:
         arrays = {name: np.array(values[name], np.float64) for name in names}
         samples = np.array(values["samples"], np.int64)
         shapes = [samples.shape, *[(len(self.settings.models), samples.size)] * 2]
-        rows = self.generations[values["generation"]].rows
-        if not np.isin(samples, rows).all():
+        if not self.generations[values["generation"]].contains(samples).all():
             raise ValueError("it contains samples of another part of the pool")
         if [array.shape for array in arrays.values()] != shapes or not isinstance(number, int):
             raise ValueError("its lists do not fit each other")
@@ -257,8 +187,8 @@ class Session:
         """
         file = self.directory / LABELS
         result: dict[int, int] = {}
-        for number, line in enumerate(_lines(file), start=1):
-            with _damage(file, number):
+        for number, line in enumerate(read_lines(file), start=1):
+            with damage(file, number):
                 for sample, label in line["labels"].items():
                     if not isinstance(label, int) or label not in range(self.class_count):
                         raise ValueError(f"there is no class {label!r}")
@@ -474,32 +404,6 @@ def _apportioned(left: Sequence[int], count: int) -> list[int]:
 
 def _some(ids: Sequence[str]) -> Sequence[str]:
     return ids if len(ids) <= 20 else [*ids[:20], "…"]
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the whole lines of a file; what a kill left of the last one is not counted."""
-    if not file.exists():
-        return []
-    content = file.read_bytes()
-    lines = []
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
-        with _damage(file, number):
-            lines.append(json.loads(line.decode()))
-    return lines
-
-
-@contextlib.contextmanager
-def _damage(file: Path, line: int) -> Iterator[None]:
-    """Turns the errors of reading a line that is not as it was written into a message."""
-    try:
-        yield
-    except BadInput:
-        raise  # of another file
-    except (
-        *(ValueError, KeyError, TypeError, IndexError, AttributeError),
-        *(OverflowError, RecursionError),
-    ) as error:
-        raise BadInput(f"{file}, line {line}: damaged ({error}).") from None
 
 
 @contextlib.contextmanager

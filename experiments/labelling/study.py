@@ -38,7 +38,7 @@ class StudySettings:
     """What identifies a study.
 
     Attributes:
-      pool, models, digest, loss, surrogate, seed: as of `session.SessionSettings`.
+      pool, models, digest, loss, surrogate, seed: as of `settings.SessionSettings`.
       labels: number of labels of a repetition.
     """
 

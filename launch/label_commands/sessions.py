@@ -8,7 +8,8 @@ from absl.flags import FlagValues
 
 from experiments.labelling import sheets
 from experiments.labelling.pools import absolute, load_pool
-from experiments.labelling.session import SETTINGS, Session, SessionSettings, digest
+from experiments.labelling.session import SETTINGS, Session
+from experiments.labelling.settings import SessionSettings, digest
 from launch import entry
 from launch.label_commands.material import check_names, load_subject
 from nevis_stream.datasets.images import JoinedImages
@@ -109,7 +110,7 @@ def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:
     """Returns the images of some samples, read from where they are."""
     parts, order = [], []
     for generation in session.generations:
-        inside = [row for row in rows if row in set(generation.rows.tolist())]
+        inside = np.array(rows)[generation.contains(np.array(rows))].tolist()
         if not inside:
             continue
         try:

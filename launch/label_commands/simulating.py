@@ -7,7 +7,7 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from experiments.labelling.session import digest
+from experiments.labelling.settings import digest
 from experiments.labelling.study import StudySettings, run_study, write_page
 from launch import entry, executors
 from launch.label_commands.material import check_names, load_subject

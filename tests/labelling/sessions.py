@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from experiments.labelling.session import Session, SessionSettings, digest
+from experiments.labelling.session import Session
+from experiments.labelling.settings import SessionSettings, digest
 from nevis_stream.active_testing.material import Material
 
 CLASSES = ("cat", "dog", "owl")

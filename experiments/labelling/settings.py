@@ -1,0 +1,58 @@
+"""What identifies a labelling session."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nevis_stream.storage.canonical import encode
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What identifies a session.
+
+    Attributes:
+      pool: where the images are, see `pools.absolute`.
+      models: names of the tested models.
+      classes: names of the c classes.
+      loss, rule, surrogate: names.
+      uniform: share of uniform draws.
+      seed: of all random numbers.
+      digest: 16 hex digits of the ids and the models' probabilities.
+    """
+
+    pool: str
+    models: Sequence[str]
+    classes: Sequence[str]
+    loss: str
+    rule: str
+    surrogate: str
+    uniform: float
+    seed: int
+    digest: str
+
+    def check(self) -> None:
+        """Raises ValueError if a value has another type than it should have."""
+        texts = [self.pool, self.loss, self.rule, self.surrogate, self.digest]
+        for names in (self.models, self.classes):
+            if not isinstance(names, list):
+                raise ValueError("a value has an unexpected type")
+            texts += names
+        numbers = isinstance(self.uniform, int | float) and isinstance(self.seed, int)
+        if not numbers or not all(isinstance(text, str) for text in texts):
+            raise ValueError("a value has an unexpected type")
+
+    @property
+    def name(self) -> str:
+        """A letter and 7 hex digits, which every csv of the session contains; no spreadsheet takes
+        it for a number."""
+        return "s" + hashlib.sha256(encode(vars(self)).encode()).hexdigest()[:7]
+
+
+def digest(ids: Sequence[str], predictions: np.ndarray) -> str:
+    """Returns 16 hex digits that identify samples and the models' probabilities on them."""
+    content = hashlib.sha256("\n".join(ids).encode())
+    content.update(np.ascontiguousarray(predictions, np.float64).tobytes())
+    return content.hexdigest()[:16]
