@@ -46,7 +46,7 @@ def accounts(session: Session, estimator: str) -> list[Account]:
         raise BadInput(
             "--estimator=ase: has no interval, so it is shown by report only. Choose another one."
         )
-    models = session.settings.models
+    models = session.model_names
     singles = [
         Account(name, combined([estimate(each) for each in session.evidence(number)], session))
         for number, name in enumerate(models)

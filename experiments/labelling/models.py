@@ -25,7 +25,7 @@ class TestedModel:
     """A model on n samples of a pool.
 
     Attributes:
-      name: as given by the user.
+      name: its absolute path.
       predictions: float64[n, c], its probabilities.
       classes: names of the classes, if they are known.
       run, predictor: where it comes from; None for a file.
@@ -52,8 +52,9 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
     Raises:
       BadInput: no such model, or one of a multi-label task.
     """
+    name = str(Path(path).resolve())
     if path.endswith(".npz"):
-        return TestedModel(path, _from_file(Path(path), len(pool.ids)))
+        return TestedModel(name, _from_file(Path(path), len(pool.ids)))
     checkpoint = Path(path)
     if not checkpoint.is_dir() or checkpoint.parent.name != "checkpoints":
         siblings = sorted(each.name for each in checkpoint.parent.glob("*-*") if each.is_dir())
@@ -65,8 +66,8 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
     run, predictor = kept_checkpoint(checkpoint, stream, trust)
     if predictor.task.kind != SINGLE_LABEL:
         raise BadInput(f"--model={path}: its task is multi-label; one label per sample is needed.")
-    names = run.stream.dataset(predictor.task).class_names
-    return TestedModel(path, probabilities(run, predictor, pool), names, run, predictor)
+    classes = run.stream.dataset(predictor.task).class_names
+    return TestedModel(name, probabilities(run, predictor, pool), classes, run, predictor)
 
 
 def _from_file(file: Path, n: int) -> np.ndarray:

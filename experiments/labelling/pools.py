@@ -44,6 +44,12 @@ def absolute(pool: str) -> str:
     return f"{Path(path).resolve()}{part and f':{part}'}" if Path(path).exists() else pool
 
 
+def shown(path: str) -> str:
+    """Returns an absolute path as a person here would type it; any other name as it is."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
 def _path_and_part(pool: str) -> tuple[str, str]:
     """Returns FILE.npz and PART of FILE.npz:PART; of anything else, itself and nothing."""
     path, _, part = pool.rpartition(":") if ".npz:" in pool else (pool, "", "")

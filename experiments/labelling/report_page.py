@@ -57,7 +57,7 @@ def write(
 
 def _estimates(session, estimator) -> StudyChapter:
     rows = []
-    singles = len(session.settings.models)
+    singles = len(session.model_names)
     for number, account in enumerate(accounts(session, estimator)):
         estimate = account.estimate
         row = {
@@ -75,7 +75,7 @@ def _estimates(session, estimator) -> StudyChapter:
             row["surrogate's expectation"] = _surrogate_alone(session, number)
         rows.append(row)
     pictures = []
-    for number, name in enumerate(session.settings.models):
+    for number, name in enumerate(session.model_names):
         points = history(session, number, estimator)
         counts = np.array([count for count, _ in points], float)
         value, low, high = (
@@ -129,7 +129,7 @@ def _hardest(session, out, images) -> StudyChapter:
         }
         | {
             f"answer of {name}": settings.classes[int(predicted.argmax())]
-            for name, predicted in zip(settings.models, predictions, strict=True)
+            for name, predicted in zip(session.model_names, predictions, strict=True)
         }
         for number, (loss, row, predictions) in enumerate(shown, start=1)
     ]

@@ -22,6 +22,7 @@ import numpy as np
 
 from experiments.labelling.generations import Generation, read_generation, write_generation
 from experiments.labelling.logs import Draw, damage, read_lines
+from experiments.labelling.pools import shown
 from experiments.labelling.settings import SessionSettings, digest
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
@@ -125,6 +126,11 @@ class Session:
         if not generations:
             raise BadInput(f"{self.directory}: generation-0 is missing; the session is damaged.")
         return generations
+
+    @property
+    def model_names(self) -> list[str]:
+        """The tested models, as a person in the working directory would name them."""
+        return [shown(model) for model in self.settings.models]
 
     @property
     def class_count(self) -> int:

@@ -15,7 +15,7 @@ class SessionSettings:
 
     Attributes:
       pool: where the images are, see `pools.absolute`.
-      models: names of the tested models.
+      models: absolute paths of the tested models.
       classes: names of the c classes.
       loss, rule, surrogate: names.
       uniform: share of uniform draws.

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.labelling.pools import shown
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
@@ -190,7 +191,7 @@ def write_page(out: Path, settings: StudySettings, table: pd.DataFrame) -> Path:
     )
     chapter = StudyChapter("Ratios to random labels", note, [picture], table, "ratios")
     introduction = (
-        f"{settings.pool}: {', '.join(settings.models)}; loss {settings.loss}, surrogate"
-        f" {settings.surrogate}."
+        f"{shown(settings.pool)}: {', '.join(map(shown, settings.models))}; loss {settings.loss},"
+        f" surrogate {settings.surrogate}."
     )
     return write_study(out, "Simulated label-efficient tests", introduction, [chapter])

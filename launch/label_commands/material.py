@@ -7,7 +7,7 @@ import numpy as np
 from absl.flags import FlagValues
 
 from experiments.labelling.models import TestedModel, gather, tested_model
-from experiments.labelling.pools import PoolImages, load_pool
+from experiments.labelling.pools import PoolImages, load_pool, shown
 from experiments.predictors import KeptRun
 from launch import entry
 from launch.evaluate_commands.caches import one_cache
@@ -53,20 +53,21 @@ def check_names(values: FlagValues, rules) -> None:
         named(SURROGATES, "surrogate", values.surrogate)
 
 
-def load_subject(values: FlagValues, models, surrogate: str | None = None) -> Subject:
+def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -> Subject:
     """Returns what the flags name.
 
     Args:
       values: the flags.
       models: paths of the tested models.
       surrogate: its name; None chooses one.
+      seed: of the features.
     """
     entry.use_compilation_cache()
     if not models:
         raise BadInput("--model is missing: a checkpoint (RUN/checkpoints/EVENT-TASK) or an .npz.")
-    if len(set(models)) < len(models):
-        twice = next(model for model in models if models.count(model) > 1)
-        raise BadInput(f"--model={twice}: given twice.")
+    paths = [Path(model).resolve() for model in models]
+    if twice := [str(path) for path in paths if paths.count(path) > 1]:
+        raise BadInput(f"--model={shown(twice[0])}: given twice.")
     with bar("start", lines=True) as move:
         move("reading the pool", 0, None)
         pool = load_pool(values.pool)
@@ -86,6 +87,6 @@ def load_subject(values: FlagValues, models, surrogate: str | None = None) -> Su
             cache = one_cache(Path(values.cache), first.task.dataset_id if first else "")
         move(f"what the surrogate {surrogate!r} needs", 0, None)
         kind = SURROGATES[surrogate]
-        material = gather(tested[0], pool, kind.needs, runs, cache, values.seed)
+        material = gather(tested[0], pool, kind.needs, runs, cache, seed)
     kind.check(surrogate, material)
     return Subject(pool, tested, material, surrogate)

@@ -24,7 +24,7 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
         _grow(out, values)
         return
     check_names(values, [values.rule])
-    subject = load_subject(values, values.model, values.surrogate)
+    subject = load_subject(values, values.model, values.surrogate, values.seed)
     count = subject.predictions.shape[2]
     settings = SessionSettings(
         absolute(values.pool),
@@ -66,21 +66,29 @@ def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
 
 def _grow(out: Path, values: FlagValues) -> None:
     session = Session(out)
-    models = list(session.settings.models)
+    fixed = session.settings
+    for name in ("loss", "rule", "surrogate", "uniform", "seed", "classes"):
+        given, used = values[name].value, getattr(fixed, name)
+        if values[name].present and given != used:
+            raise BadInput(
+                f"--{name}={_flag_text(given)}: the session was begun with {_flag_text(used)},"
+                " and --continue cannot change that. Leave the flag out, or begin another session."
+            )
+    models = list(fixed.models)
     if values.model:
         if len(values.model) != len(models):
             raise BadInput(
                 f"--model: given {len(values.model)} times; the session compares {len(models)}"
-                f" models: {', '.join(models)}."
+                f" models: {', '.join(session.model_names)}."
             )
         models = values.model  # the same models, for example files of their new probabilities
-    elif files := [name for name in models if name.endswith(".npz")]:
+    elif files := [name for name in session.model_names if name.endswith(".npz")]:
         raise BadInput(
             f"--continue needs the probabilities of {files[0]} on the new samples: give --model for"
-            f" each of {', '.join(models)}, in this order."
+            f" each of {', '.join(session.model_names)}, in this order."
         )
-    subject = load_subject(values, models, session.settings.surrogate)
-    count = len(session.settings.classes)
+    subject = load_subject(values, models, fixed.surrogate, fixed.seed)
+    count = len(fixed.classes)
     if subject.predictions.shape[2] != count:
         raise BadInput(
             f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
@@ -88,9 +96,13 @@ def _grow(out: Path, values: FlagValues) -> None:
     before = len(session.ids)
     session.grow(absolute(values.pool), subject.pool.ids, subject.predictions, subject.material)
     print(
-        f"session {session.settings.name}: {plural(len(session.ids) - before, 'sample')} added,"
+        f"session {fixed.name}: {plural(len(session.ids) - before, 'sample')} added,"
         f" {len(session.ids):,} now"
     )
+
+
+def _flag_text(value) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def choose(words: Sequence[str], values: FlagValues) -> None:

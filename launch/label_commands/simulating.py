@@ -7,6 +7,7 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
+from experiments.labelling.pools import absolute
 from experiments.labelling.settings import digest
 from experiments.labelling.study import StudySettings, run_study, write_page
 from launch import entry, executors
@@ -24,7 +25,7 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
         raise BadInput("--rules=: no rule is given. See --help for their names.")
     if len(values.model) > 1:
         raise BadInput(f"--model: given {len(values.model)} times; simulate takes one model.")
-    subject = load_subject(values, values.model, values.surrogate)
+    subject = load_subject(values, values.model, values.surrogate, values.seed)
     labels, (n, classes) = subject.pool.labels, subject.models[0].predictions.shape
     if labels is None:
         raise BadInput(
@@ -36,7 +37,7 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
     if values.labels > n:
         raise BadInput(f"--labels={values.labels}: the pool has {n} samples.")
     settings = StudySettings(
-        values.pool,
+        absolute(values.pool),
         [model.name for model in subject.models],
         digest(subject.pool.ids, subject.predictions),
         values.loss,

@@ -85,6 +85,28 @@ def test_a_session_of_two_models(folder):
     assert grown.returncode == 2 and "120 of its 120 samples are in the session" in grown.stderr
 
 
+def test_continuing_with_other_settings_is_refused(folder):
+    words = [f"--model={folder / 'a.npz'}", f"--out={folder / 'session'}", "--classes=a,b,c"]
+    assert command("start", *words, f"--pool={folder / 'pool.npz'}").returncode == 0
+    with np.load(folder / "pool.npz") as arrays:
+        np.savez(folder / "more.npz", images_more=arrays["images"])
+    words += ["--continue", f"--pool={folder / 'more.npz'}:more"]
+    for flag, used in {
+        "--loss=cross_entropy": "zero_one",
+        "--rule=bald": "expected_loss",
+        "--uniform=0.5": "0.1",
+        "--seed=3": "0",
+        "--surrogate=heads": "tested_model",
+        "--classes=a,c,b": "a,b,c",
+    }.items():
+        other = command("start", *words, flag)
+        assert other.returncode == 2, other.stdout
+        assert f"{flag}: the session was begun with {used}, and" in other.stderr
+    grown = command("start", *words, "--uniform=0.1", "--seed=0")
+    assert grown.returncode == 0, grown.stderr
+    assert "120 samples added, 240 now" in grown.stdout
+
+
 def test_a_folder_of_photographs_is_found_from_everywhere(folder):
     """`next` reads the chosen files alone: one that is not chosen may be damaged since."""
     (folder / "photos").mkdir()
@@ -94,9 +116,13 @@ def test_a_folder_of_photographs_is_found_from_everywhere(folder):
     assert command("start", *words, cwd=folder).returncode == 0
     assert command("start", *words, "--uniform=0", "--out=other", cwd=folder).returncode == 0
     (folder / "elsewhere").mkdir()
-    session = folder / "session"
-    done = command("next", session, "--count=5", cwd=folder / "elsewhere")
+    session, elsewhere = folder / "session", {"cwd": folder / "elsewhere"}
+    done = command("next", session, "--count=5", **elsewhere)
     assert done.returncode == 0, done.stderr
+    same = ["--model=../a.npz", "--pool=../photos", "--out=../session"]
+    begun = command("start", *same, **elsewhere)
+    assert begun.returncode == 0, begun.stderr
+    assert "│ a.npz " in command("status", "session", cwd=folder).stdout
     drawn = json.loads((session / "draws.jsonl").read_text())["draws"][0]["samples"]
     ids = json.loads((session / "generation-0" / "ids.json").read_text())["ids"]
     for place, name in enumerate(ids):
