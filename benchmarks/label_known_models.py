@@ -32,7 +32,7 @@ PLAN = [
     for loss in ("cross_entropy", "zero_one")
     for surrogate, rules in {
         "known_models": ("expected_loss", "xwed!"),
-        "known_models_heads": ("expected_loss", "xwed", "xwed!"),
+        "known_models_heads": ("expected_loss", "xwed!"),
         "heads": ("expected_loss",),
     }.items()
     for rule in rules

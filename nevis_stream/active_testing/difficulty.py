@@ -1,9 +1,9 @@
 """Difficulty: whether the tested model errs on a sample, from what known models did there.
 
 A logistic regression predicts the tested model's errors from a base surrogate's probability of an
-error and from the known models' outcomes. Its prior expects errors where many known models err;
-single ones count only as far as the bought labels support them. It is fitted by Newton's method;
-the members are draws from Laplace's approximation of the posterior.
+error and from the known models' outcomes, which count only as far as the bought labels support
+them. It is fitted by Newton's method; the members are draws from Laplace's approximation of the
+posterior, each with its mirror image, so that their mean is the posterior's but for curvature.
 
 Where the tested model errs, the class follows the base surrogate, with a factor for each class and
 a temperature that are fitted to the observed errors (vector scaling: Guo et al., On Calibration of
@@ -22,11 +22,10 @@ from nevis_stream.active_testing.testing import Members, Surrogate
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.seeds import generator
 
-MEMBERS = 10
-_BASE_DEVIATION = 0.5  # of the base's coefficient around 1
-_BIAS_DEVIATION = 0.5
-_DIFFICULTY = 1.0  # coefficient of the known models' mean error, per standard deviation
-_DIFFICULTY_DEVIATION = 1.0
+PAIRS = 8
+_BASE_DEVIATION = 0.15  # of the base's coefficient around 1
+_BIAS_DEVIATION = 0.3
+_DIFFICULTY_DEVIATION = 1.0  # of the coefficient of the known models' mean error
 _OUTCOMES_DEVIATION = 0.5  # of the coefficients of single models, together
 _CLASS_DEVIATION = 2.0  # of the logarithm of a class's factor
 _POWER_DEVIATION = 0.5  # of the inverse temperature around 1
@@ -43,41 +42,42 @@ class DifficultySurrogate:
     Attributes:
       material: with outcomes.
       base: gives the probability of an error, and the classes that are possible if there is one.
-      trained: whether the base learns from bought labels; then what it says about those is
-        replaced by what it says if it learned from the other half of them only.
+        It learns from bought labels; what it says about those is replaced by what it says if it
+        learned from the other half of them only.
       seed: of the draws.
     """
 
     material: Material
     base: Surrogate
-    trained: bool
     seed: int
 
     def __call__(self, answers: Answers) -> Members:
-        """Returns the members' probabilities, float64[10, n, c]."""
+        """Returns the members' probabilities, float64[16, n, c]."""
         samples, labels = answers.samples[0], answers.values[0]
         predicted = np.asarray(self.material.predictions).argmax(axis=1)
         belief = self.base(answers)
         members, cost = np.asarray(belief.probabilities, np.float64), belief.cost
         mean_member = members.mean(axis=0)
         errors, unseen = _error(mean_member, predicted), mean_member[samples]
-        if self.trained and len(samples) >= _FEWEST_FOLDED:
+        if len(samples) >= _FEWEST_FOLDED:
             unseen, more = self._folded(answers, members.shape[2])
             cost += more
         known = _known_inputs(self.material.outcomes)
         wrong = labels != predicted[samples]
         inputs = _inputs(_error(unseen, predicted[samples]), known[samples])
         mean, covariance = _fit(inputs, wrong.astype(float))
-        draws = generator(self.seed, "coefficients").standard_normal((MEMBERS, len(mean)))
-        coefficients = mean + draws @ np.linalg.cholesky(covariance).T
+        draws = generator(self.seed, "coefficients").standard_normal((PAIRS, len(mean)))
+        away = draws @ np.linalg.cholesky(covariance).T
+        coefficients = np.concatenate([mean + away, mean - away])
         inputs = _inputs(errors, known)
         power, factors = _fit_classes(
             _other_logits(unseen[wrong], predicted[samples][wrong]), labels[wrong]
         )
-        probabilities, rows = np.empty((MEMBERS, *mean_member.shape)), np.arange(len(predicted))
-        for number in range(MEMBERS):
-            chance = expit(inputs @ coefficients[number])
-            logits = _other_logits(members[number % len(members)], predicted)
+        probabilities = np.empty((len(coefficients), *mean_member.shape))
+        rows = np.arange(len(predicted))
+        for number, drawn in enumerate(coefficients):
+            chance = expit(inputs @ drawn)
+            logits = _other_logits(members[number % PAIRS % len(members)], predicted)
             probabilities[number] = chance[:, None] * softmax(power * logits + factors, axis=1)
             probabilities[number, rows, predicted] = 1 - chance
         return Members(probabilities, cost + Cost(uncounted=UNCOUNTED))
@@ -124,7 +124,7 @@ def _fit(inputs, wrong):
     """
     width = inputs.shape[1]
     prior = np.zeros(width)
-    prior[1:3] = 1, _DIFFICULTY
+    prior[1] = 1
     deviations = np.full(width, _DIFFICULTY_DEVIATION)
     deviations[:2] = _BIAS_DEVIATION, _BASE_DEVIATION
     precision = np.diag(deviations**-2.0)

@@ -1,6 +1,7 @@
 """Known models' outcomes joined with heads on features."""
 
 from nevis_stream.active_testing.difficulty import DifficultySurrogate
+from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
 from nevis_stream.active_testing.surrogate import SurrogateKind
 from nevis_stream.active_testing.surrogates import heads
 
@@ -15,8 +16,8 @@ class KnownModelsHeads(SurrogateKind):
 
     def build(self, material, seed):
         """Returns the surrogate."""
-        base = heads.SURROGATE.build(material, seed)
-        return DifficultySurrogate(material, base, trained=True, seed=seed)
+        base = OutcomePatterns(heads.SURROGATE.build(material, seed), material.outcomes)
+        return DifficultySurrogate(material, base, seed)
 
 
 SURROGATE = KnownModelsHeads()

@@ -1,0 +1,78 @@
+"""Classes from known models' outcomes, on a pool whose patterns are known."""
+
+import numpy as np
+import pytest
+
+from nevis_stream.active_testing.outcome_patterns import OutcomePatterns, class_evidence
+from nevis_stream.active_testing.testing import Members
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+
+N, CLASSES, NEW = 900, 4, 3
+LACKING = (1, 4)
+"""Known models that err on every sample of the new class; the others err on a tenth of all, and on
+most of the hard ones."""
+
+
+@pytest.fixture
+def pool():
+    """Outcomes float[6, n], labels, and a belief that hardly knows the new class."""
+    random = np.random.default_rng(0)
+    labels = random.integers(CLASSES, size=N)
+    hard = random.random(N) < 0.1
+    rate = np.where(hard, 0.6, 0.1) * np.ones((6, 1))
+    rate[list(LACKING)] = np.where(labels == NEW, 1.0, rate[list(LACKING)])
+    outcomes = (random.random((6, N)) >= rate).astype(float)
+    others = (labels + 1 + random.integers(2, size=N)) % (CLASSES - 1)
+    seeming = np.where(labels == NEW, others, labels)
+    belief = np.full((N, CLASSES), 0.01)
+    belief[np.arange(N), seeming] = 0.96
+    belief[labels == NEW, NEW] = random.uniform(0.001, 0.5, (labels == NEW).sum())
+    return outcomes, labels, belief / belief.sum(axis=1, keepdims=True)
+
+
+def updated(outcomes, belief, samples, labels):
+    surrogate = OutcomePatterns(lambda _: Members(belief[None]), outcomes)
+    cells = Cells(np.asarray(samples, np.int64)[None])
+    return surrogate(Answers(cells, labels[samples][None].astype(np.int32))).probabilities[0]
+
+
+def test_the_pattern_finds_the_class_that_known_models_lack(pool):
+    outcomes, labels, belief = pool
+    new = labels == NEW
+    after = updated(outcomes, belief, np.arange(20), labels)
+    assert belief[new, NEW].mean() < 0.3
+    assert after[new, NEW].mean() > 0.8
+    assert after[~new, NEW].mean() < 0.03
+    np.testing.assert_allclose(after.sum(axis=1), 1)
+
+
+def test_outcomes_without_a_pattern_leave_the_classes_as_they_are(pool):
+    _, labels, belief = pool
+    random = np.random.default_rng(1)
+    noise = (random.random((6, N)) < 0.8).astype(float)
+    after = updated(noise, belief, np.arange(20), labels)
+    assert np.abs(after - belief).mean() < 0.06
+    assert (after.argmax(axis=1) == belief.argmax(axis=1)).mean() > 0.9
+
+
+def test_hard_samples_keep_their_class(pool):
+    """If all known models err, that says that a sample is hard, not which class it has."""
+    outcomes, labels, belief = pool
+    all_wrong = np.flatnonzero(labels != NEW)[:30]
+    outcomes[:, all_wrong] = 0
+    belief[all_wrong] = np.eye(CLASSES)[labels[all_wrong]] * 0.9 + 0.1 / CLASSES
+    after = updated(outcomes, belief, np.arange(20), labels)
+    right = after[all_wrong, labels[all_wrong]]
+    assert np.median(right) > 0.6
+
+
+def test_labels_teach_a_class_of_which_the_belief_knows_nothing(pool):
+    outcomes, labels, _ = pool
+    belief = np.full((N, CLASSES), 1e-6)
+    belief[:, :NEW] = (1 - 1e-6) / NEW
+    wrong = 1 - outcomes.T
+    new = np.flatnonzero(labels == NEW)
+    before = class_evidence(belief, wrong, new[:0], labels[new[:0]])
+    after = class_evidence(belief, wrong, new[:20], labels[new[:20]])
+    gained = (after - before)[:, NEW] - (after - before)[:, :NEW].mean(axis=1)
+    assert gained[new[20:]].mean() > 2 + gained[labels != NEW].mean()
