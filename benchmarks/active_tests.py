@@ -60,7 +60,7 @@ def ratio_rows(
     paths: Sequence[Mapping[str, float]], shown: Sequence[int], estimators=tuple(ESTIMATORS)
 ) -> dict[str, list[str]]:
     """Returns for each estimator that has estimates a cell for each number of labels: the ratio of
-    medians with its 95% interval, and the ratio of means.
+    medians with its 95% interval, and the ratio of means; of a single path the latter alone.
 
     Args:
       paths: of `RecordedPaths`.
@@ -83,6 +83,9 @@ def ratio_rows(
                 )
 
             median, mean = ratios(everything)
+            if len(paths) == 1:  # it has no interval, and its median is the same
+                cells.append(f"{mean:.2f}")
+                continue
             low, high = bootstrap_interval(lambda rows: ratios(rows)[0], len(paths))
             cells.append(f"{median:.2f} [{low:.2f}, {high:.2f}], {mean:.2f}")
         if cells:

@@ -23,8 +23,6 @@ from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.seeds import generator
 
 PAIRS = 8
-_BASE_DEVIATION = 0.15  # of the base's coefficient around 1
-_BIAS_DEVIATION = 0.3
 _DIFFICULTY_DEVIATION = 1.0  # of the coefficient of the known models' mean error
 _OUTCOMES_DEVIATION = 0.5  # of the coefficients of single models, together
 _CLASS_DEVIATION = 2.0  # of the logarithm of a class's factor
@@ -36,6 +34,27 @@ UNCOUNTED = frozenset({"regression on known models' outcomes"})
 
 
 @dataclass(frozen=True)
+class Prior:
+    """What is expected of the regression before any label.
+
+    Attributes:
+      bias: standard deviation of the intercept around 0.
+      base: standard deviation of the base's coefficient around 1.
+      difficulty: coefficient of the known models' mean error, per standard deviation of that.
+    """
+
+    bias: float
+    base: float
+    difficulty: float
+
+
+UNINFORMED = Prior(bias=0.5, base=0.5, difficulty=1.0)
+"""For a base that does not know the outcomes."""
+INFORMED = Prior(bias=0.3, base=0.15, difficulty=0.0)
+"""For a base that does: the outcomes correct it only as far as labels show that they should."""
+
+
+@dataclass(frozen=True)
 class DifficultySurrogate:
     """A surrogate of c classes from a base surrogate and the known models' outcomes.
 
@@ -44,11 +63,13 @@ class DifficultySurrogate:
       base: gives the probability of an error, and the classes that are possible if there is one.
         It learns from bought labels; what it says about those is replaced by what it says if it
         learned from the other half of them only.
+      prior: of the regression.
       seed: of the draws.
     """
 
     material: Material
     base: Surrogate
+    prior: Prior
     seed: int
 
     def __call__(self, answers: Answers) -> Members:
@@ -65,7 +86,7 @@ class DifficultySurrogate:
         known = _known_inputs(self.material.outcomes)
         wrong = labels != predicted[samples]
         inputs = _inputs(_error(unseen, predicted[samples]), known[samples])
-        mean, covariance = _fit(inputs, wrong.astype(float))
+        mean, covariance = _fit(inputs, wrong.astype(float), self.prior)
         draws = generator(self.seed, "coefficients").standard_normal((PAIRS, len(mean)))
         away = draws @ np.linalg.cholesky(covariance).T
         coefficients = np.concatenate([mean + away, mean - away])
@@ -116,7 +137,7 @@ def _inputs(errors, known):
     return np.column_stack([np.ones(len(base)), base, known])
 
 
-def _fit(inputs, wrong):
+def _fit(inputs, wrong, expected):
     """Returns the posterior's mode and covariance.
 
     All labels count the same: which samples were drawn depended on their inputs alone, and weights
@@ -124,9 +145,9 @@ def _fit(inputs, wrong):
     """
     width = inputs.shape[1]
     prior = np.zeros(width)
-    prior[1] = 1
+    prior[1:3] = 1, expected.difficulty
     deviations = np.full(width, _DIFFICULTY_DEVIATION)
-    deviations[:2] = _BIAS_DEVIATION, _BASE_DEVIATION
+    deviations[:2] = expected.bias, expected.base
     precision = np.diag(deviations**-2.0)
     value = prior.copy()
     for _ in range(_NEWTON_STEPS):

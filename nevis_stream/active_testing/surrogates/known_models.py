@@ -1,7 +1,6 @@
 """Known models' outcomes as the surrogate of difficulty."""
 
-from nevis_stream.active_testing.difficulty import DifficultySurrogate
-from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
+from nevis_stream.active_testing.difficulty import UNINFORMED, DifficultySurrogate
 from nevis_stream.active_testing.surrogate import SurrogateKind
 from nevis_stream.active_testing.surrogates import tested_model
 
@@ -16,8 +15,8 @@ class KnownModels(SurrogateKind):
 
     def build(self, material, seed):
         """Returns the surrogate."""
-        base = OutcomePatterns(tested_model.SURROGATE.build(material, seed), material.outcomes)
-        return DifficultySurrogate(material, base, seed)
+        base = tested_model.SURROGATE.build(material, seed)
+        return DifficultySurrogate(material, base, UNINFORMED, seed)
 
 
 SURROGATE = KnownModels()

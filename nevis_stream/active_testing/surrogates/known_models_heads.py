@@ -1,14 +1,15 @@
 """Known models' outcomes joined with heads on features."""
 
-from nevis_stream.active_testing.difficulty import DifficultySurrogate
+from nevis_stream.active_testing.difficulty import INFORMED, DifficultySurrogate
 from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
 from nevis_stream.active_testing.surrogate import SurrogateKind
 from nevis_stream.active_testing.surrogates import heads
 
 
 class KnownModelsHeads(SurrogateKind):
-    """The heads' probabilities, corrected by known models' outcomes as far as the bought labels
-    support them. It trains the heads three times: on all labels, and on each half of them.
+    """The heads' probabilities, updated by the patterns of known models' outcomes, and corrected by
+    them as far as the bought labels support that. It trains the heads three times: on all labels,
+    and on each half of them.
     """
 
     about = "heads on features, corrected by known models' outcomes (an evaluation cache)"
@@ -17,7 +18,7 @@ class KnownModelsHeads(SurrogateKind):
     def build(self, material, seed):
         """Returns the surrogate."""
         base = OutcomePatterns(heads.SURROGATE.build(material, seed), material.outcomes)
-        return DifficultySurrogate(material, base, seed)
+        return DifficultySurrogate(material, base, INFORMED, seed)
 
 
 SURROGATE = KnownModelsHeads()
