@@ -1,5 +1,6 @@
 """Tested models: checkpoints of runs, or files of probabilities, on the images of a pool."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,7 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
     Raises:
       BadInput: no such model, or one of a multi-label task.
     """
-    name = str(Path(path).resolve())
+    name = os.path.abspath(path)
     if path.endswith(".npz"):
         return TestedModel(name, _from_file(Path(path), len(pool.ids)))
     checkpoint = Path(path)

@@ -1,5 +1,6 @@
 """Pools of images to label: a folder, an npz file, or a split of a data set."""
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ class PoolImages:
 def absolute(pool: str) -> str:
     """Returns the pool's name with an absolute path; a split of a data set stays as it is."""
     path, part = _path_and_part(pool)
-    return f"{Path(path).resolve()}{part and f':{part}'}" if Path(path).exists() else pool
+    return f"{os.path.abspath(path)}{part and f':{part}'}" if Path(path).exists() else pool
 
 
 def shown(path: str) -> str:

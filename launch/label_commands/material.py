@@ -1,5 +1,6 @@
 """The models, pool and surrogate that the flags of `start` and `simulate` name."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 from absl.flags import FlagValues
 
 from experiments.labelling.models import TestedModel, gather, tested_model
-from experiments.labelling.pools import PoolImages, load_pool, shown
+from experiments.labelling.pools import PoolImages, load_pool
 from experiments.predictors import KeptRun
 from launch import entry
 from launch.evaluate_commands.caches import one_cache
@@ -65,9 +66,10 @@ def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -
     entry.use_compilation_cache()
     if not models:
         raise BadInput("--model is missing: a checkpoint (RUN/checkpoints/EVENT-TASK) or an .npz.")
-    paths = [Path(model).resolve() for model in models]
-    if twice := [str(path) for path in paths if paths.count(path) > 1]:
-        raise BadInput(f"--model={shown(twice[0])}: given twice.")
+    files = [os.path.realpath(model) for model in models]
+    twice = [model for model, file in zip(models, files, strict=True) if files.count(file) > 1]
+    if twice:
+        raise BadInput(f"--model={twice[-1]}: given twice.")
     with bar("start", lines=True) as move:
         move("reading the pool", 0, None)
         pool = load_pool(values.pool)

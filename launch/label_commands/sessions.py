@@ -1,5 +1,6 @@
 """`launch.label start`, `next` and `record`."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,8 +79,14 @@ def _grow(out: Path, values: FlagValues) -> None:
     if values.model:
         if len(values.model) != len(models):
             raise BadInput(
-                f"--model: given {len(values.model)} times; the session compares {len(models)}"
-                f" models: {', '.join(session.model_names)}."
+                f"--model: given {plural(len(values.model), 'time')}; the session compares"
+                f" {plural(len(models), 'model')}: {', '.join(session.model_names)}."
+            )
+        given = [os.path.abspath(model) for model in values.model]
+        if given != models and sorted(given) == sorted(models):
+            raise BadInput(
+                "--model: give the models in the order of the session:"
+                f" {', '.join(session.model_names)}."
             )
         models = values.model  # the same models, for example files of their new probabilities
     elif files := [name for name in session.model_names if name.endswith(".npz")]:

@@ -13,6 +13,7 @@ from experiments.labelling.study import StudySettings, run_study, write_page
 from launch import entry, executors
 from launch.label_commands.material import check_names, load_subject
 from launch.terminal import console
+from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput
 from nevis_stream.progress import TerminalProgress
@@ -36,6 +37,12 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
         raise BadInput(f"--pool={values.pool}: has label {labels.max()}; the model has {classes}.")
     if values.labels > n:
         raise BadInput(f"--labels={values.labels}: the pool has {n} samples.")
+    losses = Pool.of(subject.predictions[0], values.loss).losses[np.arange(n), labels]
+    if np.ptp(losses) == 0:
+        raise BadInput(
+            f"--model={values.model[0]}: its loss is {losses[0]:g} on every sample, so random"
+            " labels make no error to compare with."
+        )
     settings = StudySettings(
         absolute(values.pool),
         [model.name for model in subject.models],

@@ -137,22 +137,22 @@ def _inputs(errors, known):
     return np.column_stack([np.ones(len(base)), base, known])
 
 
-def _fit(inputs, wrong, expected):
+def _fit(inputs, wrong, prior: Prior):
     """Returns the posterior's mode and covariance.
 
     All labels count the same: which samples were drawn depended on their inputs alone, and weights
     of 1 / probability would give the most to the samples that matter least.
     """
     width = inputs.shape[1]
-    prior = np.zeros(width)
-    prior[1:3] = 1, expected.difficulty
+    expected = np.zeros(width)
+    expected[1:3] = 1, prior.difficulty
     deviations = np.full(width, _DIFFICULTY_DEVIATION)
-    deviations[:2] = expected.bias, expected.base
+    deviations[:2] = prior.bias, prior.base
     precision = np.diag(deviations**-2.0)
-    value = prior.copy()
+    value = expected.copy()
     for _ in range(_NEWTON_STEPS):
         chance = expit(inputs @ value)
-        gradient = inputs.T @ (wrong - chance) - precision @ (value - prior)
+        gradient = inputs.T @ (wrong - chance) - precision @ (value - expected)
         hessian = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + precision
         step = np.linalg.solve(hessian, gradient)
         value = value + step * min(1, 2 / max(np.abs(step).max(), 1e-12))

@@ -27,6 +27,9 @@ UNCOUNTED = frozenset({"EM on known models' outcomes"})
 _HARD = 0.15  # share of hard samples in every class
 _HARD_RATE = 0.6  # at which a model errs on a hard sample that it would get right if it were easy
 _ITERATIONS = 8
+_INDEPENDENT = (
+    12  # known models; more repeat each other, since hardness comes in more than 2 grades
+)
 _SAMPLES = 5.0  # that the expected error rate of a model counts for, in each class
 _LEAST_RATE = 5e-3
 _LEAST_FREQUENCY = 1e-3
@@ -96,5 +99,6 @@ def class_evidence(
 
 
 def _log_likelihood(wrong, rates):
-    """Returns float64[n, c] of outcomes [n, k] at the rates [c, k]."""
-    return wrong @ np.log(rates).T + (1 - wrong) @ np.log1p(-rates).T
+    """Returns float64[n, c] of outcomes [n, k] at the rates [c, k]; of many models, as of fewer."""
+    weight = min(1, _INDEPENDENT / wrong.shape[1])
+    return weight * (wrong @ np.log(rates).T + (1 - wrong) @ np.log1p(-rates).T)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from nevis_stream.active_testing.outcome_patterns import OutcomePatterns, class_evidence
 from nevis_stream.active_testing.testing import Members
@@ -76,3 +77,16 @@ def test_labels_teach_a_class_of_which_the_belief_knows_nothing(pool):
     after = class_evidence(belief, wrong, new[:20], labels[new[:20]])
     gained = (after - before)[:, NEW] - (after - before)[:, :NEW].mean(axis=1)
     assert gained[new[20:]].mean() > 2 + gained[labels != NEW].mean()
+
+
+@pytest.mark.parametrize("models", [6, 30, 100])
+def test_many_models_that_err_on_the_same_samples_do_not_outvote_the_belief(models):
+    """The difficulty of a sample has many grades here, and nothing to do with its class."""
+    random = np.random.default_rng(3)
+    labels = random.integers(CLASSES, size=N)
+    difficulty, skill = random.normal(size=N), random.normal(1.5, 0.5, size=(models, 1))
+    outcomes = (random.random((models, N)) < expit(2 * (skill - difficulty))).astype(float)
+    belief = np.full((N, CLASSES), 0.01)
+    belief[np.arange(N), labels] = 0.97
+    after = updated(outcomes, belief, np.arange(50), labels)
+    assert (after.argmax(axis=1) == labels).mean() > 0.95

@@ -83,6 +83,8 @@ def test_a_session_of_two_models(folder):
         *("start", "--continue", f"--pool={folder / 'pool.npz'}", *models, f"--out={session}")
     )
     assert grown.returncode == 2 and "120 of its 120 samples are in the session" in grown.stderr
+    swapped = command("start", "--continue", pool, *models[::-1], f"--out={session}")
+    assert swapped.returncode == 2 and "in the order of the session" in swapped.stderr
 
 
 def test_continuing_with_other_settings_is_refused(folder):
@@ -146,6 +148,12 @@ def test_simulations_continue(folder):
     assert "monte_carlo" in more.stdout and len(list(trials.glob("trial-*"))) == 4
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
     assert (folder / "study" / "report.html").exists()
+    right = np.eye(CLASSES)[np.load(folder / "pool.npz")["labels"]]
+    np.savez(folder / "right.npz", probabilities=right)
+    words[1] = f"--model={folder / 'right.npz'}"
+    faultless = command(*words, "--repetitions=2", f"--out={folder / 'faultless'}")
+    assert faultless.returncode == 2 and "its loss is 0 on every sample" in faultless.stderr
+    words[1] = f"--model={folder / 'a.npz'}"
     other = command(*words, "--repetitions=2", "--loss=cross_entropy")
     assert other.returncode == 2 and "contains another study" in other.stderr
 

@@ -12,7 +12,7 @@ class KnownModelsHeads(SurrogateKind):
     and on each half of them.
     """
 
-    about = "heads on features, corrected by known models' outcomes (an evaluation cache)"
+    about = "heads on features, with the patterns of known models' outcomes (an evaluation cache)"
     needs = ("features", "outcomes")
 
     def build(self, material, seed):
