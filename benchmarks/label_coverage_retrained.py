@@ -15,11 +15,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from absl import app
+from absl import app, flags
 
 from benchmarks.active_tests import load
-from benchmarks.label_shift import RUN_LOSSES, SECONDS, repetition
 from benchmarks.machine import describe
+from benchmarks.shifted_pool import repetition
 from experiments.labelling.features import PatchFeatures
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.pool import Pool
@@ -27,6 +27,9 @@ from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage import append_line
+
+LOSSES = flags.DEFINE_list("losses", ["cross_entropy", "zero_one"], "Losses that are run.")
+SECONDS = flags.DEFINE_float("seconds", 600, "Wall-clock time after which nothing is begun.")
 
 FILE = Path(__file__).with_suffix(".csv")
 POOL, REPETITIONS = 2500, 500
@@ -43,7 +46,7 @@ def run() -> None:
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
     for number in range(REPETITIONS):
-        for loss in RUN_LOSSES.value:
+        for loss in LOSSES.value:
             if (loss, str(number)) in {(row["loss"], row["repetition"]) for row in _rows()}:
                 continue
             if time.monotonic() > end:

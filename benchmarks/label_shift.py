@@ -15,15 +15,13 @@ from pathlib import Path
 import numpy as np
 from absl import app, flags
 
-from benchmarks.active_tests import examples, load, ratio_rows, train_networks
+from benchmarks.active_tests import load, ratio_rows
 from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
+from benchmarks.shifted_pool import MISSING, repetition
 from experiments.labelling.features import PatchFeatures
-from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.schedule import PUBLISHED
-from nevis_stream.seeds import generator, seed_for
 
-TRAINING, CALIBRATION, MISSING = 2000, 500, 7
 POOL, LARGE = 6000, 60_000
 SHOWN = (50, 100, 200, 500, 1000)
 RARE = (0, 20, 50, 100, 200, 350, 500, 1000)
@@ -55,20 +53,6 @@ SURROGATES = flags.DEFINE_list(
     "surrogates", sorted({row[1] for row in PLAN}), "Surrogates that are run."
 )
 RUN_LOSSES = flags.DEFINE_list("losses", list(LOSSES), "Losses that are run.")
-
-
-def repetition(images, labels, features, number, size):
-    """Returns the material and the pool's labels of one repetition, with a pool of a size."""
-    random = generator(number, "shift")
-    order = random.permutation(len(labels))
-    known = order[labels[order] != MISSING][: TRAINING + CALIBRATION]
-    pool = random.permutation(np.setdiff1d(order, known))[:size]
-    train, rest = known[:TRAINING], known[TRAINING:]
-    seed = seed_for(number, "tested")
-    (predictions,) = train_networks(images, labels, train, rest, pool, seed)
-    given = (examples(images, labels, rows, features) for rows in (train, rest))
-    material = Material(predictions, features[pool], images[pool], None, None, *given)
-    return material, labels[pool]
 
 
 def run() -> None:
