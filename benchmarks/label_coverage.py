@@ -9,15 +9,15 @@ a hundred repetitions of the draws. `run` continues where it was stopped.
 """
 
 import io
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks.known_networks import tested_network
 from benchmarks.machine import describe
+from benchmarks.two_commands import start
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.registries import ESTIMATORS
@@ -127,13 +127,5 @@ def _print(loss, rule, name, estimates, risks, target, plain) -> None:
     print(f"| {' | '.join([*cells, f'{width:.2f}'])} |")
 
 
-def main(words) -> None:
-    """Runs one of the two commands."""
-    commands = {"run": run, "table": table}
-    if len(words) != 2 or words[1] not in commands:
-        sys.exit(f"usage: python -m benchmarks.label_coverage {'|'.join(commands)} [flags]")
-    commands[words[1]]()
-
-
 if __name__ == "__main__":
-    app.run(main)
+    start(run, table)

@@ -9,17 +9,17 @@ continues where it was stopped; two of them must not work on the same loss.
 """
 
 import csv
-import sys
 import time
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks.active_tests import load
 from benchmarks.machine import describe
 from benchmarks.shifted_pool import repetition
+from benchmarks.two_commands import start
 from experiments.labelling.features import PatchFeatures
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.pool import Pool
@@ -45,9 +45,10 @@ def run() -> None:
     end = time.monotonic() + SECONDS.value
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
+    done = {(row["loss"], row["repetition"]) for row in _rows()}
     for number in range(REPETITIONS):
         for loss in LOSSES.value:
-            if (loss, str(number)) in {(row["loss"], row["repetition"]) for row in _rows()}:
+            if (loss, str(number)) in done:
                 continue
             if time.monotonic() > end:
                 return
@@ -104,13 +105,5 @@ def table() -> None:
         print(f"| {' | '.join([*words, str(len(cells[SHOWN[0]])), *texts])} |")
 
 
-def main(words) -> None:
-    """Runs one of the two commands."""
-    commands = {"run": run, "table": table}
-    if len(words) != 2 or words[1] not in commands:
-        sys.exit(f"usage: python -m benchmarks.label_coverage_retrained {'|'.join(commands)}")
-    commands[words[1]]()
-
-
 if __name__ == "__main__":
-    app.run(main)
+    start(run, table)

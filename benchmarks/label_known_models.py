@@ -8,16 +8,16 @@ The new one was trained on 2,000 pictures without 7s. "shared": two known ones l
 adds repetitions to benchmarks/label_known_models.csv and continues where it was stopped.
 """
 
-import sys
 import time
 from pathlib import Path
 
-from absl import app, flags
+from absl import flags
 
 from benchmarks.active_tests import ratio_rows
 from benchmarks.known_networks import repetition
 from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
+from benchmarks.two_commands import start
 
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 MOST = flags.DEFINE_integer("repetitions", 30, "Repetitions.")
@@ -76,13 +76,5 @@ def table() -> None:
                 print(f"| {' | '.join(words)} |")
 
 
-def main(words) -> None:
-    """Runs one of the two commands."""
-    commands = {"run": run, "table": table}
-    if len(words) != 2 or words[1] not in commands:
-        sys.exit(f"usage: python -m benchmarks.label_known_models {'|'.join(commands)} [flags]")
-    commands[words[1]]()
-
-
 if __name__ == "__main__":
-    app.run(main)
+    start(run, table)

@@ -13,16 +13,16 @@ benchmarks/label_ordinary.csv and continues where it was stopped.
 """
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks.active_tests import examples, load, train_networks
 from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
+from benchmarks.two_commands import start
 from experiments.labelling.features import PatchFeatures
 from experiments.labelling.models import gather, tested_model
 from experiments.labelling.pools import load_pool
@@ -143,13 +143,5 @@ def _needed(paths) -> dict[str, str]:
     return result
 
 
-def main(words) -> None:
-    """Runs one of the two commands."""
-    commands = {"run": run, "table": table}
-    if len(words) != 2 or words[1] not in commands:
-        sys.exit(f"usage: python -m benchmarks.label_ordinary {'|'.join(commands)} [flags]")
-    commands[words[1]]()
-
-
 if __name__ == "__main__":
-    app.run(main)
+    start(run, table)

@@ -8,17 +8,17 @@ was stopped; two of them must not work on the same surrogate and loss. A repetit
 pool, training pictures and networks. Needs `mnist.npz` in the folder that NEVIS_STREAM_SHARED names.
 """  # noqa: E501
 
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks.active_tests import load, ratio_rows
 from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
 from benchmarks.shifted_pool import MISSING, repetition
+from benchmarks.two_commands import start
 from experiments.labelling.features import PatchFeatures
 from nevis_stream.active_testing.schedule import PUBLISHED
 
@@ -104,13 +104,5 @@ def _print(words, paths) -> None:
         print(f"| {' | '.join((*words, estimator, str(len(paths)), *cells))} |")
 
 
-def main(words) -> None:
-    """Runs one of the two commands."""
-    commands = {"run": run, "table": table}
-    if len(words) != 2 or words[1] not in commands:
-        sys.exit(f"usage: python -m benchmarks.label_shift {'|'.join(commands)} [flags]")
-    commands[words[1]]()
-
-
 if __name__ == "__main__":
-    app.run(main)
+    start(run, table)
