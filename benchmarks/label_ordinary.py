@@ -13,6 +13,7 @@ benchmarks/label_ordinary.csv and continues where it was stopped.
 """
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 
