@@ -1,130 +1,161 @@
 """Coverage of the intervals, at every tenth of the budget and where labelling stops by itself.
 
-    python -m benchmarks.label_coverage run --out=build/label_coverage --seconds=1200
-    python -m benchmarks.label_coverage table --out=build/label_coverage
+    python -m benchmarks.label_coverage run --losses=cross_entropy --seconds=1200
+    python -m benchmarks.label_coverage table
 
-MNIST, pools of 2,500 pictures, a small network trained without 7s; the surrogate is the network
-itself, calibrated again after every twenty labels: cheap, and wrong about 7s. Ten pools, each with
-a hundred repetitions of the draws. `run` continues where it was stopped.
+MNIST as in `label_shift`: a tested model and heads that have never seen a 7, pools of 2,500 pictures
+with 7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time.
+The surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to a
+CSV file beside this one and continues where it was stopped; two of them must not work on the same
+loss.
 """
 
-import io
+import csv
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 from absl import flags
 
-from benchmarks.known_networks import tested_network
+from benchmarks.active_tests import NO_ANSWERS, load
 from benchmarks.machine import describe
+from benchmarks.shifted_pool import repetition
 from benchmarks.two_commands import start
+from experiments.labelling.features import PatchFeatures
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.active_testing.schedule import Schedule
 from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.seeds import seed_for
-from nevis_stream.storage import write_file
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage import append_line
 
-OUT = flags.DEFINE_string("out", "build/label_coverage", "Directory of the repetitions.")
+LOSSES = flags.DEFINE_list("losses", ["cross_entropy", "zero_one"], "Losses that are run.")
+SURROGATES = flags.DEFINE_list("surrogates", ["heads", "tested_model"], "Surrogates that are run.")
+RULES = flags.DEFINE_list("rules", ["rms_loss", "uniform"], "Acquisition rules that are run.")
+REPETITIONS = flags.DEFINE_integer("repetitions", 500, "Number of repetitions.", lower_bound=1)
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 
-POOLS, DRAWS, BUDGET = range(5, 15), 100, 200
+FILE = Path(__file__).with_suffix(".csv")
+POOL, BUDGET = 2500, 200
 STEPS = tuple(range(0, BUDGET + 1, 20))
-TENTHS = tuple(range(40, BUDGET + 1, 20))  # there is no interval before
-CASES = [
-    (loss, rule) for loss in ("cross_entropy", "zero_one") for rule in ("expected_loss", "uniform")
-]
-LEAST = (40, 100)  # labels before which labelling does not stop
-_BATCH = 10  # draws in a file
+RETRAINED = (0, 20, 40, 60, 100, 150)  # labels after which heads are trained anew
+TENTHS = STEPS[2:]  # there is no interval before 40 labels
+DRAWN = ("lure", "equal_steps", "difference", "tuned_difference")
+PLAIN = ("monte_carlo", "difference", "tuned_difference")  # the others are the first one
+FIRST_SEED = 10_000  # pools that no other study has used
+WORDS = ("surrogate", "loss", "rule", "estimator")
+NUMBERS = tuple(f"{name}_{asked}" for asked in TENTHS for name in ("error", "low", "high"))
+FEWEST = 100  # labels before which labelling does not stop: the rule of `status --until`
+TARGETS = (100, 400)  # labelling stops at the width that random labels have with so many labels
 
 
-def _file(pool, loss, rule, first):
-    return Path(OUT.value) / f"{pool}-{loss}-{rule}-{first:03d}.npz"
+def _estimators(rule):
+    return PLAIN if rule == "uniform" else DRAWN
 
 
 def run() -> None:
     """Adds repetitions."""
     end = time.monotonic() + SECONDS.value
-    subjects = {}
-    for first in range(0, DRAWS, _BATCH):
-        for number in POOLS:
-            for loss, rule in CASES:
-                file = _file(number, loss, rule, first)
-                if file.exists():
-                    continue
-                if time.monotonic() > end:
-                    return
-                if number not in subjects:
-                    subjects[number] = tested_network(number)
-                material, truth = subjects[number]
-                pool = Pool.of(material.predictions, loss)
-                paths = [
-                    simulate(
-                        pool,
-                        truth,
-                        build_surrogate("tested_model", material, draw),
-                        Acquisition.named(rule),
-                        BUDGET,
-                        seed_for(draw, "coverage", number, loss, rule),
-                        steps=STEPS,
-                    )
-                    for draw in range(first, first + _BATCH)
-                ]
-                with io.BytesIO() as buffer:
-                    estimates = np.stack([path.estimates for path in paths])
-                    np.savez_compressed(buffer, estimates=estimates, risk=pool.risk(truth))
-                    write_file(file, buffer.getvalue())
-        print(f"{first + _BATCH} draws of each pool", flush=True)
+    images, labels = load("mnist")
+    features = PatchFeatures.fit(images)(images)
+    done = {(row["repetition"], *(row[name] for name in WORDS[:3])) for row in _rows()}
+    for number in range(REPETITIONS.value):
+        missing = [
+            (surrogate, loss, rule)
+            for surrogate in SURROGATES.value
+            for loss in LOSSES.value
+            for rule in RULES.value
+            if (str(number), surrogate, loss, rule) not in done
+        ]
+        if not missing:
+            continue
+        if time.monotonic() > end:
+            return
+        _measure(missing, number, *repetition(images, labels, features, FIRST_SEED + number, POOL))
+        print(f"{number}: {end - time.monotonic():.0f} s left", flush=True)
+
+
+def _rows() -> list[dict[str, str]]:
+    if not FILE.is_file():
+        return []
+    with open(FILE, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _measure(cases, number, material, truth) -> None:
+    surrogates, lines = {}, []
+    for name, loss, rule in cases:
+        if name not in surrogates:
+            surrogates[name] = _begun(build_surrogate(name, material, seed_for(number, name)))
+        pool = Pool.of(material.predictions, loss)
+        estimators = _estimators(rule)
+        path = simulate(
+            pool,
+            truth,
+            Schedule(RETRAINED if name == "heads" else STEPS).applied(surrogates[name]),
+            Acquisition.named(rule),
+            BUDGET,
+            seed_for(number, "coverage", name, rule, loss),
+            estimators,
+            STEPS,
+        )
+        losses = pool.losses[np.arange(pool.n), truth]
+        scaled = (path.estimates[:, 1:] - losses.mean()) / losses.std(ddof=1)
+        for estimator, numbers in zip(estimators, scaled, strict=True):
+            cells = ",".join(f"{number:.3g}" for number in numbers.ravel())
+            lines.append(f"{number},{name},{loss},{rule},{estimator},{cells}")
+    if not FILE.is_file():
+        append_line(FILE, ",".join(("repetition", *WORDS, *NUMBERS)))
+    append_line(FILE, "\n".join(lines))  # a repetition is there whole or not at all
+
+
+def _begun(surrogate):
+    """Returns a surrogate that is not trained again for each case before there are labels."""
+    first = surrogate(NO_ANSWERS)
+    return lambda answers: surrogate(answers) if answers.values.size else first
 
 
 def table() -> None:
-    """Prints coverage and widths, in Markdown."""
+    """Prints coverage, widths and errors, in Markdown."""
     print(f"{describe()}\n")
+    stops = " | ".join(f"stop at the width of {asked} | labels" for asked in TARGETS)
     print(
-        "| loss | rule | estimator | n | mean coverage | least | at stop (from 40 labels) | mean"
-        " labels | at stop (from 100) | mean labels | width at 200 |"
+        "| surrogate | loss | rule | estimator | n | mean coverage | least |"
+        f" {stops} | width at 100, 200 | squared error at 100, 200 |"
     )
-    print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for loss in ("cross_entropy", "zero_one"):
-        kept = {rule: _kept(loss, rule) for rule in ("expected_loss", "uniform")}
-        if any(each is None for each in kept.values()):
-            continue
-        plain = list(ESTIMATORS).index("monte_carlo")
-        widths = np.diff(kept["uniform"][0][:, plain, :, 1:], axis=2)[..., 0]
-        target = np.nanmedian(widths[:, STEPS.index(BUDGET // 2) - 1])
-        last = np.nanmean(widths[:, -1])
-        for rule, names in (
-            ("uniform", ("monte_carlo", "difference", "tuned_difference")),
-            ("expected_loss", ("lure", "equal_steps", "difference", "tuned_difference")),
-        ):
-            for name in names:
-                _print(loss, rule, name, *kept[rule], target, last)
+    print("|---|---|---|---|---:|" + "---:|" * (2 * len(TARGETS) + 4))
+    groups = defaultdict(list)
+    for row in _rows():
+        numbers = [float(row[name]) for name in NUMBERS]
+        groups[tuple(row[name] for name in WORDS)].append(np.reshape(numbers, (-1, 3)))
+    for words, paths in sorted(groups.items()):
+        print(f"| {' | '.join([*words, str(len(paths)), *_cells(np.array(paths))])} |")
 
 
-def _kept(loss, rule):
-    files = sorted(Path(OUT.value).glob(f"*-{loss}-{rule}-*.npz"))
-    if not files:
-        return None
-    parts = [read_npz(file) for file in files]
-    risks = [np.full(len(part["estimates"]), float(part["risk"])) for part in parts]
-    return np.concatenate([part["estimates"] for part in parts]), np.concatenate(risks)
+def _cells(paths: np.ndarray) -> list[str]:
+    """Returns the cells of a row, of float64[r, tenths, 3]: error, low and high, minus the risk and
+    in standard deviations of the losses.
+    """
+    error, low, high = np.moveaxis(paths, 2, 0)
+    there, covered, asked = np.isfinite(low), (low <= 0) & (high >= 0), np.array(TENTHS)
+    each = (covered & there).sum(axis=0) / there.sum(axis=0)
+    cells = [f"{each.mean():.1%}", f"{each.min():.1%}"]
+    for target in TARGETS:
+        narrow = (high - low <= 3.92 * _deviation(target)) & (asked >= FEWEST)
+        stopped = np.where(narrow.any(axis=1), narrow.argmax(axis=1), -1)
+        share = covered[np.arange(len(paths)), stopped].mean()
+        cells += [f"{share:.1%}", f"{asked[stopped].mean():.0f}"]
+    shown = [TENTHS.index(asked) for asked in (100, 200)]
+    plain = _deviation(asked[shown])
+    widths = np.nanmean(high - low, axis=0)[shown] / (3.92 * plain)
+    squares = (error**2).mean(axis=0)[shown] / plain**2
+    return [*cells, *(", ".join(f"{value:.2f}" for value in pair) for pair in (widths, squares))]
 
 
-def _print(loss, rule, name, estimates, risks, target, plain) -> None:
-    _, low, high = np.moveaxis(estimates[:, list(ESTIMATORS).index(name)], 2, 0)
-    there = np.isfinite(low)
-    covered = (low <= risks[:, None]) & (risks[:, None] <= high)
-    columns = [STEPS.index(tenth) - 1 for tenth in TENTHS]
-    each = np.array([covered[there[:, c], c].mean() for c in columns])
-    cells = [loss, rule, name, str(len(risks)), f"{each.mean():.1%}", f"{each.min():.1%}"]
-    for least in LEAST:
-        allowed = (high - low <= target) & (np.array(STEPS[1:]) >= least)
-        stopped = np.where(allowed.any(axis=1), allowed.argmax(axis=1), -1)
-        share = covered[np.arange(len(risks)), stopped].mean()
-        cells += [f"{share:.1%}", f"{np.array(STEPS[1:])[stopped].mean():.0f}"]
-    width = np.nanmean((high - low)[:, -1]) / plain
-    print(f"| {' | '.join([*cells, f'{width:.2f}'])} |")
+def _deviation(asked):
+    """Returns the standard deviation of the mean of some random losses over that of the losses."""
+    return np.sqrt(1 / asked - 1 / POOL)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 Pools of 120 to 1,000 pictures of MNIST, drawn from those of six small networks without 7s
 (benchmarks/known_networks.py); the surrogate is the tested network itself. 150 repetitions, each
-with its own pool; samples are drawn by expected loss, a twentieth of the pool at a time.
+with its own pool; samples are drawn by their root mean square loss, a twentieth of the pool at
+a time.
 """
 
 import numpy as np
@@ -37,7 +38,7 @@ def coverage(subjects, size: int, loss: str) -> np.ndarray:
             pool,
             truth[rows],
             build_surrogate("tested_model", Material(pool.predictions)),
-            Acquisition.named("expected_loss"),
+            Acquisition.named("rms_loss"),
             steps[-1],
             seed_for(number, "path", size, loss),
             ESTIMATORS,

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.registries import ESTIMATORS
@@ -21,6 +22,7 @@ from nevis_stream.seeds import seed_for
 from nevis_stream.storage import append_line
 
 FACTS = ("n", "risk", "variance")
+_PUBLISHED_RULES = Drawn(uniform=0.1)  # nearer to the papers than the default
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class RecordedPaths:
             pool,
             truth,
             build_surrogate(surrogate, material, seed_for(number, surrogate)),
-            Acquisition.named(rule),
+            Acquisition.named(rule, Drawn() if rule == "rms_loss" else _PUBLISHED_RULES),
             budget or max(self.shown),
             seed_for(number, "path", surrogate, loss, rule),
             steps=steps,

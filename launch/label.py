@@ -139,13 +139,14 @@ _text(
     None,
     "What predicts the labels; default: heads for a checkpoint, tested_model for a file.",
 )
-_text((START,), "rule", "expected_loss", "Which samples are worth most.")
+_text((START,), "rule", "rms_loss", "Which samples are worth most.")
 define(
     flags.DEFINE_float,
-    (START,),
+    _MODELS,
     "uniform",
-    0.1,
-    "Share of plain random draws; a larger one is safer where the surrogate is wrong.",
+    0.5,
+    "Share of plain random draws; a smaller one makes intervals too short where the surrogate is"
+    " sure of what is wrong.",
     lower_bound=0.0,
     upper_bound=1.0,
 )
@@ -194,7 +195,7 @@ define(
     flags.DEFINE_list,
     (SIMULATE,),
     "rules",
-    ["expected_loss", "xwed!", "uniform"],
+    ["rms_loss", "xwed!", "uniform"],
     "Rules; a name that ends in ! takes the highest scores instead of drawing.",
 )
 _text((SIMULATE,), "executor", "inline", "How the repetitions are run: inline, threads or ray.")

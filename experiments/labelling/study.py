@@ -14,6 +14,7 @@ import pandas as pd
 
 from experiments.labelling.pools import shown
 from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.registries import ESTIMATORS
@@ -39,7 +40,7 @@ class StudySettings:
     """What identifies a study.
 
     Attributes:
-      pool, models, digest, loss, surrogate, seed: as of `settings.SessionSettings`.
+      pool, models, digest, loss, surrogate, uniform, seed: as of `settings.SessionSettings`.
       labels: number of labels of a repetition.
     """
 
@@ -48,6 +49,7 @@ class StudySettings:
     digest: str
     loss: str
     surrogate: str
+    uniform: float
     labels: int
     seed: int
 
@@ -76,7 +78,7 @@ class _Repetition:
             pool,
             self.labels,
             surrogate,
-            Acquisition.named(rule),
+            Acquisition.named(rule, Drawn(uniform=self.settings.uniform)),
             self.settings.labels,
             seed,
             steps=self.settings.steps,

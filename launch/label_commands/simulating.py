@@ -49,6 +49,7 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
         digest(subject.pool.ids, subject.predictions),
         values.loss,
         subject.surrogate,
+        values.uniform,
         values.labels,
         values.seed,
     )

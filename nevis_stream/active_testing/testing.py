@@ -49,7 +49,7 @@ def active_test(
     ask: Ask,
     budget: int,
     random: np.random.Generator,
-    rule: str = "expected_loss",
+    rule: str = "rms_loss",
     choose: Drawn | Highest = Drawn(),  # noqa: B008, it is frozen
     batch: int | Callable[[int], int] = 1,
 ) -> Iterator[Evidence]:
@@ -92,7 +92,7 @@ def choose_samples(
     left: np.ndarray,
     count: int,
     random: np.random.Generator,
-    rule: str = "expected_loss",
+    rule: str = "rms_loss",
     choose: Drawn | Highest = Drawn(),  # noqa: B008, it is frozen
 ) -> Cells:
     """Returns the samples to label next, int64[1, count], with the probabilities of the draws.

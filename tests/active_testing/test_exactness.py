@@ -166,6 +166,7 @@ def test_scores_are_the_published_sums():
     expected = {
         "uniform": np.ones(6),
         "expected_loss": (p * losses).sum(axis=1),
+        "rms_loss": np.sqrt((p * losses * losses).sum(axis=1)),
         "model_entropy": h(f),
         "surrogate_entropy": h(p),
         "bald": h(p) - h(e).mean(axis=0),

@@ -95,8 +95,8 @@ def test_continuing_with_other_settings_is_refused(folder):
     words += ["--continue", f"--pool={folder / 'more.npz'}:more"]
     for flag, used in {
         "--loss=cross_entropy": "zero_one",
-        "--rule=bald": "expected_loss",
-        "--uniform=0.5": "0.1",
+        "--rule=bald": "rms_loss",
+        "--uniform=0.3": "0.5",
         "--seed=3": "0",
         "--surrogate=heads": "tested_model",
         "--classes=a,c,b": "a,b,c",
@@ -104,7 +104,7 @@ def test_continuing_with_other_settings_is_refused(folder):
         other = command("start", *words, flag)
         assert other.returncode == 2, other.stdout
         assert f"{flag}: the session was begun with {used}, and" in other.stderr
-    grown = command("start", *words, "--uniform=0.1", "--seed=0")
+    grown = command("start", *words, "--uniform=0.5", "--seed=0")
     assert grown.returncode == 0, grown.stderr
     assert "120 samples added, 240 now" in grown.stdout
 
@@ -154,8 +154,9 @@ def test_simulations_continue(folder):
     faultless = command(*words, "--repetitions=2", f"--out={folder / 'faultless'}")
     assert faultless.returncode == 2 and "its loss is 0 on every sample" in faultless.stderr
     words[1] = f"--model={folder / 'a.npz'}"
-    other = command(*words, "--repetitions=2", "--loss=cross_entropy")
-    assert other.returncode == 2 and "contains another study" in other.stderr
+    for flag in ("--loss=cross_entropy", "--uniform=0.1"):
+        other = command(*words, "--repetitions=2", flag)
+        assert other.returncode == 2 and "contains another study" in other.stderr
 
 
 @pytest.mark.slow
