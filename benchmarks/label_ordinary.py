@@ -35,9 +35,10 @@ from nevis_stream.seeds import generator, seed_for
 DATA = {"fashion_mnist": 10_000, "cifar10_12k": 8000, "mnist": 10_000}
 TRAINING, CALIBRATION, MEMBERS = 4000, 500, 5
 REPETITIONS = {"ensemble": 100, "heads": 20}
+RULES = {"ensemble": ("expected_loss", "xwed", "rms_loss"), "heads": ("xwed", "rms_loss")}
 PLAN = [
     (surrogate, loss, rule)
-    for surrogate, rules in {"ensemble": ("expected_loss", "xwed"), "heads": ("xwed",)}.items()
+    for surrogate, rules in RULES.items()
     for loss in ("cross_entropy", "zero_one")
     for rule in rules
 ]
