@@ -45,6 +45,7 @@ DRAWN = ("lure", "equal_steps", "difference", "tuned_difference")
 PLAIN = ("monte_carlo", "difference", "tuned_difference")  # the others are the first one
 FIRST_SEED = 30_000  # pools on which nothing was chosen
 WORDS = ("surrogate", "loss", "rule", "estimator")
+UNIT = 10_000  # numbers in the file are in 1/10,000 of the standard deviation of the losses
 NUMBERS = tuple(f"{name}_{asked}" for asked in TENTHS for name in ("error", "low", "high"))
 FEWEST = 100  # labels before which labelling does not stop: the rule of `status --until`
 TARGETS = (100, 400)  # labelling stops at the width that random labels have with so many labels
@@ -101,9 +102,9 @@ def _measure(cases, number, material, truth) -> None:
             STEPS,
         )
         losses = pool.losses[np.arange(pool.n), truth]
-        scaled = (path.estimates[:, 1:] - losses.mean()) / losses.std(ddof=1)
+        scaled = UNIT * (path.estimates[:, 1:] - losses.mean()) / losses.std(ddof=1)
         for estimator, numbers in zip(estimators, scaled, strict=True):
-            cells = ",".join(f"{number:.3g}" for number in numbers.ravel())
+            cells = ",".join(f"{number:.0f}" for number in numbers.ravel())
             lines.append(f"{number},{name},{loss},{rule},{estimator},{cells}")
     if not FILE.is_file():
         append_line(FILE, ",".join(("repetition", *WORDS, *NUMBERS)))
@@ -127,8 +128,8 @@ def table() -> None:
     print("|---|---|---|---|---:|" + "---:|" * (2 * len(TARGETS) + 4))
     groups = defaultdict(list)
     for row in _rows():
-        numbers = [float(row[name]) for name in NUMBERS]
-        groups[tuple(row[name] for name in WORDS)].append(np.reshape(numbers, (-1, 3)))
+        numbers = np.reshape([float(row[name]) for name in NUMBERS], (-1, 3))
+        groups[tuple(row[name] for name in WORDS)].append(numbers / UNIT)
     for words, paths in sorted(groups.items()):
         print(f"| {' | '.join([*words, str(len(paths)), *_cells(np.array(paths))])} |")
 
