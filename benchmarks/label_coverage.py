@@ -3,11 +3,10 @@
     python -m benchmarks.label_coverage run --losses=cross_entropy --seconds=1200
     python -m benchmarks.label_coverage table
 
-MNIST as in `label_shift`: a tested model and heads that have never seen a 7, pools of 2,500 pictures
-with 7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time.
-The surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to a
-CSV file beside this one and continues where it was stopped; two of them must not work on the same
-loss.
+MNIST as in `label_shift`: a tested model and heads that have never seen a 7, pools of 2,500 with
+7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time. The
+surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to a CSV
+file beside this one and continues where it was stopped; two of them must not work on the same loss.
 """
 
 import csv
