@@ -7,6 +7,8 @@ MNIST as in `label_shift`: a tested model and heads that have never seen a 7, po
 7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time. The
 surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to a CSV
 file beside this one and continues where it was stopped; two of them must not work on the same loss.
+The numbers are those of one core (`taskset -c 0`); with more the networks' last digits differ, and
+so do the draws.
 """
 
 import csv

@@ -173,6 +173,6 @@ def _calibration(session) -> StudyChapter:
     note = (
         "Each point is a group of labelled samples with similar expected losses, as the surrogate"
         " expected them before it saw their labels. Where the points are above the line, it"
-        " expects too little. The estimates with an interval do not depend on it."
+        " expects too little. Estimates with an interval are unbiased all the same."
     )
     return StudyChapter("Calibration of the surrogate", note, [picture], table, "calibration")

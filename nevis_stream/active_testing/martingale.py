@@ -11,11 +11,13 @@ weights a_m that sum to 1 keep Σ a_m θ_m unbiased, and its error is a sum of m
 
 import numpy as np
 from scipy.special import stdtrit
+from scipy.stats import beta
 
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.dynamic_evaluation.asking import Estimate
 
 FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 75% were covered
+FEWEST_MISTAKES = 10  # with fewer, those that have not been drawn yet decide
 _WIDENING = 8.0  # labels; see `widened`
 _ROUNDING = 1e-12  # relative error of sums of losses
 
@@ -47,7 +49,7 @@ def lure_weights(n: int, asked: int) -> np.ndarray:
 
 
 def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) -> Estimate:
-    """Returns Σ a_m θ_m with its 95% interval.
+    """Returns Σ a_m θ_m with its 95% interval, see `of_few_mistakes` where mistakes are rare.
 
     If the weights are worth fewer than `FEWEST` equal ones, the interval contains every risk that
     the labels so far leave possible. Otherwise the variance is M / (M - 1) Σ a_m² (θ_m - θ)², which
@@ -65,6 +67,8 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
     if count < FEWEST:
         reason = f"an interval needs at least {FEWEST} labels; there are {count}"
         return Estimate(value, reason=reason, asked=count, cost=cost)
+    if mistakes(evidence) < FEWEST_MISTAKES:
+        return of_few_mistakes(evidence, value)
     effective = 1 / (weights**2).sum()  # of M equal weights: M
     if round(effective) < FEWEST:  # a small pool, nearly all labelled: a few draws carry the weight
         return bounded(evidence, value, -np.inf, np.inf)
@@ -77,6 +81,33 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
     freedom = float(np.clip(2 / max(kurtosis, 1e-12), 1, count - 1))
     half = widened(stdtrit(freedom, 0.975) * np.sqrt(total * count / (count - 1)), effective)
     return bounded(evidence, value, value - half, value + half)
+
+
+def mistakes(evidence: Evidence) -> int:
+    """Returns on how many labelled samples the model was wrong: its loss is not the least that it
+    could have there. Of an error rate, the right answers count if those are fewer.
+    """
+    wrong = int((evidence.losses > evidence.pool.losses[evidence.samples].min(axis=1)).sum())
+    return min(wrong, evidence.asked - wrong) if evidence.pool.binary else wrong
+
+
+def of_few_mistakes(evidence: Evidence, value: float) -> Estimate:
+    """Returns an estimate from labels with too few mistakes for a normal interval: neither their
+    spread nor the surrogate's says anything about mistakes that are not expected and not drawn yet.
+
+    The interval of an error rate is then conservative. If every sample is drawn with at least u
+    times a uniform draw's probability, k errors among M labels leave the rate below Clopper and
+    Pearson's bound over u; u is the least of the draws so far. That of another loss contains every
+    risk that the labels leave possible.
+    """
+    if not evidence.pool.binary:
+        return bounded(evidence, value, -np.inf, np.inf)
+    few, count = mistakes(evidence), evidence.asked
+    least = float((evidence.probabilities * evidence.left).min())
+    most = float(beta.ppf(0.975, few + 1, count - few)) / least
+    if evidence.losses.mean() <= 0.5:
+        return bounded(evidence, value, -np.inf, max(most, value))
+    return bounded(evidence, value, min(1 - most, value), np.inf)
 
 
 def widened(half: float, asked: float) -> float:

@@ -110,3 +110,34 @@ def test_intervals_cover(loss):
     assert np.mean(errors["difference"]) < 0.6 * np.mean(errors["monte_carlo"]), {
         name: np.mean(each) for name, each in errors.items()
     }
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "cross_entropy"])
+@pytest.mark.parametrize("rule", ["rms_loss", "uniform"])
+def test_rare_mistakes_do_not_make_intervals_short(loss, rule):
+    """A sure model, its own surrogate, is wrong on 1%: 100 labels often show no mistake."""
+    covered, faultless = [], 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        labels = (random.random(1000) < 0.01).astype(int)
+        sure = random.uniform(0.97, 0.999, 1000)
+        members = np.stack([sure, 1 - sure], axis=1)
+        pool = Pool.of(members, loss)
+        evidence = run(pool, labels, members[None], 100, seed, batch=20, rule=rule)
+        for name in ("lure", "difference", "tuned_difference"):
+            estimate = ESTIMATORS[name](evidence)
+            covered.append(estimate.low <= pool.risk(labels) <= estimate.high)
+            assert estimate.high - estimate.low > 0.02
+        faultless += int(evidence.losses.max() < 0.5)
+    assert faultless > 5, "some of the tests should have no mistake among their labels"
+    assert np.mean(covered) >= 0.95
+
+
+def test_rare_right_answers_count_like_rare_mistakes():
+    labels = np.zeros(1000, int)
+    labels[:8] = 1
+    pool = Pool.of(np.tile([0.2, 0.8], (1000, 1)), "zero_one")
+    evidence = run(pool, labels, np.full((1, 1000, 2), 0.5), 100, batch=20)
+    estimate = ESTIMATORS["lure"](evidence)
+    assert estimate.low <= pool.risk(labels) <= estimate.high
+    assert 0.8 < estimate.low < 0.98

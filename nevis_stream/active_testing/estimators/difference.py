@@ -8,10 +8,11 @@ class Difference(Estimator):
     """The expected losses of samples without a label, plus the weighted differences between
     observed and expected losses.
 
-    Each difference uses the surrogate as it was before that label, so the estimate is unbiased and
-    its interval valid for any surrogate, however it is retrained; a better surrogate makes the
-    interval shorter. With a surrogate that expects no loss it is LURE. Source: Angelopoulos et al.
-    2023; Zrnic and Candès 2024, section 5, here without replacement.
+    Each difference uses the surrogate as it was before that label, so the estimate is unbiased for
+    any surrogate, however it is retrained. A better surrogate makes the interval shorter; the
+    interval is approximate, as the spread of the labels so far must stand for what is left. With a
+    surrogate that expects no loss it is LURE. Source: Angelopoulos et al. 2023; Zrnic and Candès
+    2024, section 5, here without replacement.
     """
 
     about = "the surrogate's expected loss, corrected by the labels; unbiased, with an interval"

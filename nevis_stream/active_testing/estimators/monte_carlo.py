@@ -5,7 +5,14 @@ from scipy.special import stdtrit
 from scipy.stats import hypergeom
 
 from nevis_stream.active_testing.estimator import Estimator
-from nevis_stream.active_testing.martingale import FEWEST, bounded, widened
+from nevis_stream.active_testing.martingale import (
+    FEWEST,
+    FEWEST_MISTAKES,
+    bounded,
+    mistakes,
+    of_few_mistakes,
+    widened,
+)
 from nevis_stream.dynamic_evaluation.asking import Estimate
 
 
@@ -30,6 +37,8 @@ class MonteCarlo(Estimator):
         if evidence.pool.binary:
             low, high = _plausible(round(losses.sum()), count, n)
             return bounded(evidence, value, low / n, high / n)
+        if count >= FEWEST and mistakes(evidence) < FEWEST_MISTAKES:
+            return of_few_mistakes(evidence, value)
         spread = float(losses.std(ddof=1)) if count >= FEWEST else 0.0
         if not spread:
             reason = f"an interval needs at least {FEWEST} labels whose losses differ"
