@@ -1,4 +1,5 @@
-"""Known networks and a new one on MNIST, as `label_known_models` and `label_coverage` need them."""
+"""Known networks and a new one on MNIST, as `label_known_models` and `label_small_pools` need
+them."""
 
 from functools import cache
 

@@ -43,7 +43,7 @@ STEPS = tuple(range(0, BUDGET + 1, 20))
 RETRAINED = (0, 20, 40, 60, 100, 150)  # labels after which heads are trained anew
 TENTHS = STEPS[2:]  # there is no interval before 40 labels
 DRAWN = ("lure", "equal_steps", "difference", "tuned_difference")
-PLAIN = ("monte_carlo", "difference", "tuned_difference")  # the others are the first one
+PLAIN = ("monte_carlo", "difference", "tuned_difference")  # `lure` is `monte_carlo` then
 FIRST_SEED = 30_000  # pools on which nothing was chosen
 WORDS = ("surrogate", "loss", "rule", "estimator")
 UNIT = 10_000  # numbers in the file are in 1/10,000 of the standard deviation of the losses
@@ -140,8 +140,8 @@ def _cells(paths: np.ndarray) -> list[str]:
     in standard deviations of the losses.
     """
     error, low, high = np.moveaxis(paths, 2, 0)
-    there, covered, asked = np.isfinite(low), (low <= 0) & (high >= 0), np.array(TENTHS)
-    each = (covered & there).sum(axis=0) / there.sum(axis=0)
+    covered, asked = (low <= 0) & (high >= 0), np.array(TENTHS)  # a missing interval covers nothing
+    each = covered.mean(axis=0)
     cells = [f"{each.mean():.1%}", f"{each.min():.1%}"]
     for target in TARGETS:
         narrow = (high - low <= 3.92 * _deviation(target)) & (asked >= FEWEST)

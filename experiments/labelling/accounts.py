@@ -9,7 +9,8 @@ from scipy.special import stdtrit
 
 from experiments.labelling.session import Session
 from nevis_stream.active_testing.evidence import Evidence
-from nevis_stream.active_testing.martingale import FEWEST, lure_weights, step_estimates
+from nevis_stream.active_testing.intervals import FEWEST
+from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.dynamic_evaluation.asking import Cost, Estimate
 from nevis_stream.dynamic_evaluation.registry import named

@@ -33,7 +33,7 @@ class Drawn:
       uniform: share of a uniform draw that is mixed in (a defensive mixture). At 0, samples with a
         score of 0 are never drawn, which biases weighted estimates. It bounds the weights: no
         sample represents more than 1 / uniform times its share. With 0.1 intervals were too short
-        where the surrogate was sure of wrong labels (benchmarks.label_coverage).
+        where the surrogate was sure of wrong labels (docs/decisions/0050).
     """
 
     quantile: float = 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.active_testing.choosing import Drawn, Highest
-from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from tests.active_testing.pools import example
@@ -141,3 +141,28 @@ def test_rare_right_answers_count_like_rare_mistakes():
     estimate = ESTIMATORS["lure"](evidence)
     assert estimate.low <= pool.risk(labels) <= estimate.high
     assert 0.8 < estimate.low < 0.98
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "cross_entropy"])
+def test_a_model_that_is_never_worse_can_be_compared(loss):
+    """The difference has an interval as short one way as the other."""
+    random = np.random.default_rng(3)
+    labels = random.integers(10, size=1500)
+    worse = random.random(1500) < 0.8
+    better = worse | (random.random(1500) < 0.7)
+
+    def pool(right):
+        sure = random.uniform(0.5, 0.95, 1500)
+        predictions = np.tile(((1 - sure) / 9)[:, None], (1, 10))
+        predictions[np.arange(1500), np.where(right, labels, (labels + 1) % 10)] = sure
+        return Pool.of(predictions, loss)
+
+    models = pool(better), pool(worse)
+    widths = []
+    for first, second in (models, models[::-1]):
+        compared = difference(first, second)
+        evidence = run(compared, labels, compared.predictions[None], 100, batch=20)
+        estimate = ESTIMATORS["tuned_difference"](evidence)
+        assert estimate.low <= compared.risk(labels) <= estimate.high
+        widths.append(estimate.high - estimate.low)
+    assert widths[0] == pytest.approx(widths[1]) and widths[0] < 0.5

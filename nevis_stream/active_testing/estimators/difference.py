@@ -1,7 +1,8 @@
 """The cross-fitted difference estimator: expected losses, corrected by the labels."""
 
 from nevis_stream.active_testing.estimator import Estimator
-from nevis_stream.active_testing.martingale import lure_weights, step_estimates, with_interval
+from nevis_stream.active_testing.intervals import with_interval
+from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 
 
 class Difference(Estimator):

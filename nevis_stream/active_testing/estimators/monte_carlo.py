@@ -5,9 +5,10 @@ from scipy.special import stdtrit
 from scipy.stats import hypergeom
 
 from nevis_stream.active_testing.estimator import Estimator
-from nevis_stream.active_testing.martingale import (
+from nevis_stream.active_testing.intervals import (
     FEWEST,
     FEWEST_MISTAKES,
+    NO_SPREAD,
     bounded,
     mistakes,
     of_few_mistakes,
@@ -37,12 +38,14 @@ class MonteCarlo(Estimator):
         if evidence.pool.binary:
             low, high = _plausible(round(losses.sum()), count, n)
             return bounded(evidence, value, low / n, high / n)
-        if count >= FEWEST and mistakes(evidence) < FEWEST_MISTAKES:
-            return of_few_mistakes(evidence, value)
-        spread = float(losses.std(ddof=1)) if count >= FEWEST else 0.0
-        if not spread:
-            reason = f"an interval needs at least {FEWEST} labels whose losses differ"
+        if count < FEWEST:
+            reason = f"an interval needs at least {FEWEST} labels; there are {count}"
             return Estimate(value, reason=reason, asked=count, cost=evidence.cost)
+        if mistakes(evidence) < FEWEST_MISTAKES:
+            return of_few_mistakes(evidence, value)
+        spread = float(losses.std(ddof=1))
+        if not spread:
+            return Estimate(value, reason=NO_SPREAD, asked=count, cost=evidence.cost)
         half = stdtrit(count - 1, 0.975) * spread * np.sqrt(1 / count - 1 / n)
         half = widened(half, count)
         return bounded(evidence, value, value - half, value + half)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from nevis_stream.active_testing.estimator import Estimator
-from nevis_stream.active_testing.martingale import lure_weights, step_estimates, with_interval
+from nevis_stream.active_testing.intervals import with_interval
+from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 
 START = 10  # draws before which the factor stays at 1/2
 
