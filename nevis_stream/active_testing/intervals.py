@@ -1,96 +1,81 @@
-"""95% intervals of weighted sums of unbiased estimates: normal ones, and what is said where too few
-labels or too few mistakes support those.
+"""95% intervals of weighted sums of unbiased estimates, of which one more draw may tell more than
+all so far.
 """
 
 import numpy as np
-from scipy.special import stdtrit
-from scipy.stats import beta
+from scipy.special import gammaincinv
 
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.dynamic_evaluation.asking import Estimate
 
-FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 75% were covered
-FEWEST_MISTAKES = 10  # with fewer, those that have not been drawn yet decide
-NO_SPREAD = "all labels so far say the same, so the spread is unknown"
-_WIDENING = 8.0  # labels; see `widened`
+FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 88% were covered
+_TAIL = 0.025
 _ROUNDING = 1e-12  # relative error of sums of losses
 
 
 def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) -> Estimate:
-    """Returns Σ a_m θ_m with its 95% interval, see `of_few_mistakes` where mistakes are rare.
+    """Returns Σ a_m θ_m with its 95% interval.
 
-    If the weights are worth fewer than `FEWEST` equal ones, the interval contains every risk that
-    the labels so far leave possible. Otherwise the variance is M / (M - 1) Σ a_m² (θ_m - θ)², which
-    estimates the sum of the conditional variances (martingale central limit theorem; Zrnic and
-    Candès 2024, section 5). The quantile is Student's, with the degrees of freedom that the spread
-    of the summands supports (Satterthwaite): 2 / (Σ s² / (Σ s)² - 1/M) for summands s, which is M
-    for normal errors and small if few draws carry the variance. The interval is `widened`.
+    The error is a sum of martingale differences s_m = a_m (θ_m - θ), whose conditional variances
+    add up (Zrnic and Candès 2024, section 5); M / (M - 1) Σ s_m² estimates their sum. Large losses
+    are rare, so the sum is closer to a Poisson count of jumps than to a normal variable. The size
+    of a jump is Σ |s_m|³ / Σ s_m², which with the variance gives the count, and each end of the
+    interval is where that count would have a probability of 2.5%. With many jumps it is the normal
+    interval; equal losses give Garwood's (1936), and unequal ones one like Fay and Feuer's for
+    weighted counts (1997). To the sums of the end towards which jumps go, one draw is added that
+    has not been seen, with a loss as surprising as in `surprises`: without it k mistakes among the
+    labels would say that there is no other kind, and none that there is none.
 
     Args:
       evidence: labels that were drawn at random.
       weights, steps: a_m and θ_m, float64[M].
     """
-    value, count = float(weights @ steps), evidence.asked
-    cost = evidence.cost
-    if count < FEWEST:
-        reason = f"an interval needs at least {FEWEST} labels; there are {count}"
-        return Estimate(value, reason=reason, asked=count, cost=cost)
-    if mistakes(evidence) < FEWEST_MISTAKES:
-        return of_few_mistakes(evidence, value)
-    effective = 1 / (weights**2).sum()  # of M equal weights: M
-    if round(effective) < FEWEST:  # a small pool, nearly all labelled: a few draws carry the weight
-        return bounded(evidence, value, -np.inf, np.inf)
-    squares = (weights * (steps - value)) ** 2
-    total = squares.sum()
-    if total <= 1e-24 * max(value**2, 1e-12):
-        return Estimate(value, reason=NO_SPREAD, asked=count, cost=cost)
-    kurtosis = (squares**2).sum() / total**2 - 1 / count
-    freedom = float(np.clip(2 / max(kurtosis, 1e-12), 1, count - 1))
-    half = widened(stdtrit(freedom, 0.975) * np.sqrt(total * count / (count - 1)), effective)
-    return bounded(evidence, value, value - half, value + half)
+    value, asked = float(weights @ steps), evidence.asked
+    if asked < FEWEST:
+        reason = f"an interval needs at least {FEWEST} labels; there are {asked}"
+        return Estimate(value, reason=reason, asked=asked, cost=evidence.cost)
+    summands = weights * (steps - value)
+    shares = weights / (evidence.pool.n * evidence.probabilities)  # of a draw's loss in the value
+    rises, falls = surprises(evidence)
+    above, below = (_reach(summands, shares, each) for each in (rises, falls))
+    return bounded(evidence, value, value - below, value + above)
 
 
-def mistakes(evidence: Evidence) -> float:
-    """Returns on how many labelled samples the model was wrong: its loss is not the least that it
-    could have there. Of an error rate, the right answers count if those are fewer. Of the
-    difference of two models: how many differences of equal size the observed ones are worth,
-    (Σ |L|)² / Σ L². For error rates that is the number of samples on which one alone is right.
+def surprises(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """Returns by how much a surprising label of each sample would raise and lower its loss, both
+    float64[n] and at least 0.
+
+    Surprising is what most labels are not: that the model is wrong, or right if it mostly is wrong.
+    The difference of two models may change as much in the other direction.
     """
-    losses, possible = evidence.losses, evidence.pool.losses[evidence.samples]
-    if possible.min() < 0:
-        return float(abs(losses).sum() ** 2 / max((losses**2).sum(), 1e-300))
-    wrong = int((losses > possible.min(axis=1)).sum())
-    return min(wrong, evidence.asked - wrong) if evidence.pool.binary else wrong
+    change = evidence.pool.loss_if_wrong
+    if evidence.pool.losses.min() < 0:
+        return abs(change), abs(change)
+    answers = evidence.pool.predictions[evidence.samples].argmax(axis=1)
+    if (answers != evidence.labels).mean() > 0.5:
+        change = -change
+    return np.maximum(change, 0), np.maximum(-change, 0)
 
 
-def of_few_mistakes(evidence: Evidence, value: float) -> Estimate:
-    """Returns an estimate from labels with too few mistakes for a normal interval: neither their
-    spread nor the surrogate's says anything about mistakes that are not expected and not drawn yet.
+def _reach(summands: np.ndarray, shares: np.ndarray, unseen: np.ndarray) -> float:
+    """Returns the distance of one end of the interval from the value.
 
-    The interval of an error rate is then conservative. If every sample is drawn with at least u
-    times a uniform draw's probability, k errors among M labels leave the rate below Clopper and
-    Pearson's bound over u; u is the least of the draws so far. That of another loss contains every
-    risk that the labels leave possible.
+    Args:
+      summands: s_m, float64[M].
+      shares: by which the loss of each draw is multiplied in the value, float64[M].
+      unseen: changes of losses towards this end, float64[n]; if all are 0, jumps go to the other.
     """
-    if not evidence.pool.binary:
-        return bounded(evidence, value, -np.inf, np.inf)
-    few, count = mistakes(evidence), evidence.asked
-    least = float((evidence.probabilities * evidence.left).min())
-    most = float(beta.ppf(0.975, few + 1, count - few)) / least
-    if evidence.losses.mean() <= 0.5:
-        return bounded(evidence, value, -np.inf, max(most, value))
-    return bounded(evidence, value, min(1 - most, value), np.inf)
-
-
-def widened(half: float, asked: float) -> float:
-    """Returns a half width times 1 + 8 / M, for M equally weighted labels.
-
-    Samples with rare, large losses are less often among the first labels than the central limit
-    theorem assumes: nearly all intervals that miss the risk are below it. The factor was chosen on
-    repetitions that the reported coverage does not contain (benchmarks.label_coverage). Corrections
-    by the skewness of the summands (Johnson 1978, Hall 1992) were not better.
-    """
-    return half * (1 + _WIDENING / asked)
+    asked = len(summands)
+    variance = (summands**2).sum() * asked / (asked - 1)
+    square = variance + (shares**2).mean() * (unseen**2).mean()
+    cube = (abs(summands) ** 3).sum() + (shares**3).mean() * (unseen**3).mean()
+    if not cube:
+        return 0.0
+    jump = cube / square
+    count = variance / jump**2
+    if unseen.any():
+        return jump * (gammaincinv(count + 1, 1 - _TAIL) - count)
+    return jump * (count - gammaincinv(count, _TAIL))
 
 
 def bounded(evidence: Evidence, value: float, low: float, high: float) -> Estimate:

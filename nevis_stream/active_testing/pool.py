@@ -49,6 +49,17 @@ class Pool:
         """Whether every loss is 0 or 1."""
         return bool(((self.losses == 0) | (self.losses == 1)).all())
 
+    @cached_property
+    def loss_if_wrong(self) -> np.ndarray:
+        """float64[n], how much larger the loss of each sample is if its label is another class than
+        the model's answer: the mean over those classes, by the model's probabilities.
+        """
+        rows, answers = np.arange(self.n), self.predictions.argmax(axis=1)
+        others = self.predictions + 1e-12  # a model that is entirely sure has no preference
+        others[rows, answers] = 0
+        means = (others * self.losses).sum(axis=1) / others.sum(axis=1)
+        return means - self.losses[rows, answers]
+
     def risk(self, labels: np.ndarray) -> float:
         """Returns the mean loss, which estimators estimate, if all labels int[n] are known."""
         return float(self.losses[np.arange(self.n), labels].mean())

@@ -43,10 +43,19 @@ def test_there_is_no_interval_without_reason():
     assert (
         np.isfinite(estimate.value) and np.isnan(estimate.low) and "there are 5" in estimate.reason
     )
-    pool, labels, _ = example(200, 1)
-    perfect = run(pool, labels, np.eye(3)[labels][None], 45)
-    estimate = ESTIMATORS["difference"](perfect)
-    assert np.isnan(estimate.low) and "spread" in estimate.reason
+
+
+def test_labels_without_a_surprise_do_not_exclude_one():
+    """The surrogate knows every label and the model is always right: the spread is 0."""
+    labels = np.random.default_rng(0).integers(3, size=200)
+    right = np.eye(3)[labels]
+    pool = Pool.of(0.9 * right + 0.1 / 3)
+    evidence = run(pool, labels, right[None], 45)
+    estimate = ESTIMATORS["difference"](evidence)
+    assert estimate.value == pytest.approx(pool.risk(labels))
+    # 3.69 mistakes in Poisson's interval for none, among 45 labels of which each weighs up to 2
+    assert 3 / 45 < (estimate.high - estimate.value) / pool.loss_if_wrong.mean() < 2 * 3.7 / 45
+    assert estimate.low <= estimate.value
 
 
 def test_no_error_among_few_labels_does_not_mean_no_error():
@@ -62,16 +71,18 @@ def test_no_error_among_few_labels_does_not_mean_no_error():
 
 def test_a_small_pool_that_is_nearly_all_labelled():
     """Of 60 samples 12 have no label: few draws carry the weight, but the rest is known exactly."""
-    pool, labels, members = example(60, 1, "zero_one")
-    evidence = run(pool, labels, members, 48)
-    for name in ("lure", "difference", "tuned_difference"):
-        estimate = ESTIMATORS[name](evidence)
+    names, covered, narrow = ("lure", "difference", "tuned_difference"), [], []
+    for seed in range(100):
+        pool, labels, members = example(60, seed, "zero_one")
+        evidence = run(pool, labels, members, 48, seed)
         known = evidence.losses.sum() / 60
-        assert estimate.low == pytest.approx(known) and estimate.high == pytest.approx(known + 0.2)
-    large, labels, members = example(200, 1, "zero_one")
-    evidence = run(large, labels, members, 100)
-    estimate = ESTIMATORS["difference"](evidence)
-    assert estimate.high - estimate.low < 0.3  # not all that is possible
+        for name in names:
+            estimate = ESTIMATORS[name](evidence)
+            assert known - 1e-9 <= estimate.low <= estimate.high <= known + 0.2 + 1e-9
+            covered.append(estimate.low <= pool.risk(labels) <= estimate.high)
+            narrow.append(estimate.high - estimate.low < 0.19)  # not all that is possible
+    assert np.mean(covered) >= 0.9
+    assert np.mean(narrow) >= 0.5
 
 
 def shifted_pool(seed, n=400, classes=4):
@@ -117,7 +128,7 @@ def test_intervals_cover(loss):
 def test_rare_mistakes_do_not_make_intervals_short(loss, rule):
     """A sure model, its own surrogate, is wrong on 1%: 100 labels often show no mistake."""
     covered, faultless = [], 0
-    for seed in range(40):
+    for seed in range(100):
         random = np.random.default_rng(seed)
         labels = (random.random(1000) < 0.01).astype(int)
         sure = random.uniform(0.97, 0.999, 1000)
@@ -129,8 +140,8 @@ def test_rare_mistakes_do_not_make_intervals_short(loss, rule):
             covered.append(estimate.low <= pool.risk(labels) <= estimate.high)
             assert estimate.high - estimate.low > 0.02
         faultless += int(evidence.losses.max() < 0.5)
-    assert faultless > 5, "some of the tests should have no mistake among their labels"
-    assert np.mean(covered) >= 0.95
+    assert faultless > 15, "some of the tests should have no mistake among their labels"
+    assert np.mean(covered) >= 0.92
 
 
 def test_rare_right_answers_count_like_rare_mistakes():

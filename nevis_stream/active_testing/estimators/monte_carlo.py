@@ -1,28 +1,17 @@
 """Monte Carlo: the plain mean of uniformly drawn losses."""
 
-import numpy as np
-from scipy.special import stdtrit
 from scipy.stats import hypergeom
 
 from nevis_stream.active_testing.estimator import Estimator
-from nevis_stream.active_testing.intervals import (
-    FEWEST,
-    FEWEST_MISTAKES,
-    NO_SPREAD,
-    bounded,
-    mistakes,
-    of_few_mistakes,
-    widened,
-)
-from nevis_stream.dynamic_evaluation.asking import Estimate
+from nevis_stream.active_testing.intervals import bounded, with_interval
+from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 
 
 class MonteCarlo(Estimator):
     """The mean of the observed losses.
 
-    The interval of an error rate inverts the exact hypergeometric test. Other losses have Student's
-    interval with the variance s² (1/M - 1/n) of draws without replacement (Cochran 1977, section
-    2.5), `widened`.
+    The interval of an error rate inverts the exact hypergeometric test. Other losses have that of
+    `lure`, which is the same mean.
     """
 
     about = "the mean loss of uniformly drawn samples"
@@ -33,31 +22,22 @@ class MonteCarlo(Estimator):
 
     def estimate(self, evidence):
         """Returns the mean loss."""
-        losses, n, count = evidence.losses, evidence.pool.n, evidence.asked
-        value = float(losses.mean())
-        if evidence.pool.binary:
-            low, high = _plausible(round(losses.sum()), count, n)
-            return bounded(evidence, value, low / n, high / n)
-        if count < FEWEST:
-            reason = f"an interval needs at least {FEWEST} labels; there are {count}"
-            return Estimate(value, reason=reason, asked=count, cost=evidence.cost)
-        if mistakes(evidence) < FEWEST_MISTAKES:
-            return of_few_mistakes(evidence, value)
-        spread = float(losses.std(ddof=1))
-        if not spread:
-            return Estimate(value, reason=NO_SPREAD, asked=count, cost=evidence.cost)
-        half = stdtrit(count - 1, 0.975) * spread * np.sqrt(1 / count - 1 / n)
-        half = widened(half, count)
-        return bounded(evidence, value, value - half, value + half)
+        losses, n, asked = evidence.losses, evidence.pool.n, evidence.asked
+        if not evidence.pool.binary:
+            return with_interval(
+                evidence, lure_weights(n, asked), step_estimates(evidence, 0.0, 0.0)
+            )
+        low, high = _plausible(round(losses.sum()), asked, n)
+        return bounded(evidence, float(losses.mean()), low / n, high / n)
 
 
-def _plausible(errors, count, n):
+def _plausible(errors, asked, n):
     """Returns the smallest and the largest number of errors in the pool that neither one-sided test
     at 2.5% rejects.
     """
-    least, most = errors, n - (count - errors)
-    low = _first(least, most, lambda total: hypergeom.sf(errors - 1, n, total, count) > 0.025)
-    past = _first(low, most + 1, lambda total: hypergeom.cdf(errors, n, total, count) <= 0.025)
+    least, most = errors, n - (asked - errors)
+    low = _first(least, most, lambda total: hypergeom.sf(errors - 1, n, total, asked) > 0.025)
+    past = _first(low, most + 1, lambda total: hypergeom.cdf(errors, n, total, asked) <= 0.025)
     return low, past - 1
 
 
