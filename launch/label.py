@@ -33,6 +33,14 @@ def _about(title: str, registry) -> str:
     return f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in registry.items())
 
 
+def _first_lines(title: str, registry) -> str:
+    """Returns the functions of a registry, each with the first line of its module's docstring."""
+    lines = {name: import_module(each.__module__).__doc__ for name, each in registry.items()}
+    return f"\n{title}:\n" + "".join(
+        f"  {name}: {text.splitlines()[0]}\n" for name, text in lines.items()
+    )
+
+
 def _estimators() -> str:
     """Returns the estimators with a line for each."""
     from nevis_stream.active_testing.registries import ESTIMATORS
@@ -41,13 +49,13 @@ def _estimators() -> str:
 
 
 def _surrogates() -> str:
-    """Returns the surrogates with a line for each, and the names of rules and losses."""
+    """Returns the surrogates, rules and losses, with a line for each."""
     from nevis_stream.active_testing.building import SURROGATES
     from nevis_stream.active_testing.pool import LOSSES
     from nevis_stream.active_testing.registries import RULES
 
-    text = _about("Surrogates", SURROGATES)
-    return f"{text}\nRules: {', '.join(RULES)}.\nLosses: {', '.join(LOSSES)}.\n"
+    functions = _first_lines("Rules", RULES) + _first_lines("Losses", LOSSES)
+    return _about("Surrogates", SURROGATES) + functions
 
 
 START = _subcommand(
@@ -158,7 +166,13 @@ define(
     [],
     "Further runs of the same task, whose models join the ensemble.",
 )
-_text(_MODELS, "cache", None, "An evaluation cache with known models' outcomes on the pool.")
+_text(
+    _MODELS,
+    "cache",
+    None,
+    "Directory of an evaluation cache that has outcomes of known models on the pool; the surrogates"
+    " known_models and known_models_heads learn from it.",
+)
 define(
     flags.DEFINE_bool,
     (START,),
@@ -215,7 +229,8 @@ define(
     _MODELS,
     "trust",
     [],
-    "Module outside this project whose learners may be imported.",
+    "Module outside this project that may be imported because a run's learner is defined in it;"
+    " may be given several times.",
 )
 
 

@@ -26,6 +26,7 @@ class Generation:
       predictions: float64[models, n, c].
       material: what the surrogate can learn from.
       first: position of the first sample among all samples of the session.
+      hashes: S32[n], of the pixels of each image; None if they are not known.
     """
 
     pool: str
@@ -33,6 +34,7 @@ class Generation:
     predictions: np.ndarray
     material: Material
     first: int
+    hashes: np.ndarray | None = None
 
     @property
     def rows(self) -> np.ndarray:
@@ -45,7 +47,13 @@ class Generation:
 
 
 def write_generation(
-    directory: Path, number: int, pool: str, ids, predictions, material: Material
+    directory: Path,
+    number: int,
+    pool: str,
+    ids,
+    predictions,
+    material: Material,
+    hashes: np.ndarray | None = None,
 ) -> None:
     """Writes generation-NUMBER of the session in a directory: all of it, or nothing.
 
@@ -53,12 +61,14 @@ def write_generation(
       directory: of the session.
       number: from 0.
       pool: where the images are, see `pools.absolute`.
-      ids, predictions, material: as of `Generation`.
+      ids, predictions, material, hashes: as of `Generation`.
     """
     files = {
         "ids.json": json.dumps({"pool": pool, "ids": list(ids)}).encode(),
         "models.npy": _array_bytes(predictions),
     }
+    if hashes is not None:
+        files["pixel-hashes.npy"] = _array_bytes(hashes)
     for name in _ARRAYS:
         if (array := getattr(material, name)) is not None:
             files[f"pool-{name}.npy"] = _array_bytes(array)
@@ -94,13 +104,15 @@ def read_generation(folder: Path, first: int) -> Generation:
             if (folder / f"{part}-labels.npy").exists()
         }
         arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
-        pool, ids = about["pool"], about["ids"]
+        pool, ids, hashes = about["pool"], about["ids"], array("pixel-hashes")
         if not isinstance(pool, str) or predictions.dtype.kind != "f":
             raise ValueError("a value has an unexpected type")
+        if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):
+            raise ValueError("its pixel hashes do not fit its ids")
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise BadInput(f"{folder}: damaged ({error}).") from None
     material = Material(predictions[0], **arrays, **examples)
-    return Generation(pool, ids, predictions, material, first)
+    return Generation(pool, ids, predictions, material, first, hashes)
 
 
 def _array_bytes(array: np.ndarray) -> bytes:

@@ -18,6 +18,7 @@ class Draw:
 
     Attributes:
       round: number of the `next` that drew them, from 1.
+      labels: number of labels that were recorded then.
       generation: its number.
       samples: int64[b], positions among all samples.
       probabilities: float64[b], given the samples of this generation that were drawn before.
@@ -25,6 +26,7 @@ class Draw:
     """
 
     round: int
+    labels: int
     generation: int
     samples: np.ndarray
     probabilities: np.ndarray

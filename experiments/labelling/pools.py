@@ -115,9 +115,13 @@ def _npz(file: Path, part: str) -> PoolImages:
     arrays = read_npz(file)
     name = f"images_{part}" if part else "images"
     if name not in arrays:
-        parts = [each for each in arrays if each.startswith("images")]
-        valid = ", ".join(f"{file}:{each.removeprefix('images_')}" for each in parts)
-        raise BadInput(f"{file}: has no {name!r}. Valid: {valid or 'nothing; it has no images'}.")
+        parts = [each for each in arrays if each.startswith("images_") or each == "images"]
+        valid = ", ".join(
+            f"{file}:{each.removeprefix('images_')}" if each != "images" else str(file)
+            for each in parts
+        )
+        there = f"Valid: {valid}" if parts else f"Its arrays: {', '.join(arrays) or 'none'}"
+        raise BadInput(f"{file}: has no {name!r}. {there}.")
     images = ArrayImages(arrays[name], f"{file}[{name}]")
     if not len(images):
         raise BadInput(f"{file}: {name!r} is empty.")

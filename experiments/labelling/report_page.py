@@ -49,8 +49,8 @@ def write(
     settings = session.settings
     introduction = (
         f"Session {settings.name}: {len(session.ids):,} samples, {len(session.labels()):,} of them"
-        f" labelled. Loss {settings.loss}, rule {settings.rule}, surrogate {settings.surrogate},"
-        f" estimator {estimator}."
+        f" labelled. Loss {settings.loss}, rule {settings.rule}, {settings.uniform:.0%} of draws"
+        f" uniform, surrogate {settings.surrogate}, estimator {estimator}."
     )
     return write_study(out, "Label-efficient test", introduction, chapters)
 

@@ -41,7 +41,8 @@ from nevis_stream.wording import plural
 SETTINGS, DRAWS, LABELS = "session.json", "draws.jsonl", "labels.jsonl"
 _OTHER = (
     "this directory contains another session ({difference}). Choose another --out, or add samples"
-    " to that session with --continue."
+    " to that session with --continue. (digest stands for the samples and the models'"
+    " probabilities.)"
 )
 _BUSY = "is drawing samples in this session. Wait for it."
 
@@ -72,20 +73,38 @@ class Session:
 
     @classmethod
     def start(
-        cls, directory: Path, settings: SessionSettings, ids, predictions, material: Material
+        cls,
+        directory: Path,
+        settings: SessionSettings,
+        ids,
+        predictions,
+        material: Material,
+        hashes: np.ndarray | None = None,
     ) -> "Session":
         """Begins a session, or opens it if it was begun with the same settings.
+
+        Args:
+          directory: made if it is missing.
+          settings: of the session.
+          ids, predictions, material, hashes: as of `Generation`.
 
         Raises:
           BadInput: the directory has another session.
         """
         with exclusive(directory / "lock", "is starting a session here."):
             if not (directory / SETTINGS).exists():
-                write_generation(directory, 0, settings.pool, ids, predictions, material)
+                write_generation(directory, 0, settings.pool, ids, predictions, material, hashes)
             write_once(directory / SETTINGS, as_lines(vars(settings)), _OTHER)
         return cls(directory)
 
-    def grow(self, pool: str, ids, predictions, material: Material) -> None:
+    def grow(
+        self,
+        pool: str,
+        ids,
+        predictions,
+        material: Material,
+        hashes: np.ndarray | None = None,
+    ) -> None:
         """Adds samples; earlier draws and labels keep their probabilities. If the samples that were
         added last are the same, with the same predictions, nothing is done.
 
@@ -104,7 +123,7 @@ class Session:
                     " images_PART and give FILE.npz:PART."
                 )
             number = len(self.generations)
-            write_generation(self.directory, number, pool, ids, predictions, material)
+            write_generation(self.directory, number, pool, ids, predictions, material, hashes)
         for name in ("generations", "ids", "positions", "pools"):
             vars(self).pop(name, None)
 
@@ -167,23 +186,26 @@ class Session:
         for number, line in enumerate(read_lines(file), start=1):
             with damage(file, number):
                 for each in line["draws"]:
-                    draws.append(self._read_draw(line["round"], each))
+                    draws.append(self._read_draw(line, each))
                     before = len(drawn)
                     drawn.update(draws[-1].samples.tolist())
                     if len(drawn) - before != len(draws[-1].samples):
                         raise ValueError("it draws a sample a second time")
         return draws
 
-    def _read_draw(self, number: int, values: Mapping[str, Any]) -> Draw:
+    def _read_draw(self, line: Mapping[str, Any], values: Mapping[str, Any]) -> Draw:
+        number, labels = line["round"], line["labels"]
         names = ("probabilities", "predicted", "remaining")
         arrays = {name: np.array(values[name], np.float64) for name in names}
         samples = np.array(values["samples"], np.int64)
         shapes = [samples.shape, *[(len(self.settings.models), samples.size)] * 2]
         if not self.generations[values["generation"]].contains(samples).all():
             raise ValueError("it contains samples of another part of the pool")
-        if [array.shape for array in arrays.values()] != shapes or not isinstance(number, int):
+        if not isinstance(number, int) or not isinstance(labels, int):
+            raise ValueError("a number has an unexpected type")
+        if [array.shape for array in arrays.values()] != shapes:
             raise ValueError("its lists do not fit each other")
-        return Draw(number, values["generation"], samples, **arrays)
+        return Draw(number, labels, values["generation"], samples, **arrays)
 
     def labels(self) -> dict[int, int]:
         """Returns the class of each labelled sample by its position; corrections replace.
@@ -203,15 +225,39 @@ class Session:
                     result[self.positions[sample]] = label
         return result
 
-    def waiting(self) -> list[int]:
-        """Returns the positions of drawn samples without a label, in the order of the draws."""
-        labels = self.labels()
-        drawn = [int(sample) for draw in self.draws() for sample in draw.samples]
-        if lost := len(labels.keys() - set(drawn)):
+    def logs(self) -> tuple[list[Draw], dict[int, int]]:
+        """Returns `draws` and `labels`.
+
+        Raises:
+          BadInput: one of the files lacks what the other one was made with.
+        """
+        labels, draws = self.labels(), self.draws()
+        seen = max((draw.labels for draw in draws), default=0)
+        if len(labels) < seen:
+            labels = self.labels()  # draws that were made in between know more
+        if len(labels) < seen:
+            raise BadInput(
+                f"{self.directory / LABELS}: damaged (it has {plural(len(labels), 'label')}; the"
+                f" last samples were drawn with {seen}). Put a copy of the file back, or record the"
+                " csv files again."
+            )
+        self._drawn(draws, labels)
+        return draws, labels
+
+    def _drawn(self, draws: Sequence[Draw], labels: Mapping[int, int]) -> set[int]:
+        """Returns the positions of all drawn samples; BadInput if a labelled one is not there."""
+        drawn = {int(sample) for draw in draws for sample in draw.samples}
+        if lost := len(labels.keys() - drawn):
             raise BadInput(
                 f"{self.directory / DRAWS}: damaged (the draws of {plural(lost, 'labelled sample')}"
                 " are missing)."
             )
+        return drawn
+
+    def waiting(self) -> list[int]:
+        """Returns the positions of drawn samples without a label, in the order of the draws."""
+        draws, labels = self.logs()
+        drawn = [int(sample) for draw in draws for sample in draw.samples]
         return [sample for sample in drawn if sample not in labels]
 
     def next(self, count: int) -> tuple[int, list[int]]:
@@ -229,7 +275,7 @@ class Session:
         if count < 1:
             raise BadInput(f"--count={count}: at least one sample.")
         with exclusive(self.directory / "lock", _BUSY):
-            draws, waiting = self.draws(), self.waiting()
+            waiting, draws = self.waiting(), self.draws()
             number = max((draw.round for draw in draws), default=0)
             if len(waiting) < count:
                 asked = sum(len(draw.samples) for draw in draws)
@@ -277,7 +323,8 @@ class Session:
                     "remaining": [remaining.tolist() for _, remaining in beliefs],
                 }
             )
-        append_line(self.directory / DRAWS, encode({"round": number, "draws": drawn_here}))
+        line = {"round": number, "labels": len(labels), "draws": drawn_here}
+        append_line(self.directory / DRAWS, encode(line))
 
     def members(self, place: int, labels: Mapping[int, int], draws: Sequence[Draw]) -> np.ndarray:
         """Returns the surrogate's probabilities [e, n, c] on a generation, from its labels."""
@@ -317,18 +364,19 @@ class Session:
           BadInput: a sample is unknown, was not drawn, or has another label already.
         """
         with _waiting_lock(self.directory / "labels.lock"):
-            labels = self.labels()
-            drawn = {int(sample) for draw in self.draws() for sample in draw.samples}
-            new = {}
+            labels = self.labels()  # which may be fewer than there were: here they come back
+            drawn, new = self._drawn(self.draws(), labels), {}
             for sample, label in answers.items():
                 where = (lines or {}).get(sample, source)
                 if sample not in self.positions:
-                    raise BadInput(f"{where}: {unknown('sample', sample, _some(self.ids))}")
+                    valid = unknown("sample", sample, _some(self.ids))
+                    raise BadInput(f"{where}: {valid} Nothing of this file was recorded.")
                 row = self.positions[sample]
                 if row not in drawn:
                     raise BadInput(
                         f"{where}: sample {sample!r} was not drawn, so its label cannot be used;"
-                        " labels of other samples would bias the estimates. Remove its row."
+                        " labels of other samples would bias the estimates. Remove its row. Nothing"
+                        " of this file was recorded."
                     )
                 if labels.get(row) == label:
                     continue
@@ -350,7 +398,7 @@ class Session:
         It ends before the first drawn sample that has no label, so that which labels are missing
         cannot bias it.
         """
-        labels, draws = self.labels(), self.draws()
+        draws, labels = self.logs()
         result = []
         for place, generation in enumerate(self.generations):
             mine = [draw for draw in draws if draw.generation == place]

@@ -36,10 +36,12 @@ class Labels:
     Attributes:
       classes: number of the class of each sample, by id.
       lines: where each sample is, for messages.
+      unnamed: whether the file does not say of which session it is.
     """
 
     classes: Mapping[str, int]
     lines: Mapping[str, str]
+    unnamed: bool = False
 
 
 def write_round(session: Session, number: int, rows: Sequence[int], images: Images) -> Path:
@@ -201,7 +203,7 @@ def read_labels(session: Session, file: Path) -> Labels:
                 " recorded."
             )
         at.setdefault(sample, where)
-    return Labels(answers, at)
+    return Labels(answers, at, unnamed="session" not in columns)
 
 
 def _short(text: str) -> str:

@@ -194,6 +194,6 @@ def write_page(out: Path, settings: StudySettings, table: pd.DataFrame) -> Path:
     chapter = StudyChapter("Ratios to random labels", note, [picture], table, "ratios")
     introduction = (
         f"{shown(settings.pool)}: {', '.join(map(shown, settings.models))}; loss {settings.loss},"
-        f" surrogate {settings.surrogate}."
+        f" surrogate {settings.surrogate}, {settings.uniform:.0%} of draws uniform."
     )
     return write_study(out, "Simulated label-efficient tests", introduction, [chapter])

@@ -30,8 +30,8 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         estimate = account.estimate
         interval = f"no interval: {estimate.reason}"
         if np.isfinite(account.width):
-            interval = f"{estimate.low:.4f} to {estimate.high:.4f}"
-        value = "–" if np.isnan(estimate.value) else f"{estimate.value:.4f}"
+            interval = f"{estimate.low:z.4f} to {estimate.high:z.4f}"
+        value = "–" if np.isnan(estimate.value) else f"{estimate.value:z.4f}"
         width = "–" if np.isnan(account.width) else f"{account.width:.4f}"
         table.add_row(account.name, value, interval, width, str(estimate.asked))
     console().print(table)

@@ -43,15 +43,37 @@ class Subject:
         return np.stack([model.predictions for model in self.models])
 
 
-def check_names(values: FlagValues, rules) -> None:
-    """Refuses what cannot be before anything is read."""
-    if Path(values.out).is_file():
-        raise BadInput(f"--out={values.out}: is a file; expected a directory.")
+SESSION, STUDY = "session.json", "study.json"
+_MADE_BY = {SESSION: "start", STUDY: "simulate"}
+
+
+def check_flags(values: FlagValues, rules, mine: str) -> None:
+    """Refuses what cannot be before anything is read, and says what may bias the estimates.
+
+    Args:
+      values: the flags.
+      rules: names of the rules.
+      mine: the file that says what --out contains, `SESSION` or `STUDY`.
+    """
+    out = Path(values.out)
+    if out.is_file():
+        raise BadInput(f"--out={out}: is a file; expected a directory.")
+    for other in _MADE_BY.keys() - {mine}:
+        if (out / other).exists():
+            raise BadInput(
+                f"--out={out}: contains what {_MADE_BY[other]} made ({other}). Choose another"
+                " directory."
+            )
     named(LOSSES, "loss", values.loss)
     for rule in rules:
         named(RULES, "acquisition rule", rule)
     if values.surrogate is not None:
         named(SURROGATES, "surrogate", values.surrogate)
+    if values.uniform == 0:
+        print(
+            "note: with --uniform=0 a sample with a score of 0 is never drawn, so estimates that"
+            " are weighted by probabilities may be biased"
+        )
 
 
 def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -> Subject:

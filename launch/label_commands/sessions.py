@@ -12,7 +12,7 @@ from experiments.labelling.pools import absolute, load_pool
 from experiments.labelling.session import SETTINGS, Session
 from experiments.labelling.settings import SessionSettings, digest
 from launch import entry
-from launch.label_commands.material import check_names, load_subject
+from launch.label_commands.material import SESSION, Subject, check_flags, load_subject
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
 from nevis_stream.wording import plural
@@ -24,7 +24,7 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     if values["continue"].value:
         _grow(out, values)
         return
-    check_names(values, [values.rule])
+    check_flags(values, [values.rule], SESSION)
     subject = load_subject(values, values.model, values.surrogate, values.seed)
     count = subject.predictions.shape[2]
     settings = SessionSettings(
@@ -38,18 +38,20 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
         values.seed,
         digest(subject.pool.ids, subject.predictions),
     )
-    session = Session.start(out, settings, subject.pool.ids, subject.predictions, subject.material)
-    if values.uniform == 0:
-        print(
-            "note: with --uniform=0 a sample with a score of 0 is never drawn, so estimates that"
-            " are weighted by probabilities may be biased"
-        )
+    session = Session.start(out, settings, *_samples(subject))
     print(
         f"session {settings.name}: {plural(len(session.ids), 'sample')},"
         f" {count} classes, {plural(len(settings.models), 'model')}, loss {settings.loss},"
-        f" rule {settings.rule}, surrogate {settings.surrogate}"
+        f" rule {settings.rule}, {settings.uniform:.0%} of draws uniform, surrogate"
+        f" {settings.surrogate}"
     )
     print(f"next: {entry.as_typed(f'python -m launch.label next {out}')}")
+
+
+def _samples(subject: Subject):
+    """Returns what a session keeps of the samples."""
+    hashes = subject.pool.images.pixel_hashes()
+    return subject.pool.ids, subject.predictions, subject.material, hashes
 
 
 def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
@@ -101,7 +103,7 @@ def _grow(out: Path, values: FlagValues) -> None:
             f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
         )
     before = len(session.ids)
-    session.grow(absolute(values.pool), subject.pool.ids, subject.predictions, subject.material)
+    session.grow(absolute(values.pool), *_samples(subject))
     print(
         f"session {fixed.name}: {plural(len(session.ids) - before, 'sample')} added,"
         f" {len(session.ids):,} now"
@@ -142,7 +144,16 @@ def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:
             raise BadInput(
                 f"{generation.pool}: sample {session.ids[missing[0]]!r} is no longer there."
             )
-        parts.append(pool.images.take(np.array([positions[session.ids[row]] for row in inside])))
+        images = pool.images.take(np.array([positions[session.ids[row]] for row in inside]))
+        if generation.hashes is not None:
+            there = generation.hashes[np.array(inside) - generation.first]
+            for row in np.array(inside)[images.pixel_hashes() != there][:1]:
+                raise BadInput(
+                    f"{generation.pool}: sample {session.ids[row]!r} is another image than when the"
+                    " session was begun, so the models' probabilities are not about it. Put the"
+                    " old images back, or begin another session with the new ones."
+                )
+        parts.append(images)
         order += inside
     joined = JoinedImages(parts)
     return joined.take(np.array([order.index(row) for row in rows]))
@@ -155,6 +166,11 @@ def record(words: Sequence[str], values: FlagValues) -> None:
         raise BadInput(f"{session.directory}: there is no session here.")
     for word in words:
         labels = sheets.read_labels(session, Path(word))
+        if labels.unnamed:
+            print(
+                f"note: {word} has no column 'session', so only its sample names tell that it is of"
+                f" session {session.settings.name}"
+            )
         new = session.record(labels.classes, word, values.correct, labels.lines)
         same = len(labels.classes) - new
         known = f", {same} as before" if same else ""

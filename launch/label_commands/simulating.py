@@ -11,7 +11,7 @@ from experiments.labelling.pools import absolute
 from experiments.labelling.settings import digest
 from experiments.labelling.study import StudySettings, run_study, write_page
 from launch import entry, executors
-from launch.label_commands.material import check_names, load_subject
+from launch.label_commands.material import STUDY, check_flags, load_subject
 from launch.terminal import console
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST
@@ -21,7 +21,12 @@ from nevis_stream.progress import TerminalProgress
 
 def simulate(_: Sequence[str], values: FlagValues) -> None:
     """Repeats the loop, prints a table and writes a page."""
-    check_names(values, [rule.removesuffix(HIGHEST) for rule in values.rules])
+    check_flags(values, [rule.removesuffix(HIGHEST) for rule in values.rules], STUDY)
+    executor = executors.build(
+        values.executor, {"workers": values.workers} if values.workers else {}
+    )
+    if twice := [rule for rule in values.rules if values.rules.count(rule) > 1]:
+        raise BadInput(f"--rules: {twice[0]} is given twice.")
     if not values.rules:
         raise BadInput("--rules=: no rule is given. See --help for their names.")
     if len(values.model) > 1:
@@ -52,9 +57,6 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
         values.uniform,
         values.labels,
         values.seed,
-    )
-    executor = executors.build(
-        values.executor, {"workers": values.workers} if values.workers else {}
     )
     entry.stop_at_signals()
     out = Path(values.out)

@@ -240,8 +240,25 @@ def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
     with pytest.raises(BadInput, match="draws.jsonl, line 2: damaged .*a second time"):
         session.next(1)
     (tmp_path / DRAWS).unlink()
-    with pytest.raises(BadInput, match="draws.jsonl: damaged .the draws of 10 labelled samples"):
-        session.next(1)
+    for use in (lambda: session.next(1), lambda: session.record({session.ids[0]: 0}, "a.csv")):
+        with pytest.raises(BadInput, match="draws.jsonl: damaged .the draws of 10 labelled sample"):
+            use()
+
+
+@pytest.mark.parametrize("left", [None, 0, 1])
+def test_labels_that_are_gone_are_noticed_and_can_be_recorded_again(tmp_path, left):
+    session, labels = begin(tmp_path)
+    rows = np.concatenate([draw.samples for draw in labelled(session, labels, 2, 10).draws()])
+    session.next(10)
+    lines = (tmp_path / LABELS).read_bytes().splitlines(keepends=True)
+    (tmp_path / LABELS).unlink()
+    if left is not None:
+        (tmp_path / LABELS).write_bytes(b"".join(lines[:left]))
+    for use in (session.waiting, lambda: session.next(10), lambda: session.evidence(0)):
+        with pytest.raises(BadInput, match="labels.jsonl: damaged .it has .* drawn with 20"):
+            use()
+    session.record(truth(session, rows, labels), "again.csv")
+    assert session.evidence(0)[0].asked == 20
 
 
 def test_the_damaged_file_is_named_not_the_one_that_needs_it(tmp_path):

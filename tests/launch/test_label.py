@@ -131,6 +131,11 @@ def test_a_folder_of_photographs_is_found_from_everywhere(folder):
         if place not in drawn:
             (folder / "photos" / name).write_bytes(b"no image")
     assert command("next", session, "--count=5").returncode == 0
+    replaced = folder / "photos" / ids[drawn[0]]
+    Image.new("L", (12, 9), 200).save(replaced)
+    done = command("next", session, "--count=5")
+    assert done.returncode == 2
+    assert f"sample '{replaced.name}' is another image than when the session" in done.stderr
     (folder / "photos").rename(folder / "moved")
     done = command("next", session, "--count=5")
     assert done.returncode == 2 and "its pool cannot be read" in done.stderr
@@ -154,6 +159,8 @@ def test_simulations_continue(folder):
     faultless = command(*words, "--repetitions=2", f"--out={folder / 'faultless'}")
     assert faultless.returncode == 2 and "its loss is 0 on every sample" in faultless.stderr
     words[1] = f"--model={folder / 'a.npz'}"
+    shared = command("start", *words[1:3], f"--out={folder / 'study'}")
+    assert shared.returncode == 2 and "contains what simulate made (study.json)" in shared.stderr
     for flag in ("--loss=cross_entropy", "--uniform=0.1"):
         other = command(*words, "--repetitions=2", flag)
         assert other.returncode == 2 and "contains another study" in other.stderr
@@ -230,6 +237,15 @@ def test_a_checkpoint_is_tested_on_a_folder_of_images(small_stream, tmp_path):
             ["simulate", "--model=a.npz", "--pool=pool.npz", "--out=study", "--rules="],
             "--rules=: no rule is given",
         ),
+        (
+            ["simulate", "--model=a.npz", "--pool=pool.npz", "--out=s", "--rules=bald,xwed,bald"],
+            "--rules: bald is given twice",
+        ),
+        (
+            ["simulate", "--model=a.npz", "--pool=nothing", "--out=s", "--executor=rai"],
+            "unknown executor 'rai'",
+        ),
+        (["start", "--model=a.npz", "--pool=a.npz", "--out=s"], "Its arrays: probabilities."),
         (
             ["start", "--model=a.npz", "--pool=pool.npz", "--out=b.npz"],
             "--out=b.npz: is a file; expected a directory",
