@@ -36,23 +36,27 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
         return Estimate(value, reason=reason, asked=asked, cost=evidence.cost)
     summands = weights * (steps - value)
     shares = weights / (evidence.pool.n * evidence.probabilities)  # of a draw's loss in the value
-    rises, falls = surprises(evidence)
+    rises, falls = surprises(evidence, shares)
     above, below = (_reach(summands, shares, each) for each in (rises, falls))
     return bounded(evidence, value, value - below, value + above)
 
 
-def surprises(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+def surprises(evidence: Evidence, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns by how much a surprising label of each sample would raise and lower its loss, both
     float64[n] and at least 0.
 
-    Surprising is what most labels are not: that the model is wrong, or right if it mostly is wrong.
-    The difference of two models may change as much in the other direction.
+    Surprising is that the model is wrong, or that it is right if the labels say that it is wrong on
+    most of the pool. The difference of two models may change as much in the other direction.
+
+    Args:
+      evidence: the labels.
+      shares: the weight of each in an estimate, float64[M]: drawn ones are mostly wrong ones.
     """
     change = evidence.pool.loss_if_wrong
     if evidence.pool.losses.min() < 0:
         return abs(change), abs(change)
     answers = evidence.pool.predictions[evidence.samples].argmax(axis=1)
-    if (answers != evidence.labels).mean() > 0.5:
+    if shares @ (answers != evidence.labels) > shares.sum() / 2:
         change = -change
     return np.maximum(change, 0), np.maximum(-change, 0)
 

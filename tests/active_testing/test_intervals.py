@@ -154,6 +154,18 @@ def test_rare_right_answers_count_like_rare_mistakes():
     assert 0.8 < estimate.low < 0.98
 
 
+def test_a_surrogate_that_finds_the_mistakes_does_not_make_them_common():
+    """A tenth of the pool is wrong, more than half of the labels: right answers are no surprise."""
+    random = np.random.default_rng(0)
+    labels = np.where(random.random(1000) < 0.1, 1, 0)
+    pool = Pool.of(np.tile([0.9, 0.1], (1000, 1)), "zero_one")
+    members = np.stack([1 - 0.9 * labels, 0.9 * labels], axis=1)
+    evidence = run(pool, labels, members[None], 60, batch=20, choose=Drawn(uniform=0.3))
+    assert evidence.losses.mean() > 0.5
+    estimate = ESTIMATORS["lure"](evidence)
+    assert estimate.high - estimate.value > estimate.value - estimate.low
+
+
 @pytest.mark.parametrize("loss", ["zero_one", "cross_entropy"])
 def test_a_model_that_is_never_worse_can_be_compared(loss):
     """The difference has an interval as short one way as the other."""
