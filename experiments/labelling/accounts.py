@@ -45,7 +45,8 @@ def accounts(session: Session, estimator: str) -> list[Account]:
     estimate = named(ESTIMATORS, "estimator", estimator)
     if estimator == "ase":
         raise BadInput(
-            "--estimator=ase: has no interval, so it is shown by report only. Choose another one."
+            "--estimator=ase: has no interval. The page of `report` shows it beside any other"
+            " estimator, as the surrogate's expectation. Choose another one."
         )
     models = session.model_names
     singles = [
@@ -136,7 +137,7 @@ def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
 
     Args:
       evidence: of each generation.
-      half_width: in units of the loss.
+      half_width: in units of the loss; NaN without an interval, and then the result is NaN.
     """
     sizes = np.array([part.pool.n for part in evidence], float)
     moments = []
@@ -146,6 +147,8 @@ def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
         squares = replace(part, pool=replace(part.pool, losses=part.pool.losses**2))
         weights = lure_weights(part.pool.n, part.asked)
         moments.append([weights @ step_estimates(each, 0.0, 0.0) for each in (part, squares)])
+    if np.isnan(half_width):
+        return np.nan
     mean, square = sizes / sizes.sum() @ np.array(moments)
     variance, n = max(square - mean**2, 0.0), sizes.sum()
     quantile = stdtrit(max(sum(part.asked for part in evidence) - 1, 1), 0.975)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.labelling.settings import digest
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_directory
@@ -63,8 +64,9 @@ def write_generation(
       pool: where the images are, see `pools.absolute`.
       ids, predictions, material, hashes: as of `Generation`.
     """
+    about = {"pool": pool, "ids": list(ids), "digest": digest(ids, predictions)}
     files = {
-        "ids.json": json.dumps({"pool": pool, "ids": list(ids)}).encode(),
+        "ids.json": json.dumps(about).encode(),
         "models.npy": _array_bytes(predictions),
     }
     if hashes is not None:
@@ -107,6 +109,8 @@ def read_generation(folder: Path, first: int) -> Generation:
         pool, ids, hashes = about["pool"], about["ids"], array("pixel-hashes")
         if not isinstance(pool, str) or predictions.dtype.kind != "f":
             raise ValueError("a value has an unexpected type")
+        if about["digest"] != digest(ids, predictions):
+            raise ValueError("the models' probabilities or the ids are not those it began with")
         if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):
             raise ValueError("its pixel hashes do not fit its ids")
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:

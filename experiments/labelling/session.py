@@ -93,6 +93,12 @@ class Session:
         """
         with exclusive(directory / "lock", "is starting a session here."):
             if not (directory / SETTINGS).exists():
+                for name in (DRAWS, LABELS):
+                    if (directory / name).exists():
+                        raise BadInput(
+                            f"{directory}: contains the {name} of a session, but no {SETTINGS}. Put"
+                            " a copy of it back, or choose another --out."
+                        )
                 write_generation(directory, 0, settings.pool, ids, predictions, material, hashes)
             write_once(directory / SETTINGS, as_lines(vars(settings)), _OTHER)
         return cls(directory)
@@ -250,7 +256,7 @@ class Session:
         if lost := len(labels.keys() - drawn):
             raise BadInput(
                 f"{self.directory / DRAWS}: damaged (the draws of {plural(lost, 'labelled sample')}"
-                " are missing)."
+                " are missing). Put a copy of the file back."
             )
         return drawn
 
@@ -369,7 +375,7 @@ class Session:
             for sample, label in answers.items():
                 where = (lines or {}).get(sample, source)
                 if sample not in self.positions:
-                    valid = unknown("sample", sample, _some(self.ids))
+                    valid = unknown("sample", sample, _some([self.ids[row] for row in drawn]))
                     raise BadInput(f"{where}: {valid} Nothing of this file was recorded.")
                 row = self.positions[sample]
                 if row not in drawn:

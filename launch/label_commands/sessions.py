@@ -56,10 +56,12 @@ def _samples(subject: Subject):
 
 def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
     if given:
-        if len(given) != count or len(set(given)) != count:
-            raise BadInput(
-                f"--classes: {len(set(given))} different names; the model has {count} classes."
-            )
+        if twice := [name for name in given if given.count(name) > 1]:
+            raise BadInput(f"--classes: {twice[0]!r} is given twice.")
+        if not all(name.strip() for name in given):
+            raise BadInput(f"--classes={','.join(given)}: a name is empty.")
+        if len(given) != count:
+            raise BadInput(f"--classes: {len(given)} names; the model has {count} classes.")
         return list(given)
     for names in (subject.models[0].classes, subject.pool.classes):
         if len(names) == count:
@@ -102,6 +104,8 @@ def _grow(out: Path, values: FlagValues) -> None:
         raise BadInput(
             f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
         )
+    for name, model in zip(session.model_names, values.model, strict=False):
+        print(f"{model}: taken for {name}")
     before = len(session.ids)
     session.grow(absolute(values.pool), *_samples(subject))
     print(

@@ -1,6 +1,4 @@
-"""95% intervals of weighted sums of unbiased estimates, of which one more draw may tell more than
-all so far.
-"""
+"""95% intervals of weighted sums of unbiased estimates, in which a few large losses decide."""
 
 import numpy as np
 from scipy.special import gammaincinv
@@ -10,6 +8,7 @@ from nevis_stream.dynamic_evaluation.asking import Estimate
 
 FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 88% were covered
 _TAIL = 0.025
+_NONE_SEEN = float(gammaincinv(1, 1 - _TAIL))  # 3.69: the count that leaves a tail without any jump
 _ROUNDING = 1e-12  # relative error of sums of losses
 
 
@@ -22,9 +21,11 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
     of a jump is Σ |s_m|³ / Σ s_m², which with the variance gives the count, and each end of the
     interval is where that count would have a probability of 2.5%. With many jumps it is the normal
     interval; equal losses give Garwood's (1936), and unequal ones one like Fay and Feuer's for
-    weighted counts (1997). To the sums of the end towards which jumps go, one draw is added that
-    has not been seen, with a loss as surprising as in `surprises`: without it k mistakes among the
-    labels would say that there is no other kind, and none that there is none.
+    weighted counts (1997).
+
+    The end towards which jumps go, as `surprises` says, is at least as far away as it would be
+    without any jump: 3.7 times the size of one that was not seen. For labels without a large loss
+    say little about large losses.
 
     Args:
       evidence: labels that were drawn at random.
@@ -36,17 +37,21 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
         return Estimate(value, reason=reason, asked=asked, cost=evidence.cost)
     summands = weights * (steps - value)
     shares = weights / (evidence.pool.n * evidence.probabilities)  # of a draw's loss in the value
-    rises, falls = surprises(evidence, shares)
-    above, below = (_reach(summands, shares, each) for each in (rises, falls))
+    away, back = _reaches(summands)
+    below, above = (
+        max(away, _NONE_SEEN * _size(shares) * _size(unseen)) if unseen.any() else back
+        for unseen in surprises(evidence, shares)
+    )
     return bounded(evidence, value, value - below, value + above)
 
 
 def surprises(evidence: Evidence, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns by how much a surprising label of each sample would raise and lower its loss, both
+    """Returns by how much a surprising label of each sample would lower and raise its loss, both
     float64[n] and at least 0.
 
-    Surprising is that the model is wrong, or that it is right if the labels say that it is wrong on
-    most of the pool. The difference of two models may change as much in the other direction.
+    Surprising is that the model is wrong; if the labels say that it is wrong on most of the pool,
+    that it is right, or wrong at a higher price than on average. The difference of two models may
+    change as much in the other direction.
 
     Args:
       evidence: the labels.
@@ -57,29 +62,27 @@ def surprises(evidence: Evidence, shares: np.ndarray) -> tuple[np.ndarray, np.nd
         return abs(change), abs(change)
     answers = evidence.pool.predictions[evidence.samples].argmax(axis=1)
     if shares @ (answers != evidence.labels) > shares.sum() / 2:
-        change = -change
-    return np.maximum(change, 0), np.maximum(-change, 0)
+        return np.maximum(change, 0), np.maximum(change - change.mean(), 0)
+    return np.maximum(-change, 0), np.maximum(change, 0)
 
 
-def _reach(summands: np.ndarray, shares: np.ndarray, unseen: np.ndarray) -> float:
-    """Returns the distance of one end of the interval from the value.
-
-    Args:
-      summands: s_m, float64[M].
-      shares: by which the loss of each draw is multiplied in the value, float64[M].
-      unseen: changes of losses towards this end, float64[n]; if all are 0, jumps go to the other.
+def _reaches(summands: np.ndarray) -> tuple[float, float]:
+    """Returns how far the ends of the interval are from the value if the sum is a count of jumps:
+    the end towards which jumps go, and the other one.
     """
     asked = len(summands)
     variance = (summands**2).sum() * asked / (asked - 1)
-    square = variance + (shares**2).mean() * (unseen**2).mean()
-    cube = (abs(summands) ** 3).sum() + (shares**3).mean() * (unseen**3).mean()
-    if not cube:
-        return 0.0
-    jump = cube / square
+    if not variance:
+        return 0.0, 0.0
+    jump = (abs(summands) ** 3).sum() / variance
     count = variance / jump**2
-    if unseen.any():
-        return jump * (gammaincinv(count + 1, 1 - _TAIL) - count)
-    return jump * (count - gammaincinv(count, _TAIL))
+    ends = gammaincinv(count + 1, 1 - _TAIL), gammaincinv(count, _TAIL)
+    return jump * (ends[0] - count), jump * (count - ends[1])
+
+
+def _size(values: np.ndarray) -> float:
+    """Returns the mean of values weighted by their squares: what those that matter are like."""
+    return float((values**3).sum() / (values**2).sum())
 
 
 def bounded(evidence: Evidence, value: float, low: float, high: float) -> Estimate:

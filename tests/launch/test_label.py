@@ -220,7 +220,7 @@ def test_a_checkpoint_is_tested_on_a_folder_of_images(small_stream, tmp_path):
         ),
         (
             ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--classes=x,y"],
-            "--classes: 2 different names; the model has 3 classes",
+            "--classes: 2 names; the model has 3 classes",
         ),
         (["next", "nowhere"], "there is no labelling session here"),
         (["status", "nowhere"], "there is no labelling session here"),
