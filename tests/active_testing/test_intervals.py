@@ -144,6 +144,24 @@ def test_rare_mistakes_do_not_make_intervals_short(loss, rule):
     assert np.mean(covered) >= 0.92
 
 
+@pytest.mark.parametrize("errors", [0.2, 0.6])
+def test_rare_large_losses_do_not_make_intervals_short(errors):
+    """The model is very sure of one answer in twenty: a mistake there costs ten times as much."""
+    covered = []
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        answers = random.integers(10, size=1000)
+        labels = np.where(random.random(1000) < errors, (answers + 1) % 10, answers)
+        sure = np.where(random.random(1000) < 0.05, 1 - 1e-9, 0.4)
+        predictions = np.tile(((1 - sure) / 9)[:, None], (1, 10))
+        predictions[np.arange(1000), answers] = sure
+        pool = Pool.of(predictions)
+        evidence = run(pool, labels, predictions[None], 100, seed, batch=20)
+        estimate = ESTIMATORS["tuned_difference"](evidence)
+        covered.append(estimate.low <= pool.risk(labels) <= estimate.high)
+    assert np.mean(covered) >= 0.9
+
+
 def test_rare_right_answers_count_like_rare_mistakes():
     labels = np.zeros(1000, int)
     labels[:8] = 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.labelling.accounts import accounts, history, plain_labels
-from experiments.labelling.session import DRAWS, LABELS, Session
+from experiments.labelling.session import DRAWS, LABELS, SETTINGS, Session
 from experiments.labelling.sheets import read_labels
 from nevis_stream.active_testing.material import Material
 from nevis_stream.errors import BadInput, RunLocked
@@ -243,6 +243,27 @@ def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
     for use in (lambda: session.next(1), lambda: session.record({session.ids[0]: 0}, "a.csv")):
         with pytest.raises(BadInput, match="draws.jsonl: damaged .the draws of 10 labelled sample"):
             use()
+
+
+def test_a_session_without_its_settings_is_not_begun_anew(tmp_path):
+    """Its labels were given for other classes, perhaps, and its draws with another model."""
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 1, 10)
+    (tmp_path / SETTINGS).unlink()
+    before = (tmp_path / "generation-0" / "models.npy").read_bytes()
+    with pytest.raises(
+        BadInput, match="contains the draws.jsonl of a session, but no session.json"
+    ):
+        begin(tmp_path, seed=1)
+    assert (tmp_path / "generation-0" / "models.npy").read_bytes() == before
+
+
+def test_changed_probabilities_are_noticed(tmp_path):
+    begin(tmp_path)
+    file = tmp_path / "generation-0" / "models.npy"
+    np.save(file, np.load(file)[:, ::-1])
+    with pytest.raises(BadInput, match="generation-0: damaged .the models' probabilities"):
+        Session(tmp_path).next(1)
 
 
 @pytest.mark.parametrize("left", [None, 0, 1])

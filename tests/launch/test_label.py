@@ -222,6 +222,14 @@ def test_a_checkpoint_is_tested_on_a_folder_of_images(small_stream, tmp_path):
             ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--classes=x,y"],
             "--classes: 2 names; the model has 3 classes",
         ),
+        (
+            ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--classes=x,y,x"],
+            "--classes: 'x' is given twice",
+        ),
+        (
+            ["start", "--model=a.npz", "--pool=pool.npz", "--out=s", "--classes=x,,y"],
+            "--classes=x,,y: a name is empty",
+        ),
         (["next", "nowhere"], "there is no labelling session here"),
         (["status", "nowhere"], "there is no labelling session here"),
         (["record", "a.csv", "--session=nowhere"], "there is no labelling session here"),
