@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.special import stdtrit
 from absl import flags
 
 from benchmarks.active_tests import load, ratio_rows
@@ -98,10 +99,19 @@ def _print(words, paths) -> None:
     if "monte_carlo" in rows:
         del rows["lure"]  # the same for uniform draws
     rows["share of 7s"] = [
-        f"{np.mean([path[f'share_{asked}'] for path in paths]):.0%}" for asked in SHOWN
+        _percentage(np.array([path[f"share_{asked}"] for path in paths])) for asked in SHOWN
     ]
     for estimator, cells in rows.items():
         print(f"| {' | '.join((*words, estimator, str(len(paths)), *cells))} |")
+
+
+def _percentage(shares: np.ndarray) -> str:
+    """Returns the mean with its 95% interval."""
+    mean = shares.mean()
+    if len(shares) == 1:
+        return f"{mean:.0%}"
+    half = stdtrit(len(shares) - 1, 0.975) * shares.std(ddof=1) / np.sqrt(len(shares))
+    return f"{mean:.0%} [{mean - half:.0%}, {mean + half:.0%}]"
 
 
 if __name__ == "__main__":

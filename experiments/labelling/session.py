@@ -93,7 +93,7 @@ class Session:
         """
         with exclusive(directory / "lock", "is starting a session here."):
             if not (directory / SETTINGS).exists():
-                for name in (DRAWS, LABELS):
+                for name in (DRAWS, LABELS, "generation-1"):
                     if (directory / name).exists():
                         raise BadInput(
                             f"{directory}: contains the {name} of a session, but no {SETTINGS}. Put"

@@ -104,14 +104,16 @@ def _grow(out: Path, values: FlagValues) -> None:
         raise BadInput(
             f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
         )
-    for name, model in zip(session.model_names, values.model, strict=False):
-        print(f"{model}: taken for {name}")
-    before = len(session.ids)
+    before, place = len(session.ids), len(session.generations)
     session.grow(absolute(values.pool), *_samples(subject))
     print(
         f"session {fixed.name}: {plural(len(session.ids) - before, 'sample')} added,"
         f" {len(session.ids):,} now"
     )
+    if values.model and len(session.ids) > before:
+        for name, model in zip(session.model_names, values.model, strict=True):
+            print(f"  {model} was taken for {name}")
+        print(f"  if that is wrong, delete {out / f'generation-{place}'} before the next draw")
 
 
 def _flag_text(value) -> str:

@@ -18,13 +18,13 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
     The error is a sum of martingale differences s_m = a_m (θ_m - θ), whose conditional variances
     add up (Zrnic and Candès 2024, section 5); M / (M - 1) Σ s_m² estimates their sum. Large losses
     are rare, so the sum is closer to a Poisson count of jumps than to a normal variable. The size
-    of a jump is Σ |s_m|³ / Σ s_m², which with the variance gives the count, and each end of the
-    interval is where that count would have a probability of 2.5%. With many jumps it is the normal
-    interval; equal losses give Garwood's (1936), and unequal ones one like Fay and Feuer's for
-    weighted counts (1997).
+    of a jump is Σ |s_m|³ over that variance, and the count the variance over the squared size; each
+    end of the interval is where that count would have a probability of 2.5%. With many jumps it is
+    the normal interval; equal losses give Garwood's (1936), and unequal ones one like Fay and
+    Feuer's for weighted counts (1997).
 
-    The end towards which jumps go, as `surprises` says, is at least as far away as it would be
-    without any jump: 3.7 times the size of one that was not seen. For labels without a large loss
+    An end towards which jumps go, as `surprises` says, is at least as far away as it would be if no
+    jump had been seen: 3.7 times the size of one that was not, since labels without a large loss
     say little about large losses.
 
     Args:
@@ -50,15 +50,16 @@ def surprises(evidence: Evidence, shares: np.ndarray) -> tuple[np.ndarray, np.nd
     float64[n] and at least 0.
 
     Surprising is that the model is wrong; if the labels say that it is wrong on most of the pool,
-    that it is right, or wrong at a higher price than on average. The difference of two models may
-    change as much in the other direction.
+    that it is right, or wrong at a higher price than on average. If losses may be negative, as the
+    difference of two models, they may change as much in the other direction.
 
     Args:
       evidence: the labels.
-      shares: the weight of each in an estimate, float64[M]: drawn ones are mostly wrong ones.
+      shares: the weight of each in an estimate, float64[M]. Not all count alike: draws prefer
+        samples on which the model is wrong.
     """
     change = evidence.pool.loss_if_wrong
-    if evidence.pool.losses.min() < 0:
+    if evidence.pool.signed:
         return abs(change), abs(change)
     answers = evidence.pool.predictions[evidence.samples].argmax(axis=1)
     if shares @ (answers != evidence.labels) > shares.sum() / 2:
@@ -81,7 +82,7 @@ def _reaches(summands: np.ndarray) -> tuple[float, float]:
 
 
 def _size(values: np.ndarray) -> float:
-    """Returns the mean of values weighted by their squares: what those that matter are like."""
+    """Returns the mean of values weighted by their squares, which the large ones dominate."""
     return float((values**3).sum() / (values**2).sum())
 
 

@@ -50,14 +50,20 @@ class Pool:
         return bool(((self.losses == 0) | (self.losses == 1)).all())
 
     @cached_property
+    def signed(self) -> bool:
+        """Whether a loss is negative, as in the difference of two models."""
+        return bool(self.losses.min() < 0)
+
+    @cached_property
     def loss_if_wrong(self) -> np.ndarray:
         """float64[n], how much larger the loss of each sample is if its label is another class than
-        the model's answer: the mean over those classes, by the model's probabilities.
+        the model's answer: the mean over those classes, by the model's probabilities. The answer of
+        two models is that of their mean probabilities.
         """
         rows, answers = np.arange(self.n), self.predictions.argmax(axis=1)
         others = self.predictions + 1e-12  # a model that is entirely sure has no preference
         others[rows, answers] = 0
-        means = (others * self.losses).sum(axis=1) / others.sum(axis=1)
+        means = (others * self.losses).sum(axis=1) / others.sum(axis=1).clip(1e-300)
         return means - self.losses[rows, answers]
 
     def risk(self, labels: np.ndarray) -> float:
