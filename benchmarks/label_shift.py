@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scipy.special import stdtrit
 from absl import flags
+from scipy.special import stdtrit
 
 from benchmarks.active_tests import load, ratio_rows
 from benchmarks.machine import describe

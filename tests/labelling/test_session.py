@@ -256,6 +256,11 @@ def test_a_session_without_its_settings_is_not_begun_anew(tmp_path):
     ):
         begin(tmp_path, seed=1)
     assert (tmp_path / "generation-0" / "models.npy").read_bytes() == before
+    for name in (DRAWS, LABELS):
+        (tmp_path / name).unlink()
+    (tmp_path / "generation-1").mkdir()
+    with pytest.raises(BadInput, match="contains the generation-1 of a session"):
+        begin(tmp_path)
 
 
 def test_changed_probabilities_are_noticed(tmp_path):

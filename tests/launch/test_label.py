@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -107,6 +108,10 @@ def test_continuing_with_other_settings_is_refused(folder):
     grown = command("start", *words, "--uniform=0.5", "--seed=0")
     assert grown.returncode == 0, grown.stderr
     assert "120 samples added, 240 now" in grown.stdout
+    assert "if that is wrong, delete" in grown.stdout
+    shutil.rmtree(folder / "session" / "generation-1")  # as it says
+    again = command("start", *words)
+    assert again.returncode == 0 and "120 samples added, 240 now" in again.stdout, again.stderr
 
 
 def test_a_folder_of_photographs_is_found_from_everywhere(folder):
