@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from absl import flags
-from scipy.special import stdtrit
 
-from benchmarks.active_tests import load, ratio_rows
+from benchmarks.active_tests import bootstrap_interval, load, ratio_rows
 from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
 from benchmarks.shifted_pool import MISSING, repetition
@@ -107,11 +106,10 @@ def _print(words, paths) -> None:
 
 def _percentage(shares: np.ndarray) -> str:
     """Returns the mean with its 95% interval."""
-    mean = shares.mean()
     if len(shares) == 1:
-        return f"{mean:.0%}"
-    half = stdtrit(len(shares) - 1, 0.975) * shares.std(ddof=1) / np.sqrt(len(shares))
-    return f"{mean:.0%} [{mean - half:.0%}, {mean + half:.0%}]"
+        return f"{shares[0]:.0%}"
+    low, high = bootstrap_interval(lambda rows: shares[rows].mean(), len(shares))
+    return f"{shares.mean():.0%} [{low:.0%}, {high:.0%}]"
 
 
 if __name__ == "__main__":

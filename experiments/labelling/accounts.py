@@ -11,8 +11,9 @@ from experiments.labelling.session import Session
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.intervals import FEWEST
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
+from nevis_stream.active_testing.pool import difference
 from nevis_stream.active_testing.registries import ESTIMATORS
-from nevis_stream.dynamic_evaluation.asking import Cost, Estimate
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, Estimate
 from nevis_stream.dynamic_evaluation.registry import named
 from nevis_stream.errors import BadInput
 
@@ -50,17 +51,66 @@ def accounts(session: Session, estimator: str) -> list[Account]:
         )
     models = session.model_names
     singles = [
-        Account(name, combined([estimate(each) for each in session.evidence(number)], session))
+        Account(name, combined([estimate(each) for each in evidence_on(session, number)], session))
         for number, name in enumerate(models)
     ]
     pairs = [
         Account(
             f"{models[first]} minus {models[second]}",
-            combined([estimate(each) for each in session.evidence(first, second)], session),
+            combined([estimate(each) for each in evidence_on(session, first, second)], session),
         )
         for first, second in itertools.combinations(range(len(models)), 2)
     ]
     return singles + pairs
+
+
+def evidence_on(session: Session, model: int, other: int | None = None) -> list[Evidence]:
+    """Returns the evidence on a model in each generation, or on its difference to another one.
+
+    It ends before the first drawn sample that has no label, so that which labels are missing
+    cannot bias it.
+    """
+    draws, labels = session.logs()
+    result = []
+    for place, generation in enumerate(session.generations):
+        mine = [draw for draw in draws if draw.generation == place]
+        pool = session.pools[place][model]
+        names = ("samples", "probabilities", "predicted", "remaining")
+        joined = {
+            name: np.concatenate([getattr(d, name) for d in mine], axis=-1) if mine else None
+            for name in names
+        }
+        if other is not None:
+            pool = difference(pool, session.pools[place][other])
+        if not mine:
+            samples, none = np.empty((1, 0), np.int64), np.empty(0)
+            empty = Answers(Cells(samples), samples)
+            result.append(Evidence(pool, empty, none, none, np.zeros(pool.n)))
+            continue
+        known = [int(sample) in labels for sample in joined["samples"]]
+        usable = known.index(False) if False in known else len(known)
+        samples = joined["samples"][:usable]
+
+        def believed(name, joined=joined, usable=usable):
+            values = joined[name][model]
+            if other is not None:
+                values = values - joined[name][other]
+            return values[:usable]
+
+        values = np.array([labels[int(sample)] for sample in samples], np.int32)
+        cells = Cells((samples - generation.first)[None], joined["probabilities"][None, :usable])
+        answers = Answers(cells, values[None])
+        result.append(
+            Evidence(
+                pool,
+                answers,
+                believed("predicted"),
+                believed("remaining"),
+                np.zeros(pool.n),
+                Cost(labels=usable),
+            )
+        )
+    return result
 
 
 def combined(estimates: Sequence[Estimate], session: Session) -> Estimate:
@@ -92,7 +142,7 @@ def history(
     session: Session, model: int, estimator: str, points: int = 40
 ) -> list[tuple[int, Estimate]]:
     """Returns the estimate after several numbers of labels, at most `points` of them."""
-    parts = session.evidence(model)
+    parts = evidence_on(session, model)
     total = sum(part.asked for part in parts)
     counts = np.unique(np.linspace(min(total, FEWEST), total, points).astype(int))
     estimate = ESTIMATORS[estimator]
@@ -139,6 +189,8 @@ def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
       evidence: of each generation.
       half_width: in units of the loss; NaN without an interval, and then the result is NaN.
     """
+    if np.isnan(half_width):
+        return np.nan
     sizes = np.array([part.pool.n for part in evidence], float)
     moments = []
     for part in evidence:
@@ -147,8 +199,6 @@ def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
         squares = replace(part, pool=replace(part.pool, losses=part.pool.losses**2))
         weights = lure_weights(part.pool.n, part.asked)
         moments.append([weights @ step_estimates(each, 0.0, 0.0) for each in (part, squares)])
-    if np.isnan(half_width):
-        return np.nan
     mean, square = sizes / sizes.sum() @ np.array(moments)
     variance, n = max(square - mean**2, 0.0), sizes.sum()
     quantile = stdtrit(max(sum(part.asked for part in evidence) - 1, 1), 0.975)

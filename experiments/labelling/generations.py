@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -22,20 +23,25 @@ class Generation:
     """Samples that were added together.
 
     Attributes:
-      pool: where their images are.
+      pool: where their images are, see `pools.absolute`.
       ids: their ids.
       predictions: float64[models, n, c].
       material: what the surrogate can learn from.
-      first: position of the first sample among all samples of the session.
       hashes: S32[n], of the pixels of each image; None if they are not known.
+      first: position of the first sample among all samples of the session.
     """
 
     pool: str
     ids: Sequence[str]
     predictions: np.ndarray
     material: Material
-    first: int
     hashes: np.ndarray | None = None
+    first: int = 0
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies the ids and predictions."""
+        return digest(self.ids, self.predictions)
 
     @property
     def rows(self) -> np.ndarray:
@@ -47,30 +53,22 @@ class Generation:
         return (rows >= self.first) & (rows < self.first + len(self.ids))
 
 
-def write_generation(
-    directory: Path,
-    number: int,
-    pool: str,
-    ids,
-    predictions,
-    material: Material,
-    hashes: np.ndarray | None = None,
-) -> None:
+def write_generation(directory: Path, number: int, generation: Generation) -> None:
     """Writes generation-NUMBER of the session in a directory: all of it, or nothing.
 
     Args:
       directory: of the session.
       number: from 0.
-      pool: where the images are, see `pools.absolute`.
-      ids, predictions, material, hashes: as of `Generation`.
+      generation: the samples.
     """
-    about = {"pool": pool, "ids": list(ids), "digest": digest(ids, predictions)}
+    ids, material = list(generation.ids), generation.material
+    about = {"pool": generation.pool, "ids": ids, "digest": generation.digest}
     files = {
         "ids.json": json.dumps(about).encode(),
-        "models.npy": _array_bytes(predictions),
+        "models.npy": _array_bytes(generation.predictions),
     }
-    if hashes is not None:
-        files["pixel-hashes.npy"] = _array_bytes(hashes)
+    if generation.hashes is not None:
+        files["pixel-hashes.npy"] = _array_bytes(generation.hashes)
     for name in _ARRAYS:
         if (array := getattr(material, name)) is not None:
             files[f"pool-{name}.npy"] = _array_bytes(array)
@@ -109,14 +107,15 @@ def read_generation(folder: Path, first: int) -> Generation:
         pool, ids, hashes = about["pool"], about["ids"], array("pixel-hashes")
         if not isinstance(pool, str) or predictions.dtype.kind != "f":
             raise ValueError("a value has an unexpected type")
-        if about["digest"] != digest(ids, predictions):
-            raise ValueError("the models' probabilities or the ids are not those it began with")
         if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):
             raise ValueError("its pixel hashes do not fit its ids")
+        material = Material(predictions[0], **arrays, **examples)
+        generation = Generation(pool, ids, predictions, material, hashes, first)
+        if generation.digest != about["digest"]:
+            raise ValueError("the models' probabilities or the ids are not those it began with")
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise BadInput(f"{folder}: damaged ({error}).") from None
-    material = Material(predictions[0], **arrays, **examples)
-    return Generation(pool, ids, predictions, material, first, hashes)
+    return generation
 
 
 def _array_bytes(array: np.ndarray) -> bytes:

@@ -2,13 +2,14 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.labelling.generations import Generation
 from nevis_stream.errors import BadInput
 
 
@@ -58,3 +59,61 @@ def damage(file: Path, line: int) -> Iterator[None]:
         *(OverflowError, RecursionError),
     ) as error:
         raise BadInput(f"{file}, line {line}: damaged ({error}).") from None
+
+
+def recorded_draws(file: Path, generations: Sequence[Generation]) -> list[Draw]:
+    """Returns all draws, in order.
+
+    Raises:
+      BadInput: the file is damaged.
+    """
+    draws: list[Draw] = []
+    drawn: set[int] = set()
+    for number, line in enumerate(read_lines(file), start=1):
+        with damage(file, number):
+            for each in line["draws"]:
+                draws.append(_draw(line, each, generations))
+                before = len(drawn)
+                drawn.update(draws[-1].samples.tolist())
+                if len(drawn) - before != len(draws[-1].samples):
+                    raise ValueError("it draws a sample a second time")
+    return draws
+
+
+def _draw(line, values, generations) -> Draw:
+    number, labels = line["round"], line["labels"]
+    generation = generations[values["generation"]]
+    names = ("probabilities", "predicted", "remaining")
+    arrays = {name: np.array(values[name], np.float64) for name in names}
+    samples = np.array(values["samples"], np.int64)
+    shapes = [samples.shape, *[(len(generation.predictions), samples.size)] * 2]
+    if not generation.contains(samples).all():
+        raise ValueError("it contains samples of another part of the pool")
+    if not isinstance(number, int) or not isinstance(labels, int):
+        raise ValueError("a number has an unexpected type")
+    if [array.shape for array in arrays.values()] != shapes:
+        raise ValueError("its lists do not fit each other")
+    return Draw(number, labels, values["generation"], samples, **arrays)
+
+
+def recorded_labels(file: Path, positions: Mapping[str, int], classes: int) -> dict[int, int]:
+    """Returns the class of each labelled sample by its position; corrections replace.
+
+    Args:
+      file: may be missing.
+      positions: of all samples, by id.
+      classes: their number.
+
+    Raises:
+      BadInput: the file is damaged.
+    """
+    result: dict[int, int] = {}
+    for number, line in enumerate(read_lines(file), start=1):
+        with damage(file, number):
+            for sample, label in line["labels"].items():
+                if not isinstance(label, int) or label not in range(classes):
+                    raise ValueError(f"there is no class {label!r}")
+                if sample not in positions:
+                    raise ValueError(f"there is no sample {sample!r}")
+                result[positions[sample]] = label
+    return result

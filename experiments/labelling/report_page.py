@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.labelling.accounts import accounts, history, plain_labels
+from experiments.labelling.accounts import accounts, evidence_on, history, plain_labels
 from experiments.labelling.session import Session
 from experiments.labelling.sheets import contact_sheet
 from nevis_stream.active_testing.testing import expected_losses
@@ -35,7 +35,7 @@ def write(
     Raises:
       BadInput: no label that can be used yet.
     """
-    if not any(part.asked for part in session.evidence(0)):
+    if not any(part.asked for part in evidence_on(session, 0)):
         raise BadInput(
             f"{session.directory}: no usable label yet. To get some: python -m launch.label next"
             f" {session.directory}"
@@ -70,7 +70,7 @@ def _estimates(session, estimator) -> StudyChapter:
             "surrogate's expectation": np.nan,
         }
         if number < singles:
-            parts = session.evidence(number)
+            parts = evidence_on(session, number)
             row["plain random labels"] = plain_labels(parts, account.width / 2)
             row["surrogate's expectation"] = _surrogate_alone(session, number)
         rows.append(row)
@@ -138,7 +138,7 @@ def _hardest(session, out, images) -> StudyChapter:
 
 
 def _calibration(session) -> StudyChapter:
-    parts = session.evidence(0)
+    parts = evidence_on(session, 0)
     predicted = np.concatenate([part.predicted for part in parts])
     observed = np.concatenate([part.losses for part in parts])
     order = np.argsort(predicted, kind="stable")

@@ -21,16 +21,14 @@ from typing import Any
 import numpy as np
 
 from experiments.labelling.generations import Generation, read_generation, write_generation
-from experiments.labelling.logs import Draw, damage, read_lines
+from experiments.labelling.logs import Draw, recorded_draws, recorded_labels
 from experiments.labelling.pools import shown
-from experiments.labelling.settings import SessionSettings, digest
+from experiments.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
-from nevis_stream.active_testing.evidence import Evidence
-from nevis_stream.active_testing.material import Material
-from nevis_stream.active_testing.pool import Pool, difference
+from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.seeds import generator
 from nevis_stream.storage import append_line, exclusive
@@ -38,7 +36,7 @@ from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.identity import as_lines, write_once
 from nevis_stream.wording import plural
 
-SETTINGS, DRAWS, LABELS = "session.json", "draws.jsonl", "labels.jsonl"
+DRAWS, LABELS = "draws.jsonl", "labels.jsonl"
 _OTHER = (
     "this directory contains another session ({difference}). Choose another --out, or add samples"
     " to that session with --continue. (digest stands for the samples and the models'"
@@ -72,21 +70,8 @@ class Session:
             raise BadInput(f"{file}: damaged ({error}).") from None
 
     @classmethod
-    def start(
-        cls,
-        directory: Path,
-        settings: SessionSettings,
-        ids,
-        predictions,
-        material: Material,
-        hashes: np.ndarray | None = None,
-    ) -> "Session":
+    def start(cls, directory: Path, settings: SessionSettings, samples: Generation) -> "Session":
         """Begins a session, or opens it if it was begun with the same settings.
-
-        Args:
-          directory: made if it is missing.
-          settings: of the session.
-          ids, predictions, material, hashes: as of `Generation`.
 
         Raises:
           BadInput: the directory has another session.
@@ -99,18 +84,11 @@ class Session:
                             f"{directory}: contains the {name} of a session, but no {SETTINGS}. Put"
                             " a copy of it back, or choose another --out."
                         )
-                write_generation(directory, 0, settings.pool, ids, predictions, material, hashes)
+                write_generation(directory, 0, samples)
             write_once(directory / SETTINGS, as_lines(vars(settings)), _OTHER)
         return cls(directory)
 
-    def grow(
-        self,
-        pool: str,
-        ids,
-        predictions,
-        material: Material,
-        hashes: np.ndarray | None = None,
-    ) -> None:
+    def grow(self, samples: Generation) -> None:
         """Adds samples; earlier draws and labels keep their probabilities. If the samples that were
         added last are the same, with the same predictions, nothing is done.
 
@@ -119,17 +97,17 @@ class Session:
         """
         with exclusive(self.directory / "lock", _BUSY):
             last = self.generations[-1]
-            if last.first and digest(ids, predictions) == digest(last.ids, last.predictions):
+            if last.first and samples.digest == last.digest:
                 return
-            if twice := set(ids) & set(self.ids):
+            if twice := set(samples.ids) & set(self.ids):
                 raise BadInput(
-                    f"{pool}: {len(twice)} of its {len(ids)} samples are in the session already,"
-                    f" for example {min(twice)!r}. Give a pool of new samples only. Those of an"
-                    " .npz are named by their positions: where they are other images, save them as"
-                    " images_PART and give FILE.npz:PART."
+                    f"{samples.pool}: {len(twice)} of its {len(samples.ids)} samples are in the"
+                    f" session already, for example {min(twice)!r}. Give a pool of new samples"
+                    " only. Those of an .npz are named by their positions: where they are other"
+                    " images, save them as images_PART and give FILE.npz:PART."
                 )
             number = len(self.generations)
-            write_generation(self.directory, number, pool, ids, predictions, material, hashes)
+            write_generation(self.directory, number, samples)
         for name in ("generations", "ids", "positions", "pools"):
             vars(self).pop(name, None)
 
@@ -186,32 +164,7 @@ class Session:
         Raises:
           BadInput: the file is damaged.
         """
-        file = self.directory / DRAWS
-        draws: list[Draw] = []
-        drawn: set[int] = set()
-        for number, line in enumerate(read_lines(file), start=1):
-            with damage(file, number):
-                for each in line["draws"]:
-                    draws.append(self._read_draw(line, each))
-                    before = len(drawn)
-                    drawn.update(draws[-1].samples.tolist())
-                    if len(drawn) - before != len(draws[-1].samples):
-                        raise ValueError("it draws a sample a second time")
-        return draws
-
-    def _read_draw(self, line: Mapping[str, Any], values: Mapping[str, Any]) -> Draw:
-        number, labels = line["round"], line["labels"]
-        names = ("probabilities", "predicted", "remaining")
-        arrays = {name: np.array(values[name], np.float64) for name in names}
-        samples = np.array(values["samples"], np.int64)
-        shapes = [samples.shape, *[(len(self.settings.models), samples.size)] * 2]
-        if not self.generations[values["generation"]].contains(samples).all():
-            raise ValueError("it contains samples of another part of the pool")
-        if not isinstance(number, int) or not isinstance(labels, int):
-            raise ValueError("a number has an unexpected type")
-        if [array.shape for array in arrays.values()] != shapes:
-            raise ValueError("its lists do not fit each other")
-        return Draw(number, labels, values["generation"], samples, **arrays)
+        return recorded_draws(self.directory / DRAWS, self.generations)
 
     def labels(self) -> dict[int, int]:
         """Returns the class of each labelled sample by its position; corrections replace.
@@ -219,17 +172,7 @@ class Session:
         Raises:
           BadInput: the file is damaged.
         """
-        file = self.directory / LABELS
-        result: dict[int, int] = {}
-        for number, line in enumerate(read_lines(file), start=1):
-            with damage(file, number):
-                for sample, label in line["labels"].items():
-                    if not isinstance(label, int) or label not in range(self.class_count):
-                        raise ValueError(f"there is no class {label!r}")
-                    if sample not in self.positions:
-                        raise ValueError(f"there is no sample {sample!r}")
-                    result[self.positions[sample]] = label
-        return result
+        return recorded_labels(self.directory / LABELS, self.positions, self.class_count)
 
     def logs(self) -> tuple[list[Draw], dict[int, int]]:
         """Returns `draws` and `labels`.
@@ -262,9 +205,7 @@ class Session:
 
     def waiting(self) -> list[int]:
         """Returns the positions of drawn samples without a label, in the order of the draws."""
-        draws, labels = self.logs()
-        drawn = [int(sample) for draw in draws for sample in draw.samples]
-        return [sample for sample in drawn if sample not in labels]
+        return _without_label(*self.logs())
 
     def next(self, count: int) -> tuple[int, list[int]]:
         """Draws samples, unless enough drawn ones have no label yet.
@@ -281,22 +222,24 @@ class Session:
         if count < 1:
             raise BadInput(f"--count={count}: at least one sample.")
         with exclusive(self.directory / "lock", _BUSY):
-            waiting, draws = self.waiting(), self.draws()
+            draws, labels = self.logs()
+            waiting = _without_label(draws, labels)
             number = max((draw.round for draw in draws), default=0)
             if len(waiting) < count:
                 asked = sum(len(draw.samples) for draw in draws)
                 new = min(count - len(waiting), len(self.ids) - asked)
                 if new:
                     number += 1
-                    self._draw(number, new, draws)
+                    self._draw(number, new, draws, labels)
                     waiting = self.waiting()
             if not waiting:
                 raise BadInput(f"{self.directory}: every sample of the pool has a label.")
             return number, waiting[:count]
 
-    def _draw(self, number: int, count: int, draws: Sequence[Draw]) -> None:
+    def _draw(
+        self, number: int, count: int, draws: Sequence[Draw], labels: Mapping[int, int]
+    ) -> None:
         """Appends the draws of a round, the shares of generations in proportion to what is left."""
-        labels = self.labels()
         none = np.empty(0, np.int64)
         earlier = [
             np.concatenate([none, *(draw.samples for draw in draws if draw.generation == place)])
@@ -398,55 +341,10 @@ class Session:
                 append_line(self.directory / LABELS, encode({"source": source, "labels": new}))
         return len(new)
 
-    def evidence(self, model: int, other: int | None = None) -> list[Evidence]:
-        """Returns the evidence on a model in each generation, or on its difference to another one.
 
-        It ends before the first drawn sample that has no label, so that which labels are missing
-        cannot bias it.
-        """
-        draws, labels = self.logs()
-        result = []
-        for place, generation in enumerate(self.generations):
-            mine = [draw for draw in draws if draw.generation == place]
-            pool = self.pools[place][model]
-            names = ("samples", "probabilities", "predicted", "remaining")
-            joined = {
-                name: np.concatenate([getattr(d, name) for d in mine], axis=-1) if mine else None
-                for name in names
-            }
-            if other is not None:
-                pool = difference(pool, self.pools[place][other])
-            if not mine:
-                samples, none = np.empty((1, 0), np.int64), np.empty(0)
-                empty = Answers(Cells(samples), samples)
-                result.append(Evidence(pool, empty, none, none, np.zeros(pool.n)))
-                continue
-            known = [int(sample) in labels for sample in joined["samples"]]
-            usable = known.index(False) if False in known else len(known)
-            samples = joined["samples"][:usable]
-
-            def believed(name, joined=joined, usable=usable):
-                values = joined[name][model]
-                if other is not None:
-                    values = values - joined[name][other]
-                return values[:usable]
-
-            values = np.array([labels[int(sample)] for sample in samples], np.int32)
-            cells = Cells(
-                (samples - generation.first)[None], joined["probabilities"][None, :usable]
-            )
-            answers = Answers(cells, values[None])
-            result.append(
-                Evidence(
-                    pool,
-                    answers,
-                    believed("predicted"),
-                    believed("remaining"),
-                    np.zeros(pool.n),
-                    Cost(labels=usable),
-                )
-            )
-        return result
+def _without_label(draws: Sequence[Draw], labels: Mapping[int, int]) -> list[int]:
+    drawn = [int(sample) for draw in draws for sample in draw.samples]
+    return [sample for sample in drawn if sample not in labels]
 
 
 def _apportioned(left: Sequence[int], count: int) -> list[int]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from nevis_stream.storage.canonical import encode
 
+SETTINGS, STUDY = "session.json", "study.json"  # what identifies a session, and a study
+
 
 @dataclass(frozen=True)
 class SessionSettings:

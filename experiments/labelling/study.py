@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.labelling.pools import shown
+from experiments.labelling.settings import STUDY
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.material import Material
@@ -119,7 +120,7 @@ def run_study(
     busy = "is working in this directory. Wait for it or stop it, or choose another --out."
     frames = []
     with exclusive(out / "lock", busy):
-        write_once(out / "study.json", as_lines(asdict(settings)), _OTHER)
+        write_once(out / STUDY, as_lines(asdict(settings)), _OTHER)
         function = _Repetition(material, labels, settings)
         for rule in rules:
             workspace = EventWorkspace(out / "trials" / rule.replace("!", "-highest"), 0.0)

@@ -9,6 +9,7 @@ from absl.flags import FlagValues
 
 from experiments.labelling.models import TestedModel, gather, tested_model
 from experiments.labelling.pools import PoolImages, load_pool
+from experiments.labelling.settings import SETTINGS, STUDY
 from experiments.predictors import KeptRun
 from launch import entry
 from launch.evaluate_commands.caches import one_cache
@@ -43,8 +44,7 @@ class Subject:
         return np.stack([model.predictions for model in self.models])
 
 
-SESSION, STUDY = "session.json", "study.json"
-_MADE_BY = {SESSION: "start", STUDY: "simulate"}
+_MADE_BY = {SETTINGS: "start", STUDY: "simulate"}
 
 
 def check_flags(values: FlagValues, rules, mine: str) -> None:
@@ -53,16 +53,15 @@ def check_flags(values: FlagValues, rules, mine: str) -> None:
     Args:
       values: the flags.
       rules: names of the rules.
-      mine: the file that says what --out contains, `SESSION` or `STUDY`.
+      mine: the file that says what --out contains, `SETTINGS` or `STUDY`.
     """
     out = Path(values.out)
     if out.is_file():
         raise BadInput(f"--out={out}: is a file; expected a directory.")
-    for other in _MADE_BY.keys() - {mine}:
-        if (out / other).exists():
+    for name, maker in _MADE_BY.items():
+        if name != mine and (out / name).exists():
             raise BadInput(
-                f"--out={out}: contains what {_MADE_BY[other]} made ({other}). Choose another"
-                " directory."
+                f"--out={out}: contains what {maker} made ({name}). Choose another directory."
             )
     named(LOSSES, "loss", values.loss)
     for rule in rules:

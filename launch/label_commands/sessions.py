@@ -8,11 +8,12 @@ import numpy as np
 from absl.flags import FlagValues
 
 from experiments.labelling import sheets
+from experiments.labelling.generations import Generation
 from experiments.labelling.pools import absolute, load_pool
-from experiments.labelling.session import SETTINGS, Session
-from experiments.labelling.settings import SessionSettings, digest
+from experiments.labelling.session import Session
+from experiments.labelling.settings import SETTINGS, SessionSettings
 from launch import entry
-from launch.label_commands.material import SESSION, Subject, check_flags, load_subject
+from launch.label_commands.material import Subject, check_flags, load_subject
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
 from nevis_stream.wording import plural
@@ -24,11 +25,12 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     if values["continue"].value:
         _grow(out, values)
         return
-    check_flags(values, [values.rule], SESSION)
+    check_flags(values, [values.rule], SETTINGS)
     subject = load_subject(values, values.model, values.surrogate, values.seed)
     count = subject.predictions.shape[2]
+    samples = _samples(values.pool, subject)
     settings = SessionSettings(
-        absolute(values.pool),
+        samples.pool,
         [model.name for model in subject.models],
         _class_names(values.classes, subject, count),
         values.loss,
@@ -36,9 +38,9 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
         subject.surrogate,
         values.uniform,
         values.seed,
-        digest(subject.pool.ids, subject.predictions),
+        samples.digest,
     )
-    session = Session.start(out, settings, *_samples(subject))
+    session = Session.start(out, settings, samples)
     print(
         f"session {settings.name}: {plural(len(session.ids), 'sample')},"
         f" {count} classes, {plural(len(settings.models), 'model')}, loss {settings.loss},"
@@ -48,10 +50,10 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     print(f"next: {entry.as_typed(f'python -m launch.label next {out}')}")
 
 
-def _samples(subject: Subject):
+def _samples(pool: str, subject: Subject) -> Generation:
     """Returns what a session keeps of the samples."""
-    hashes = subject.pool.images.pixel_hashes()
-    return subject.pool.ids, subject.predictions, subject.material, hashes
+    ids, hashes = subject.pool.ids, subject.pool.images.pixel_hashes()
+    return Generation(absolute(pool), ids, subject.predictions, subject.material, hashes)
 
 
 def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
@@ -105,7 +107,7 @@ def _grow(out: Path, values: FlagValues) -> None:
             f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
         )
     before, place = len(session.ids), len(session.generations)
-    session.grow(absolute(values.pool), *_samples(subject))
+    session.grow(_samples(values.pool, subject))
     print(
         f"session {fixed.name}: {plural(len(session.ids) - before, 'sample')} added,"
         f" {len(session.ids):,} now"

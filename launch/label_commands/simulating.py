@@ -8,10 +8,10 @@ from absl.flags import FlagValues
 from rich.table import Table
 
 from experiments.labelling.pools import absolute
-from experiments.labelling.settings import digest
+from experiments.labelling.settings import STUDY, digest
 from experiments.labelling.study import StudySettings, run_study, write_page
 from launch import entry, executors
-from launch.label_commands.material import STUDY, check_flags, load_subject
+from launch.label_commands.material import check_flags, load_subject
 from launch.terminal import console
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from experiments.labelling.generations import Generation
 from experiments.labelling.session import Session
 from experiments.labelling.settings import SessionSettings, digest
 from nevis_stream.active_testing.material import Material
@@ -36,7 +37,8 @@ def begin(directory, n=60, seed=0, models=2, pool="nowhere", prefix="s", **chang
         "digest": digest(ids, predictions),
     }
     settings = SessionSettings(**(facts | changes))
-    return Session.start(directory, settings, ids, predictions, Material(predictions[0])), labels
+    samples = Generation(settings.pool, ids, predictions, Material(predictions[0]))
+    return Session.start(directory, settings, samples), labels
 
 
 def truth(session, rows, labels):

@@ -6,8 +6,10 @@ import os
 import numpy as np
 import pytest
 
-from experiments.labelling.accounts import accounts, history, plain_labels
-from experiments.labelling.session import DRAWS, LABELS, SETTINGS, Session
+from experiments.labelling.accounts import accounts, evidence_on, history, plain_labels
+from experiments.labelling.generations import Generation
+from experiments.labelling.session import DRAWS, LABELS, Session
+from experiments.labelling.settings import SETTINGS
 from experiments.labelling.sheets import read_labels
 from nevis_stream.active_testing.material import Material
 from nevis_stream.errors import BadInput, RunLocked
@@ -67,9 +69,9 @@ def test_labels_after_a_gap_wait(tmp_path):
     session, labels = begin(tmp_path)
     _, rows = session.next(30)
     session.record(truth(session, [*rows[:12], *rows[13:]], labels), "a.csv")
-    assert session.evidence(0)[0].asked == 12
+    assert evidence_on(session, 0)[0].asked == 12
     session.record(truth(session, [rows[12]], labels), "b.csv")
-    assert session.evidence(0)[0].asked == 30
+    assert evidence_on(session, 0)[0].asked == 30
 
 
 def test_probabilities_are_those_of_the_draws(tmp_path):
@@ -77,8 +79,8 @@ def test_probabilities_are_those_of_the_draws(tmp_path):
     labelled(session, labels, 2)
     for draw in session.draws():
         assert (draw.probabilities >= 0.2 / 60 - 1e-12).all() and (draw.probabilities < 1).all()
-    evidence = session.evidence(0, 1)[0]
-    first, second = session.evidence(0)[0], session.evidence(1)[0]
+    evidence = evidence_on(session, 0, 1)[0]
+    first, second = evidence_on(session, 0)[0], evidence_on(session, 1)[0]
     np.testing.assert_allclose(evidence.predicted, first.predicted - second.predicted)
     np.testing.assert_allclose(evidence.losses, first.losses - second.losses)
 
@@ -88,7 +90,7 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     labelled(session, labels, 1, 45)
     before = state(tmp_path)
     ids, predictions, more = example(40, seed=9, prefix="new")
-    session.grow("later", ids, predictions, Material(predictions[0]))
+    session.grow(Generation("later", ids, predictions, Material(predictions[0])))
     assert len(session.ids) == 100 and state(tmp_path) == before
     account = accounts(session, "tuned_difference")[0]
     assert np.isnan(account.estimate.value)
@@ -101,16 +103,18 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     account = accounts(session, "tuned_difference")[0]
     predicted = np.concatenate([g.predictions[0] for g in session.generations]).argmax(axis=1)
     assert account.estimate.value == pytest.approx((predicted != every).mean())
-    session.grow("later", ids, predictions, Material(predictions[0]))  # the same command again
+    session.grow(
+        Generation("later", ids, predictions, Material(predictions[0]))
+    )  # the same command again
     assert len(Session(tmp_path).ids) == 100
     with pytest.raises(BadInput, match="39 of its 39 samples are in the session already"):
-        session.grow("later", ids[1:], predictions[:, 1:], Material(predictions[0, 1:]))
+        session.grow(Generation("later", ids[1:], predictions[:, 1:], Material(predictions[0, 1:])))
 
 
 def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
     session, labels = begin(tmp_path)
     ids, predictions, more = example(180, seed=9, prefix="new")
-    session.grow("later", ids, predictions, Material(predictions[0]))
+    session.grow(Generation("later", ids, predictions, Material(predictions[0])))
     _, rows = session.next(200)
     assert sum(row >= 60 for row in rows) == 150
     labelled(session, np.concatenate([labels, more]), 1, 200)
@@ -280,11 +284,11 @@ def test_labels_that_are_gone_are_noticed_and_can_be_recorded_again(tmp_path, le
     (tmp_path / LABELS).unlink()
     if left is not None:
         (tmp_path / LABELS).write_bytes(b"".join(lines[:left]))
-    for use in (session.waiting, lambda: session.next(10), lambda: session.evidence(0)):
+    for use in (session.waiting, lambda: session.next(10), lambda: evidence_on(session, 0)):
         with pytest.raises(BadInput, match="labels.jsonl: damaged .it has .* drawn with 20"):
             use()
     session.record(truth(session, rows, labels), "again.csv")
-    assert session.evidence(0)[0].asked == 20
+    assert evidence_on(session, 0)[0].asked == 20
 
 
 def test_the_damaged_file_is_named_not_the_one_that_needs_it(tmp_path):
@@ -404,7 +408,7 @@ def test_history_and_the_labels_that_random_testing_needs(tmp_path):
     points = history(session, 0, "tuned_difference", points=5)
     assert [count for count, _ in points][-1] == 90 and len(points) == 5
     assert points[-1][1] == accounts(session, "tuned_difference")[0].estimate
-    part = session.evidence(0)
+    part = evidence_on(session, 0)
     needed = [plain_labels(part, half) for half in (0.2, 0.05, 0.01)]
     assert 1 < needed[0] < needed[1] < needed[2] <= 200
     wrong = session.generations[0].predictions[0].argmax(axis=1) != labels
