@@ -1,15 +1,12 @@
-"""Draws the front of the learners on local25 from the recorded tables in RESULTS.md.
+"""Draws the front of the learners on local25 from front.csv and paper_learners.csv.
 
     python -m benchmarks.front_figure
 
-Every table of learners in the sections "Learners on local25" and "The front on local25" gives points:
-the mean error on the five meta-test tasks against the FLOPs of all phases, with the range over seeds.
-Points on the front are filled, dominated ones hollow; of points in the same place the first is the
-largest, so that all are visible. Writes docs/front.png.
-"""  # noqa: E501
+Each learner at each budget is a point: the mean error on the five meta-test tasks against the FLOPs
+of all phases, with the range over seeds. Points on the front are filled, dominated ones hollow; of
+points in the same place the first is the largest, so that all are visible. Writes docs/front.png.
+"""
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +16,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.recorded_runs import RecordedRuns, cost, errors
 from nevis_stream.analysis.pareto import pareto_front
+from nevis_stream.streams.rows import stream_rows
 
-ROOT = Path(__file__).resolve().parents[1]
+FILES = [Path(__file__).with_name(name) for name in ("front.csv", "paper_learners.csv")]
 NAMES = {
     "closed_form": "closed_form",
     "frontier": "frontier",
@@ -36,11 +35,7 @@ NAMES = {
     "pt_isup": "PT",
     "pt_mt": "PT (many tasks)",
 }
-SECTIONS = ("Learners on local25", "The front on local25")
-_ERRORS = ("error, 5 meta-test tasks", "error, meta-test")  # a column of one of these names
-_BUDGETS = "_(tiny|small|medium|large|huge|giant|colossal)"
 _NEAR = 9  # points of the figure (1/72 inch) between marks that hide each other
-_ERROR = re.compile(r"([\d.]+) \(([\d.]+)–([\d.]+)\)")
 
 
 @dataclass(frozen=True)
@@ -54,28 +49,17 @@ class Point:
     flops: float
 
 
-def points(text: str) -> list[Point]:
-    """Returns the points of every table of learners in RESULTS.md, by rising cost."""
+def points() -> list[Point]:
+    """Returns the point of every learner at every budget on record, by rising cost."""
+    judged = [row["task_id"] for row in stream_rows("local25")[1] if row["meta_split"] == "test"]
     results: list[Point] = []
-    for section in SECTIONS:
-        columns: list[str] = []
-        for line in text.partition(f"\n## {section}\n")[2].partition("\n## ")[0].splitlines():
-            cells = [cell.strip() for cell in line.strip("| ").split("|")]
-            learner = re.sub(f"{_BUDGETS}$", "", cells[0])
-            if cells[0] in ("learner", "runs") and set(_ERRORS) & set(cells):
-                columns = cells
-            elif columns and learner in NAMES:
-                results.append(_point(learner, dict(zip(columns, cells, strict=True))))
-            elif not line.startswith("|"):
-                columns = []
+    for file in FILES:
+        runs = RecordedRuns(file, "budget").read()
+        for budget, learner in {run[:2] for run in runs}:
+            seeds = errors(runs, budget, learner, judged).mean(axis=0)
+            flops = cost(runs, budget, learner)
+            results.append(Point(NAMES[learner], seeds.mean(), seeds.min(), seeds.max(), flops))
     return sorted(results, key=lambda point: (point.flops, point.error))
-
-
-def _point(learner: str, row: Mapping[str, str]) -> Point:
-    text = next(row[name] for name in _ERRORS if name in row)
-    error, low, high = map(float, _ERROR.match(text).groups())
-    phases = [float(value) for name, value in row.items() if name.startswith("FLOPs ")]
-    return Point(NAMES[learner], error, low, high, sum(phases) if phases else float(row["FLOPs"]))
 
 
 def sizes(places: np.ndarray) -> list[int]:
@@ -92,7 +76,7 @@ def sizes(places: np.ndarray) -> list[int]:
 
 def main() -> None:
     """Draws the figure."""
-    results = points((ROOT / "benchmarks" / "RESULTS.md").read_text())
+    results = points()
     front = [results[i] for i in pareto_front([(p.error, p.flops) for p in results])]
     figure, axes = plt.subplots(figsize=(8, 4.6), dpi=150)
     axes.set_xscale("log")
@@ -139,7 +123,7 @@ def main() -> None:
         [], [], "o", color="#555555", markerfacecolor="white", linestyle="", label="dominated"
     )
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize=9)
-    figure.savefig(ROOT / "docs" / "front.png")
+    figure.savefig(Path(__file__).parents[1] / "docs" / "front.png")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ Every complete run is added to benchmarks/hub.csv and is not repeated; an interr
 in its run directory. The tables are printed from the file alone.
 """  # noqa: E501
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,28 +22,26 @@ from absl import app, flags
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import (
     RecordedRuns,
-    Run,
     Runs,
     cost,
     errors,
     mean_and_range,
     print_differences,
 )
-from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.rows import stream_rows
 
 STREAMS = ("local25_hub", "local26")
-_CLOSED = ("--config.budget=medium",)
-_NETWORKS = (
-    "--config.budget=small",
-    "--config.search.trials=1",
-    "--config.search.learning_rate=(0.1,0.1)",
-    "--config.search.label_smoothing=(0.1,0.1)",
-    "--config.train.steps=2400",
-    "--config.train.validate_every=600",
-    "--config.select.train_cap=10000",
-    "--config.select.dev_cap=5000",
-)
+_CLOSED = {"budget": "medium"}
+_NETWORKS = {
+    "budget": "small",
+    "search.trials": 1,
+    "search.learning_rate": (0.1, 0.1),
+    "search.label_smoothing": (0.1, 0.1),
+    "train.steps": 2400,
+    "train.validate_every": 600,
+    "select.train_cap": 10000,
+    "select.dev_cap": 5000,
+}
 LEARNERS = {
     "closed_form": _CLOSED,
     "frontier": _CLOSED,
@@ -62,16 +59,6 @@ NAMES = flags.DEFINE_list("learners", list(LEARNERS), "learners that are run")
 RUN_STREAMS = flags.DEFINE_list("streams", list(STREAMS), "streams that are run")
 SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run")
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
-
-
-def measure(run: Run, folder: Path) -> None:
-    """Runs a learner, or continues an interrupted run, and adds the result to the file."""
-    stream, learner, seed = run
-    run_dir = folder / stream / learner / f"seed-{seed}"
-    command = [sys.executable, "-m", "launch.run", f"--config={learner}", *LEARNERS[learner]]
-    command += [f"--config.stream={stream}", f"--config.seed={seed}", f"--run_dir={run_dir}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    RECORDED.add(run, Ledger(run_dir))
 
 
 def groups(stream: str) -> dict[str, list[str]]:
@@ -106,15 +93,12 @@ def print_stream(runs: Runs, stream: str) -> None:
 
 def main(_) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
-    wanted = [
-        (stream, learner, int(seed))
-        for seed in SEEDS.value
-        for learner in NAMES.value
-        for stream in RUN_STREAMS.value
-    ]
-    for run in wanted:
-        if not PRINT_ONLY.value and run not in RECORDED.read():
-            measure(run, Path(OUT.value))
+    for seed in () if PRINT_ONLY.value else SEEDS.value:
+        for learner in NAMES.value:
+            for stream in RUN_STREAMS.value:
+                run_dir = Path(OUT.value) / stream / learner / f"seed-{seed}"
+                values = {**LEARNERS[learner], "stream": stream}
+                RECORDED.measure((stream, learner, int(seed)), run_dir, values)
     runs = RECORDED.read()
     if not runs:
         sys.exit(f"{RECORDED.file}: no complete run is recorded yet; run this without --print_only")

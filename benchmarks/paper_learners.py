@@ -5,9 +5,10 @@
   python -m benchmarks.paper_learners --print_only
 
 Ten learners, three seeds, and the budgets 2x480 and 1x2400 (trials × steps); the largest, 1x10000,
-for Indep, FT-prev, FT-d and the best of the rest. BHPO searches its large space with four trials
-that together take as many steps. The backbones of PT are those of "Learners on local25" in
-RESULTS.md, pre-trained here first; the shared data contain what they are pre-trained on.
+for Indep, FT-prev, FT-d and PT-FT, which has the lowest error of the rest at 1x2400. BHPO searches
+its large space with four trials that together take as many steps. The backbones of PT are those of
+"Learners on local25" in RESULTS.md, pre-trained here first; the shared data contain what they are
+pre-trained on.
 
 Every complete run is added to benchmarks/paper_learners.csv and is not repeated; an interrupted run
 continues in its run directory. The tables are printed from the file alone. Runs count together
@@ -24,14 +25,12 @@ from absl import app, flags
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import (
     RecordedRuns,
-    Run,
     Runs,
     cost,
     errors,
     mean_and_range,
     print_differences,
 )
-from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.rows import stream_rows
 
 STREAM = "local25"
@@ -47,7 +46,7 @@ BUDGETS = {
     "1x2400": {**_ONE_TRIAL, "train.steps": "2400", "train.validate_every": "600"},
     "1x10000": {**_ONE_TRIAL, "train.steps": "10000", "train.validate_every": "2500"},
 }
-_LARGEST = ("indep", "ft_prev", "ft_dynamic", "mt")
+_LARGEST = ("indep", "ft_prev", "ft_dynamic", "pt_ft")
 _OMNIGLOT = ("--config.stream=omniglot", "--tasks=omniglot", "--stand_in_for=ImageNet")
 _PRETRAIN = {  # name of the file, and the flags of launch.pretrain
     "isup": (*_OMNIGLOT, "--config.train.steps=1920"),
@@ -94,17 +93,15 @@ def weights(name: str, folder: Path) -> Path:
     return file
 
 
-def measure(run: Run, folder: Path) -> None:
-    """Runs a learner, or continues an interrupted run, and adds the result to the file."""
-    budget, learner, seed = run
-    run_dir = folder / budget / learner / f"seed-{seed}"
-    values = {**settings(budget, learner), "stream": STREAM, "seed": str(seed)}
-    if LEARNERS[learner]:
-        values["pretrained.path"] = str(weights(LEARNERS[learner], folder))
-    command = [sys.executable, "-m", "launch.run", f"--config={learner}", f"--run_dir={run_dir}"]
-    command += [f"--config.{name}={value}" for name, value in values.items()]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    RECORDED.add(run, Ledger(run_dir))
+def measure(budget: str, learner: str, seed: int, folder: Path) -> None:
+    """Runs a learner, unless it is on record; pre-trains the weights that it starts from."""
+    run = budget, learner, seed
+    if run not in RECORDED.read():
+        folder.mkdir(parents=True, exist_ok=True)
+        values: dict[str, object] = {**settings(budget, learner), "stream": STREAM}
+        if LEARNERS[learner]:
+            values["pretrained.path"] = weights(LEARNERS[learner], folder)
+        RECORDED.measure(run, folder / budget / learner / f"seed-{seed}", values)
 
 
 def print_budget(runs: Runs, budget: str) -> None:
@@ -127,15 +124,11 @@ def print_budget(runs: Runs, budget: str) -> None:
 
 def main(_) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
-    folder = Path(OUT.value)
-    for seed in SEEDS.value:
+    for seed in () if PRINT_ONLY.value else SEEDS.value:
         for budget in RUN_BUDGETS.value:
             for learner in NAMES.value:
-                run = budget, learner, int(seed)
-                wanted = budget != "1x10000" or learner in _LARGEST
-                if wanted and not PRINT_ONLY.value and run not in RECORDED.read():
-                    folder.mkdir(parents=True, exist_ok=True)
-                    measure(run, folder)
+                if budget != "1x10000" or learner in _LARGEST:
+                    measure(budget, learner, int(seed), Path(OUT.value))
     runs = RECORDED.read()
     if not runs:
         sys.exit(f"{RECORDED.file}: no complete run is recorded; run this without --print_only")

@@ -6,6 +6,8 @@ their tables from that file, so that an interrupted measurement continues where 
 
 import csv
 import itertools
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +50,27 @@ class RecordedRuns:
                     runs.setdefault(run, {})[row["task_id"]] = values
         return runs
 
-    def add(self, run: Run, ledger: Ledger) -> None:
+    def measure(self, run: Run, run_dir: Path, values: Mapping[str, object]) -> None:
+        """Runs a learner, unless the file has the run, and adds the result to the file.
+
+        Args:
+          run: its name in the file.
+          run_dir: its directory; an interrupted run continues.
+          values: of the config, by dotted name.
+
+        Raises:
+          subprocess.CalledProcessError: the run failed; its messages are on stderr.
+        """
+        if run in self.read():
+            return
+        _, learner, seed = run
+        command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
+        command += [f"--config.{name}={value}" for name, value in values.items()]
+        command += [f"--config.seed={seed}", f"--run_dir={run_dir}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        self._add(run, Ledger(run_dir))
+
+    def _add(self, run: Run, ledger: Ledger) -> None:
         """Adds a complete run, all its rows at once."""
         costs = phase_flops(ledger)
         new = not self.file.is_file()
@@ -83,24 +105,36 @@ def mean_and_range(table: np.ndarray) -> str:
     return f"{values.mean():.4f} ({values.min():.4f}–{values.max():.4f})"
 
 
+DIFFERENCES = (
+    "\n| difference in error | tasks | mean | 95% interval, paired over tasks and seeds |"
+    " tasks better / worse |\n|---|---|---:|---|---:|"
+)
+
+
+def difference(name: str, group: str, a: np.ndarray, b: np.ndarray) -> str:
+    """Returns a row of a table of `DIFFERENCES`: the error of A minus that of B.
+
+    Args:
+      name: of the difference.
+      group: name of the group of tasks.
+      a, b: float[tasks, seeds], errors of the same tasks.
+    """
+    found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+    interval = "too few tasks" if found.reason else f"{found.low:+.4f} to {found.high:+.4f}"
+    return (
+        f"| {name} | {group}, {len(a)} | {found.estimate:+.4f} | {interval} |"
+        f" {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+    )
+
+
 def print_differences(
     runs: Runs, setting: str, learners: Sequence[str], groups: Mapping[str, Sequence[str]]
 ) -> None:
     """Prints the difference of every pair of learners on every group of tasks."""
     pairs = list(itertools.combinations(learners, 2))
     if pairs:
-        print(
-            "\n| difference in error | tasks | mean | 95% interval, paired over tasks and seeds |"
-            " tasks better / worse |\n|---|---|---:|---|---:|"
-        )
+        print(DIFFERENCES)
     for first, second in pairs:
         for group, tasks in groups.items():
             a, b = (errors(runs, setting, name, tasks) for name in (second, first))
-            difference, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
-            interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
-            print(
-                f"| {second} − {first} | {group}, {len(tasks)} |"
-                f" {difference.estimate:+.4f} |"
-                f" {'too few tasks' if difference.reason else interval} |"
-                f" {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
-            )
+            print(difference(f"{second} − {first}", group, a, b))

@@ -1,19 +1,12 @@
-"""The front of error against FLOPs on the 30 real tasks of `local25`, and the value of earlier tasks.
+"""What each part of `closed_form` and `frontier` contributes.
 
-  python -m launch.data prepare --stream=local25
-  for budget in tiny small medium large huge; do python -m launch.run --config=closed_form \\
-      --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/closed_form_$budget; done
-  for budget in tiny small medium giant colossal; do python -m launch.run --config=frontier \\
-      --config.stream=local25 --config.budget=$budget --seeds=3 --run_dir=runs/frontier/frontier_$budget; done
-  python -m benchmarks.frontier runs/frontier
+  python -m benchmarks.closed_form_parts runs/parts
 
 Prints a table of the complete runs below a folder (NAME/seed-N), by rising cost: errors, FLOPs of
-each phase, CPU seconds of the events, and the target error at that cost; then paired
-bootstrap intervals over tasks and seeds, between neighbours of one learner and between learners of
-one budget; and the errors of every task. The commands continue interrupted runs; other learners'
-runs in the same folder appear in the same tables.
+each phase, CPU seconds of the events; then paired bootstrap intervals over tasks and seeds, between
+neighbours of one learner and between learners of one budget; and the errors of every task.
 
-What each part is worth is measured on the dev_test splits of the meta-train tasks, with names that
+The contribution is measured on the dev_test splits of the meta-train tasks, with names that
 begin with the name of what they change:
 
   run="python -m launch.run --config=closed_form --config.stream=local25 --config.protocol=meta_train --seeds=3"
@@ -25,7 +18,6 @@ begin with the name of what they change:
   $run --config.budget=large --run_dir=runs/parts/large
   $run --config.budget=large --config.patches=0 --run_dir=runs/parts/large_without_patches
   $run --config.budget=large --config.patches_above=0.0 --run_dir=runs/parts/large_patches_everywhere
-  python -m benchmarks.frontier runs/parts
 
 The networks of `giant`, on a stream of eleven meta-train tasks (natural images, letters, shapes, signs):
 
@@ -45,23 +37,12 @@ import numpy as np
 
 from benchmarks.local25 import errors
 from benchmarks.machine import describe
-from nevis_stream.analysis.bootstrap import over_tasks
+from benchmarks.recorded_runs import DIFFERENCES, difference
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.run_directory.timing import read_timing
 from nevis_stream.vocabulary import PHASES
-
-# target errors over all tasks, by the FLOPs of all phases
-WANTED = (
-    (2e10, 0.38),
-    (5e10, 0.287),
-    (1.5e11, 0.257),
-    (1e12, 0.222),
-    (3e12, 0.20),
-    (1e13, 0.18),
-    (1e14, 0.165),
-)
 
 Runs = Mapping[str, Sequence[Ledger]]
 
@@ -81,12 +62,6 @@ def flops(ledger: Ledger) -> float:
     return sum(phase_flops(ledger).values())
 
 
-def target(cost: float) -> str:
-    """Returns the target error at the lowest cost that is not below this one (3% allowed)."""
-    fitting = [f"{error} at {limit:.2g}" for limit, error in WANTED if cost <= 1.03 * limit]
-    return fitting[0] if fitting else "-"
-
-
 def spread(values: Sequence[float]) -> str:
     """Returns the mean with the lowest and the highest value."""
     return f"{np.mean(values):.4f} ({min(values):.4f}–{max(values):.4f})"
@@ -98,13 +73,12 @@ def print_points(runs: Runs) -> None:
         "runs",
         "seeds",
         "error, all tasks",
-        "target, at most",
         "error, meta-test",
         "FLOPs",
         *(f"of it {phase}" for phase in PHASES),
         "CPU-s, each seed",
     )
-    print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---:|---:|{'---:|' * len(PHASES)}---:|")
+    print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---:|{'---:|' * len(PHASES)}---:|")
     for name, ledgers in runs.items():
         judged = {r.task_id for r in ledgers[0].of_kind(TrainRecord) if r.meta_split == "test"}
         tables = [errors(ledger) for ledger in ledgers]
@@ -117,7 +91,7 @@ def print_points(runs: Runs) -> None:
         cost, phases = flops(ledgers[0]), phase_flops(ledgers[0])
         seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
         print(
-            f"| {name} | {len(ledgers)} | {whole} | {target(cost)} | {meta} | {cost:.3g} |"
+            f"| {name} | {len(ledgers)} | {whole} | {meta} | {cost:.3g} |"
             f" {' | '.join(f'{phases[phase]:.3g}' for phase in PHASES)} |"
             f" {', '.join(f'{value:.0f}' for value in seconds)} |"
         )
@@ -145,21 +119,14 @@ def pairs(runs: Runs) -> list[tuple[str, str]]:
 
 def print_differences(runs: Runs) -> None:
     """Prints the paired interval of each of `pairs`."""
-    print(
-        "\n| difference in error over all tasks | mean | 95% interval, paired over tasks and seeds"
-        " | tasks better / worse |\n|---|---:|---|---:|"
-    )
+    print(DIFFERENCES)
     for first, second in pairs(runs):
         tables = [[errors(ledger) for ledger in runs[name]] for name in (second, first)]
         a, b = (
             np.asarray([[table[task] for table in side] for task in tables[0][0]])
             for side in tables
         )
-        interval, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
-        print(
-            f"| {second} − {first} | {interval.estimate:+.4f} | {interval.low:+.4f} to"
-            f" {interval.high:+.4f} | {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
-        )
+        print(difference(f"{second} − {first}", "all tasks", a, b))
 
 
 def print_tasks(runs: Runs) -> None:

@@ -1,0 +1,137 @@
+"""The front on `local25`: `closed_form` and `frontier` at each budget, against FT-d.
+
+  python -m launch.data prepare --stream=local25
+  python -m benchmarks.front --out=runs/front [--points=closed_form_tiny,frontier_tiny] [--seeds=0]
+  python -m benchmarks.front --print_only
+
+Every complete run is added to benchmarks/front.csv and is not repeated; an interrupted run continues
+in its run directory. Printed from the file alone: the points with their target errors; differences
+between neighbours of one learner and between the two at one budget; differences from FT-d at the
+budgets of benchmarks/paper_learners.csv, paired over tasks and seeds; and the errors of every task.
+All ten points with three seeds take about three hours of one core, two of them for
+frontier_colossal.
+"""  # noqa: E501
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+from absl import app, flags
+
+from benchmarks.machine import describe
+from benchmarks.recorded_runs import (
+    DIFFERENCES,
+    RecordedRuns,
+    Runs,
+    cost,
+    difference,
+    errors,
+    mean_and_range,
+)
+from nevis_stream.streams.rows import stream_rows
+
+STREAM = "local25"
+BUDGETS = {
+    "closed_form": ("tiny", "small", "medium", "large", "huge"),
+    "frontier": ("tiny", "small", "medium", "giant", "colossal"),
+}
+POINTS = {
+    f"{learner}_{budget}": (budget, learner)
+    for learner, budgets in BUDGETS.items()
+    for budget in budgets
+}
+TARGETS = {  # FLOPs of all phases, and the target error over all tasks
+    2e10: 0.38,
+    5e10: 0.287,
+    1.5e11: 0.257,
+    1e12: 0.222,
+    3e12: 0.20,
+    1e13: 0.18,
+    1e14: 0.165,
+}
+RECORDED = RecordedRuns(Path(__file__).with_name("front.csv"), "budget")
+PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
+
+OUT = flags.DEFINE_string("out", "runs/front", "folder of the run directories")
+NAMES = flags.DEFINE_list("points", list(POINTS), "points that are run, LEARNER_BUDGET")
+SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run")
+PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
+
+
+def target(flops: float) -> str:
+    """Returns the target error at the lowest cost that is not below this one (3% allowed)."""
+    return next(
+        (f"{e} at {limit:.2g}" for limit, e in TARGETS.items() if flops <= 1.03 * limit), "-"
+    )
+
+
+def compared(points: list[str]) -> list[tuple[str, str]]:
+    """Returns pairs of points, each the cheaper first: by learner, then by budget."""
+    neighbours = [
+        pair
+        for learner in BUDGETS
+        for pair in pairwise(name for name in points if POINTS[name][1] == learner)
+    ]
+    both = [
+        (f"closed_form_{budget}", f"frontier_{budget}")
+        for budget in BUDGETS["closed_form"]
+        if budget in BUDGETS["frontier"]
+    ]
+    both.append(("closed_form_huge", "frontier_giant"))
+    return neighbours + [pair for pair in both if set(pair) <= set(points)]
+
+
+def main(argv: list[str]) -> None:
+    """Runs what is missing, one seed after another, and prints the tables."""
+    if unknown := set(NAMES.value) - set(POINTS):
+        raise app.UsageError(f"--points: {', '.join(sorted(unknown))}; valid: {', '.join(POINTS)}")
+    for seed in () if PRINT_ONLY.value else SEEDS.value:
+        for name in NAMES.value:
+            run = (*POINTS[name], int(seed))
+            run_dir = Path(OUT.value) / name / f"seed-{seed}"
+            RECORDED.measure(run, run_dir, {"stream": STREAM, "budget": POINTS[name][0]})
+    runs = RECORDED.read()
+    if not runs:
+        sys.exit(f"{RECORDED.file}: no complete run is recorded; run this without --print_only")
+    print(describe())
+    print_tables(runs, PAPER.read())
+
+
+def print_tables(runs: Runs, paper: Runs) -> None:
+    """Prints all tables of the points that are there.
+
+    Args:
+      runs: of the points.
+      paper: of the paper's learners.
+    """
+    rows = stream_rows(STREAM)[1]
+    tasks = [row["task_id"] for row in rows]
+    judged = [row["task_id"] for row in rows if row["meta_split"] == "test"]
+    points = [name for name in POINTS if any(run[:2] == POINTS[name] for run in runs)]
+    tables = {name: errors(runs, *POINTS[name], tasks) for name in points}
+    print(
+        "\n| point | seeds | error, all tasks | target, at most | error, meta-test | FLOPs of all"
+        " phases |\n|---|---:|---:|---:|---:|---:|"
+    )
+    for name, table in tables.items():
+        flops = cost(runs, *POINTS[name])
+        meta = mean_and_range(errors(runs, *POINTS[name], judged))
+        print(
+            f"| {name} | {table.shape[1]} | {mean_and_range(table)} | {target(flops)} | {meta} |"
+            f" {flops:.3g} |"
+        )
+    print(DIFFERENCES)
+    for first, second in compared(points):
+        print(difference(f"{second} − {first}", "all tasks", tables[second], tables[first]))
+    for budget, _, _ in [run for run in paper if run[1:] == ("ft_dynamic", 0)]:
+        theirs = errors(paper, budget, "ft_dynamic", tasks)
+        for name in points:
+            row = f"{name} − FT-d, {budget}"
+            print(difference(row, "all tasks", tables[name], theirs))
+    print(f"\n| task | {' | '.join(tables)} |\n|---|{'---:|' * len(tables)}")
+    for i, task in enumerate(tasks):
+        print(f"| {task} | {' | '.join(f'{t[i].mean():.3f}' for t in tables.values())} |")
+
+
+if __name__ == "__main__":
+    app.run(main)
