@@ -42,7 +42,8 @@ class Frontier(ClosedForm):
                 tree = repeats.permuted(ctx.predictor(earlier), classes)
                 return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": earlier})]
             sketches = sketches | {task.task_id: repeats.sketch(hashes)}
-        tree, source = self._with_network(task, state["network_of"], ctx)
+        earlier = state["network_of"] if state["network_of"] in ctx.past_tasks else ""
+        tree, source = self._with_network(task, earlier, ctx)
         network_of = task.task_id if "network" in tree else state["network_of"]
         info = tree["facts"] | {"initialised_from": source}
         return {"sketches": sketches, "network_of": network_of}, [Predictor(tree, info=info)]
@@ -54,12 +55,12 @@ class Frontier(ClosedForm):
 
         Args:
           task: the task.
-          earlier: the latest task with a network; "" if there is none.
+          earlier: the latest task with a network; "" if there is none, or it is no longer kept.
           ctx: its context.
         """
-        with_networks = bool(self.config.network_steps)
-        tree, examples, left_out = self._learn(task, ctx, held_out=with_networks)
-        if not with_networks or left_out.error <= self.config.network_above:
+        above = self.config.network_above if self.config.network_steps else np.inf
+        tree, examples, left_out = self._learn(task, ctx, held_out_above=above)
+        if left_out.error <= above:
             return tree, "random"
         source = earlier if self.config.chained else ""
         start = ctx.predictor(source)["network"] if source else None

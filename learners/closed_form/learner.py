@@ -97,15 +97,16 @@ class ClosedForm:
         return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": "random"})]
 
     def _learn(
-        self, task: TaskView, ctx: Context, held_out: bool = False
+        self, task: TaskView, ctx: Context, held_out_above: float = np.inf
     ) -> tuple[dict[str, Any], TrainingImages, LeftOutAnswers]:
         """Returns the tree of a predictor, the examples, and leave-one-out answers to some.
 
-        With `held_out`, if there are too many images for an exact fit, the answers are those of a
-        fit without dev to the images of dev.
+        If there are too many images for an exact fit, and the leave-one-out error of the choice is
+        above `held_out_above`, the answers are those of a fit without dev to the images of dev.
         """
         examples = self._examples(task, ctx)
         choice = self._choose(task, examples, ctx)
+        held_out = choice.left_out.error > held_out_above
         fit, left_out = self._fit(task, examples, choice, ctx, held_out)
         labels, from_dev = (
             examples.labels[left_out.positions],
@@ -156,13 +157,14 @@ class ClosedForm:
         labels = np.concatenate([task.train.labels, task.dev.labels])
         order = ctx.generator("examples").permutation(len(labels))[: self.config.pictures]
         labels = labels[order]
-        members = np.eye(task.num_classes)[labels] if task.kind == SINGLE_LABEL else labels
-        means = members.mean(0)
+        single = task.kind == SINGLE_LABEL
+        members = np.eye(task.num_classes, dtype=np.float32)[labels] if single else labels
+        means = members.mean(0, dtype=np.float64).astype(np.float32)
         return TrainingImages(
             ImageSelection.all_of(task.train.images, task.dev.images).take(order),
             labels,
-            np.asarray(members - means, np.float32),
-            np.asarray(means, np.float32),
+            members - means,
+            means,
             order >= len(task.train),
             order,
         )
@@ -211,7 +213,8 @@ class ClosedForm:
     ) -> tuple[dict[str, Any], LeftOutAnswers]:
         """Fits all examples; returns centres with coefficients, and leave-one-out answers.
 
-        If there are too many for an exact fit, the answers are those of the choice.
+        If there are too many for an exact fit, the answers are those of the choice or, if
+        `held_out`, of a fit without dev.
         """
         config = self.config
         n, embedded = len(examples.images), _all_embedded(examples, choice, ctx)
@@ -276,9 +279,13 @@ def _solve(
 def _judged(
     task: TaskView, examples: TrainingImages, positions: np.ndarray, answers: np.ndarray
 ) -> LeftOutAnswers:
-    """Returns the answers, from which the means are still subtracted, with their error."""
-    answers = np.nan_to_num(answers)
-    scores = answers + examples.means
+    """Returns the answers, from which the means are still subtracted, with their error.
+
+    A fit that failed, so that an answer is not finite, has the highest error and loss.
+    """
+    scores = np.nan_to_num(answers + examples.means)
+    if not np.isfinite(answers).all():
+        return LeftOutAnswers(positions, scores, 1.0, np.inf)
     error = error_of(task.kind, examples.labels[positions], scores)
     loss = float(((answers - examples.targets[positions]) ** 2).mean())
     return LeftOutAnswers(positions, scores, 1.0 if error is None else error, loss)

@@ -69,16 +69,17 @@ def _classes(
         return None
     earlier_hashes = hashes(earlier.train)
     ctx.charge(len(image_hashes) + len(earlier_hashes))
-    rows = _once(image_hashes), _once(earlier_hashes)
+    all_members = _members(task), _members(earlier)
+    rows = _clear(image_hashes, all_members[0]), _clear(earlier_hashes, all_members[1])
     _, first, second = np.intersect1d(
         image_hashes[rows[0]], earlier_hashes[rows[1]], return_indices=True
     )
-    if len(first) < _SHARE * max(len(rows[0]), len(rows[1])):
+    if len(first) < _SHARE * max(len(rows[0]), len(rows[1]), 1):
         return None
-    members = [
-        _members(view, view.train.labels[positions])
-        for view, positions in ((task, rows[0][first]), (earlier, rows[1][second]))
-    ]
+    members = all_members[0][rows[0][first]], all_members[1][rows[1][second]]
+    for shared, everything in zip(members, all_members, strict=True):
+        if (everything.any(0) & ~shared.any(0)).any():  # no shared image tells which class it is
+            return None
     numbers: dict[bytes, list[int]] = {}
     for number, column in enumerate(members[1].T):
         numbers.setdefault(column.tobytes(), []).append(number)
@@ -91,17 +92,18 @@ def _classes(
     return np.asarray(classes)
 
 
-def _once(values: np.ndarray) -> np.ndarray:
-    """Returns the positions of the values that occur once."""
-    _, positions, counts = np.unique(values, return_index=True, return_counts=True)
-    return positions[counts == 1]
+def _clear(image_hashes: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Returns the position of one copy of each image all of whose copies have the same labels."""
+    _, first, copy_of = np.unique(image_hashes, return_index=True, return_inverse=True)
+    differs = (members != members[first][copy_of]).any(1)
+    return np.delete(first, copy_of[differs])
 
 
-def _members(task: TaskView, labels: np.ndarray) -> np.ndarray:
-    """Returns uint8[n, classes]: which images are in each class."""
+def _members(task: TaskView) -> np.ndarray:
+    """Returns uint8[n, classes]: which training images are in each class."""
     if task.kind == SINGLE_LABEL:
-        return np.eye(task.num_classes, dtype=np.uint8)[labels]
-    return np.asarray(labels, np.uint8)
+        return np.eye(task.num_classes, dtype=np.uint8)[task.train.labels]
+    return np.asarray(task.train.labels, np.uint8)
 
 
 def permuted(tree: Mapping[str, Any], classes: np.ndarray) -> dict[str, Any]:

@@ -74,6 +74,6 @@ def test_more_images_than_centres_are_judged_by_a_fit_without_dev():
     config.update(sample=20, centres=40, pictures=200, components=8, gradients=(16,), pixels=8)
     learner = run_config.build(run_config.resolve(config))
     context = Context.standalone(0, "train")
-    _, examples, answers = learner._learn(task, context, held_out=True)
+    _, examples, answers = learner._learn(task, context, held_out_above=-1.0)
     assert sorted(examples.rows[answers.positions]) == list(range(80, 120))
     assert answers.scores.shape == (40, 3) and answers.error < 0.1

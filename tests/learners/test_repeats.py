@@ -5,6 +5,7 @@ import pytest
 
 from experiments import run_config
 from learners.closed_form import repeats
+from learners.closed_form.frontier import Frontier
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.learner import Context
@@ -71,6 +72,24 @@ def test_a_few_images_more_or_less_are_the_same_data_set():
     assert search(task(IMAGES[:192], LABELS[:192]), task(IMAGES, LABELS))[0] is not None
 
 
+def test_images_that_all_occur_twice_are_compared_by_their_labels():
+    images, labels = np.repeat(random_images(20), 12, axis=0), np.repeat(np.arange(20) % 3, 12)
+    order = np.random.RandomState(1).permutation(240)
+    earlier = task(images[order], labels[order])
+    (_, classes), _ = search(task(images[order], (labels[order] + 1) % 3), earlier)
+    assert list(classes) == [2, 0, 1]
+    other = task(images[order], np.random.RandomState(2).randint(3, size=240))
+    assert search(other, earlier)[0] is None
+
+
+def test_classes_without_a_common_image_are_not_guessed():
+    images, labels = random_images(200), np.zeros(200, int)
+    labels[[0, 1]] = 1, 2
+    other = images.copy()
+    other[:2] = random_images(2, seed=5)
+    assert search(task(other, labels), task(images, labels))[0] is None
+
+
 def test_labels_of_several_are_matched_too():
     members = np.random.RandomState(3).randint(2, size=(200, 4)).astype(np.uint8)
     current = task(IMAGES, members[:, [3, 1, 0, 2]], 4, "multi_label")
@@ -108,6 +127,21 @@ def test_the_last_of_many_tasks_costs_what_the_first_did(tmp_path):
     trained = run(few, stream, tmp_path).of_kind(TrainRecord)
     costs = [total(record.flops) for record in trained]
     assert len(costs) == 30 and max(costs) < 1.2 * min(costs)
+
+
+def test_a_network_that_is_no_longer_kept_is_not_started_from(monkeypatch):
+    starts = []
+
+    def with_network(self, task, earlier, ctx):
+        starts.append(earlier)
+        return {"facts": {}}, "random"
+
+    monkeypatch.setattr(Frontier, "_with_network", with_network)
+    current, state = task(IMAGES, LABELS), {"sketches": {}, "network_of": "old"}
+    learner().train(current, state, Context.standalone(phase="train"))
+    kept = Context(path=("test",), phase="train", past={"old": dict}, past_views={})
+    learner().train(current, state, kept)
+    assert starts == ["", "old"]
 
 
 @pytest.mark.slow
