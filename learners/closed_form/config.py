@@ -58,9 +58,6 @@ BUDGETS: dict[str, Mapping[str, Any]] = {
 }
 
 
-_SIDE_FOR_PATCHES = 32  # cells of 8 pixels must contain at least one patch of 3×3 cells
-
-
 def _option(default: Any, help: str, low: float, high: float) -> Any:
     return field(default=default, metadata={"help": help, "range": (low, high)})
 
@@ -82,10 +79,7 @@ class ClosedFormConfig:
         None, "size of the reduced image whose pixels are features; 0: no such image", 0, 512
     )
     patches: int | None = _option(
-        None,
-        "visual words in each dictionary (one of colours, two of gradients); 0: no dictionaries",
-        0,
-        16_384,
+        None, "patches in each dictionary (one of colours, one of gradients); 0: none", 0, 65536
     )
     patches_above: float = _option(0.03, "leave-one-out error above which patches are tried", 0, 1)
     components: int | None = _option(
@@ -144,10 +138,10 @@ class ClosedFormConfig:
             )
         if self.patches % 2:
             raise BadInput(f"config.patches is {self.patches}; it must be even.")
-        if self.patches and sides[-1] < _SIDE_FOR_PATCHES:
+        if self.patches and any(side % (4 * CELLS) for side in sides):
             raise BadInput(
-                f"config.gradients is {sides}; with patches its largest size must be"
-                f" {_SIDE_FOR_PATCHES} or more. Without: --config.patches=0"
+                f"config.gradients is {sides}; with patches it must be multiples of {4 * CELLS}."
+                " Without: --config.patches=0"
             )
 
     def build(self) -> Learner:

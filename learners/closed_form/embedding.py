@@ -20,37 +20,10 @@ from nevis_stream.run_directory.checkpoint import Tree
 
 BATCH, LEAST = 256, 64
 _IMAGES_FOR_PATCHES = 512
-_PATCHES = 8192  # patches from which a dictionary is computed
-_COMPONENTS = 48  # in which patches are compared
-_COLOUR_SIDE = 64  # patches of colours come from the largest image size up to this one
-_WEIGHTS = {"gradients": 1.0, "pixels": 0.3, "patches": 3.0}  # with patches; all 1 without
-
-
-@dataclass(frozen=True)
-class PatchKind:
-    """What the patches of a dictionary are cut from, and where.
-
-    Attributes:
-      cell: pixels of a cell of oriented gradients; 0: the patches are of colours.
-      side: of a patch, in cells or pixels.
-      stride: between neighbouring patches.
-    """
-
-    cell: int
-    side: int
-    stride: int
-
-    @property
-    def contrast(self) -> bool:
-        """Whether patches are normalised; oriented gradients already are."""
-        return not self.cell
-
-
-PATCH_KINDS = {
-    "colour": PatchKind(cell=0, side=6, stride=3),
-    "coarse": PatchKind(cell=8, side=3, stride=1),
-    "fine": PatchKind(cell=4, side=4, stride=1),
-}
+_WHITENED = 8192  # patches from which the whitening is computed
+_COLOUR, _GRADIENTS = "colour", "gradients"
+_SIDES = {_COLOUR: 6, _GRADIENTS: 3}
+_STRIDES = {_COLOUR: 2, _GRADIENTS: 1}
 
 
 @dataclass(frozen=True)
@@ -59,9 +32,9 @@ class FeaturePlan:
 
     Attributes:
       gradients: image sizes in pixels, multiples of 16, at which oriented gradients are computed;
-        the reduced image is taken at the first one, patches of gradients at the last one.
+        the reduced image and the patches are taken at the first one.
       pixels: size of the reduced image in pixels; 0 if there is none.
-      patches: number of visual words in each dictionary; 0 if there is no dictionary.
+      patches: number of patches in each dictionary; 0 if there is no dictionary.
     """
 
     gradients: tuple[int, ...]
@@ -70,28 +43,8 @@ class FeaturePlan:
 
     @property
     def dictionaries(self) -> tuple[str, ...]:
-        """The keys of `PATCH_KINDS` that have a dictionary."""
-        return tuple(PATCH_KINDS) if self.patches else ()
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """The share of each kind of feature in the mean squared distance between images."""
-        kinds = ["gradients"] * len(self.gradients) + ["pixels"] * bool(self.pixels)
-        kinds += ["patches"] * len(self.dictionaries)
-        return tuple(_WEIGHTS[kind] if self.patches else 1.0 for kind in kinds)
-
-    def source(self, name: str, views):
-        """Returns float32[b, side, side, channels]: the maps that a kind of patch is cut from.
-
-        Args:
-          name: a key of `PATCH_KINDS`.
-          views: the images at each size.
-        """
-        kind = PATCH_KINDS[name]
-        if kind.cell:
-            return maps.oriented_gradients(_unit(views[-1]), kind.cell)
-        sides = [number for number, side in enumerate(self.gradients) if side <= _COLOUR_SIDE]
-        return _unit(views[max(sides, default=0)])
+        """The maps that patches are cut from: colours, and histograms of oriented gradients."""
+        return (_COLOUR, _GRADIENTS) if self.patches else ()
 
 
 @dataclass(frozen=True)
@@ -150,9 +103,16 @@ def _unit(images):
 
 
 @functools.cache
-def sources_program(plan: FeaturePlan) -> Callable:
-    """Returns f(views) → the maps of every dictionary, by its name."""
-    return lambda views: {name: plan.source(name, views) for name in plan.dictionaries}
+def maps_program(plan: FeaturePlan) -> Callable:
+    """Returns f(views) → {"colour", "gradients"}: the maps that patches are cut from."""
+
+    def feature_maps(views):
+        return {
+            _COLOUR: _unit(views[0]),
+            _GRADIENTS: maps.oriented_gradients(_unit(views[-1]), views[-1].shape[1] // 16),
+        }
+
+    return feature_maps
 
 
 @functools.cache
@@ -169,12 +129,12 @@ def parts_program(plan: FeaturePlan) -> Callable:
         ]
         if plan.pixels:
             parts.append(maps.parts(maps.shrunk(images[0], plan.pixels)))
-        for name in plan.dictionaries:
-            kind, source = PATCH_KINDS[name], plan.source(name, views)
-            encoded = patches.encode(
-                source, **dictionaries[name], stride=kind.stride, contrast=kind.contrast
-            )
-            parts.append(maps.parts(encoded, patches.mirrored_words(encoded.shape[-1])))
+        if plan.patches:
+            sources = maps_program(plan)(views)
+            for name in plan.dictionaries:
+                encoded = patches.encode(sources[name], **dictionaries[name], stride=_STRIDES[name])
+                mirrored = patches.mirrored_members(encoded.shape[-1])
+                parts.append(maps.parts(jnp.sqrt(encoded), mirrored))
         return parts
 
     return all_parts
@@ -194,12 +154,11 @@ def embedding_program(plan: FeaturePlan) -> Callable:
 
 
 @functools.cache
-def projection_program(components: int, weights: tuple[float, ...]) -> Callable:
+def projection_program(components: int) -> Callable:
     """Returns f(parts) → projection, {"even", "odd"}, with `components` components in each half.
 
-    Each kind of feature is scaled so that the mean squared distance between images is its weight,
-    and the result so that it is 1. The components lie in the span of the images (eigenvectors of
-    their Gram matrix).
+    Each kind of feature is scaled so that the mean squared distance between images is 1, and so is
+    the result. The components lie in the span of the images (eigenvectors of their Gram matrix).
     """
 
     def principal(features):
@@ -211,8 +170,7 @@ def projection_program(components: int, weights: tuple[float, ...]) -> Callable:
 
     def fit(parts):
         scales = [
-            jnp.sqrt(weight / (2 * (even.var(0).sum() + odd.var(0).sum()) + 1e-9))
-            for weight, (even, odd) in zip(weights, parts, strict=True)
+            1 / jnp.sqrt(2 * (even.var(0).sum() + odd.var(0).sum()) + 1e-9) for even, odd in parts
         ]
         even, odd = (
             jnp.concatenate([p[half] * scale for p, scale in zip(parts, scales, strict=True)], 1)
@@ -269,7 +227,7 @@ class Embedding:
             for pairs in zip(*batches, strict=True)
         ]
         half = max(1, min(components, len(images)) // 2)
-        projection, embedded = ctx.jit(projection_program(half, plan.weights))(parts)
+        projection, embedded = ctx.jit(projection_program(half))(parts)
         return cls(plan, {"dictionaries": dictionaries, "projection": projection}), embedded
 
     def batches(self, ctx: Context, images: ImageSelection) -> Iterator[tuple[Tree, int]]:
@@ -294,21 +252,20 @@ class Embedding:
 
 def _dictionaries(ctx: Context, plan: FeaturePlan, images: ImageSelection) -> Tree:
     first = images.take(slice(_IMAGES_FOR_PATCHES))
-    program = ctx.jit(sources_program(plan))
+    program = ctx.jit(maps_program(plan))
     batches = [
         {name: np.asarray(array)[:count] for name, array in program(views).items()}
         for views, count in first.views(plan.gradients)
     ]
     dictionaries = {}
     for name in plan.dictionaries:
-        kind, source = PATCH_KINDS[name], np.concatenate([batch[name] for batch in batches])
-        mirrored = maps.MIRRORED_BINS
-        if not kind.cell:
+        source, mirrored = np.concatenate([batch[name] for batch in batches]), maps.MIRRORED_BINS
+        if name == _COLOUR:
             if (source == source[..., :1]).all():  # grey images
                 source = source[..., :1]
             mirrored = np.arange(source.shape[-1])
-        cut = patches.sample(source, kind.side, _PATCHES, ctx.generator("patches", name))
-        components = min(_COMPONENTS, cut[0].size)
-        fit = ctx.jit(patches.dictionary_program(plan.patches, components, kind.contrast))
-        dictionaries[name] = fit(cut, mirrored)
+        generator = ctx.generator("patches", name)
+        candidates = patches.sample(source, _SIDES[name], _WHITENED, generator)
+        members = patches.sample(source, _SIDES[name], plan.patches // 2, generator)
+        dictionaries[name] = ctx.jit(patches.dictionary)(candidates, members, mirrored)
     return dictionaries

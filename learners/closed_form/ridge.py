@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from learners.closed_form.kernel import kernel
 
 BLOCK = 2048
-_JITTER = 4e-7  # times m, added to the diagonal of m centres' kernel matrix, as float32 requires
+_JITTER = 2e-4  # added to the diagonal of the centres' kernel matrix, as float32 requires
 
 
 def solve(embedded, targets, width, mirrored, regularisation):
@@ -73,7 +73,7 @@ def nystrom(centres, embedded, targets, weights, width, mirrored, regularisation
     """
     matrix = kernel(centres, centres, width, mirrored)
     m = len(matrix)
-    inner = jnp.linalg.cholesky(matrix + _JITTER * m * jnp.eye(m))
+    inner = jnp.linalg.cholesky(matrix + _JITTER * jnp.eye(m))
     scale = weights.sum() / m
     outer = jnp.linalg.cholesky(scale * (inner.T @ inner) + regularisation * jnp.eye(m))
     rows = jax.lax.map(
