@@ -81,7 +81,7 @@ def compared(points: list[str]) -> list[tuple[str, str]]:
     return neighbours + [pair for pair in both if set(pair) <= set(points)]
 
 
-def main(argv: list[str]) -> None:
+def main(_) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
     if unknown := set(NAMES.value) - set(POINTS):
         raise app.UsageError(f"--points: {', '.join(sorted(unknown))}; valid: {', '.join(POINTS)}")
@@ -123,7 +123,7 @@ def print_tables(runs: Runs, paper: Runs) -> None:
     print(DIFFERENCES)
     for first, second in compared(points):
         print(difference(f"{second} − {first}", "all tasks", tables[second], tables[first]))
-    for budget, _, _ in [run for run in paper if run[1:] == ("ft_dynamic", 0)]:
+    for budget in dict.fromkeys(run[0] for run in paper if run[1] == "ft_dynamic"):
         theirs = errors(paper, budget, "ft_dynamic", tasks)
         for name in points:
             row = f"{name} − FT-d, {budget}"

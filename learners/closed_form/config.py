@@ -138,6 +138,7 @@ class ClosedFormConfig:
             )
         if self.patches % 2:
             raise BadInput(f"config.patches is {self.patches}; it must be even.")
+        # patches of gradients are cut from 16×16 cells, whose size in pixels must be even
         if self.patches and any(side % (4 * CELLS) for side in sides):
             raise BadInput(
                 f"config.gradients is {sides}; with patches it must be multiples of {4 * CELLS}."
