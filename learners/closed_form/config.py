@@ -29,7 +29,7 @@ BUDGETS: dict[str, Mapping[str, Any]] = {
         "sample": 200,
     },
     "medium": {
-        "gradients": (32, 64),
+        "gradients": (32, 64, 128),
         "pixels": 8,
         "patches": 0,
         "components": 144,
@@ -38,21 +38,21 @@ BUDGETS: dict[str, Mapping[str, Any]] = {
         "sample": 320,
     },
     "large": {
-        "gradients": (32, 64),
+        "gradients": (32, 64, 128),
         "pixels": 8,
         "patches": 64,
         "components": 256,
-        "pictures": 3800,
-        "centres": 3800,
+        "pictures": 3400,
+        "centres": 3400,
         "sample": 512,
     },
     "huge": {
-        "gradients": (32, 64),
+        "gradients": (32, 64, 128),
         "pixels": 8,
         "patches": 128,
         "components": 512,
         "pictures": 60_000,
-        "centres": 3000,
+        "centres": 2800,
         "sample": 640,
     },
 }
@@ -79,7 +79,11 @@ class ClosedFormConfig:
         None, "size of the reduced image whose pixels are features; 0: no such image", 0, 512
     )
     patches: int | None = _option(
-        None, "patches in each dictionary (one of colours, one of gradients); 0: none", 0, 65536
+        None,
+        "visual words in each dictionary (one of colours, of gradients one, or two from 128"
+        " pixels on); 0: none",
+        0,
+        16_384,
     )
     patches_above: float = _option(0.03, "leave-one-out error above which patches are tried", 0, 1)
     components: int | None = _option(
@@ -138,12 +142,6 @@ class ClosedFormConfig:
             )
         if self.patches % 2:
             raise BadInput(f"config.patches is {self.patches}; it must be even.")
-        # patches of gradients are cut from 16×16 cells, whose size in pixels must be even
-        if self.patches and any(side % (4 * CELLS) for side in sides):
-            raise BadInput(
-                f"config.gradients is {sides}; with patches it must be multiples of {4 * CELLS}."
-                " Without: --config.patches=0"
-            )
 
     def build(self) -> Learner:
         """Returns the learner."""
@@ -156,10 +154,11 @@ class ClosedFormConfig:
 FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
     "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
-    "medium": BUDGETS["medium"] | {"pictures": 1415, "centres": 1415},
-    "large": BUDGETS["large"] | {"pictures": 4000, "centres": 4000},
+    "medium": BUDGETS["medium"] | {"pictures": 1445, "centres": 1445},
+    "large": BUDGETS["large"] | {"pictures": 3600, "centres": 3600},
     "huge": BUDGETS["huge"],
-    "giant": BUDGETS["huge"] | {"gradients": (32, 64, 128), "network_steps": 1600},
+    "giant": BUDGETS["huge"]
+    | {"patches": 256, "components": 768, "sample": 768, "network_steps": 1200},
 }
 FRONTIER_BUDGETS["colossal"] = FRONTIER_BUDGETS["giant"] | {"network_steps": 16_000}
 

@@ -20,10 +20,50 @@ from nevis_stream.run_directory.checkpoint import Tree
 
 BATCH, LEAST = 256, 64
 _IMAGES_FOR_PATCHES = 512
-_WHITENED = 8192  # patches from which the whitening is computed
-_COLOUR, _GRADIENTS = "colour", "gradients"
-_SIDES = {_COLOUR: 6, _GRADIENTS: 3}
-_STRIDES = {_COLOUR: 2, _GRADIENTS: 1}
+_PATCHES = 8192  # patches from which a dictionary is computed
+_PATCH_COMPONENTS = 20  # in which patches are compared
+_COLOUR_SIDE = 64  # patches of colours are cut at the largest image size up to this one
+_CELLS = (4, 8)  # sizes in pixels of the cells of gradients that patches are cut from
+_CELLS_IN_A_ROW = 16  # as many cells of that size must be in a row of the largest image
+_WEIGHTS = {"gradients": 1.0, "pixels": 0.3, "patches": 3.0}  # with patches; all 1 without
+
+
+@dataclass(frozen=True)
+class PatchSource:
+    """What the patches of a dictionary are cut from, and where.
+
+    Attributes:
+      view: the number of the image size.
+      cell: the size of a cell of oriented gradients, in pixels; 0: patches of colours.
+    """
+
+    view: int
+    cell: int
+
+    @property
+    def name(self) -> str:
+        """The name of the dictionary."""
+        return f"gradients_{self.cell}" if self.cell else "colour"
+
+    @property
+    def side(self) -> int:
+        """The side of a patch, in cells of gradients or pixels of colours."""
+        return 4 if self.cell else 6
+
+    @property
+    def stride(self) -> int:
+        """The distance between neighbouring patches, in cells or pixels."""
+        return 1 if self.cell else 4
+
+    @property
+    def contrast(self) -> bool:
+        """Whether patches are normalised; oriented gradients already are."""
+        return not self.cell
+
+    def map(self, views):
+        """Returns float32[b, rows, columns, channels] of the images at all sizes."""
+        view = _unit(views[self.view])
+        return maps.oriented_gradients(view, self.cell) if self.cell else view
 
 
 @dataclass(frozen=True)
@@ -32,9 +72,9 @@ class FeaturePlan:
 
     Attributes:
       gradients: image sizes in pixels, multiples of 16, at which oriented gradients are computed;
-        the reduced image and the patches are taken at the first one.
+        the reduced image is taken at the first one.
       pixels: size of the reduced image in pixels; 0 if there is none.
-      patches: number of patches in each dictionary; 0 if there is no dictionary.
+      patches: number of visual words in each dictionary; 0 if there is no dictionary.
     """
 
     gradients: tuple[int, ...]
@@ -42,9 +82,21 @@ class FeaturePlan:
     patches: int
 
     @property
-    def dictionaries(self) -> tuple[str, ...]:
-        """The maps that patches are cut from: colours, and histograms of oriented gradients."""
-        return (_COLOUR, _GRADIENTS) if self.patches else ()
+    def sources(self) -> tuple[PatchSource, ...]:
+        """What each dictionary's patches are cut from; none without patches."""
+        if not self.patches:
+            return ()
+        small = [view for view, side in enumerate(self.gradients) if side <= _COLOUR_SIDE]
+        last, largest = len(self.gradients) - 1, self.gradients[-1]
+        cells = [cell for cell in _CELLS if largest >= _CELLS_IN_A_ROW * cell]
+        return PatchSource(max(small, default=0), 0), *(PatchSource(last, cell) for cell in cells)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The share of each kind of feature in the mean squared distance between images."""
+        kinds = ["gradients"] * len(self.gradients) + ["pixels"] * bool(self.pixels)
+        kinds += ["patches"] * len(self.sources)
+        return tuple(_WEIGHTS[kind] if self.patches else 1.0 for kind in kinds)
 
 
 @dataclass(frozen=True)
@@ -103,16 +155,9 @@ def _unit(images):
 
 
 @functools.cache
-def maps_program(plan: FeaturePlan) -> Callable:
-    """Returns f(views) → {"colour", "gradients"}: the maps that patches are cut from."""
-
-    def feature_maps(views):
-        return {
-            _COLOUR: _unit(views[0]),
-            _GRADIENTS: maps.oriented_gradients(_unit(views[-1]), views[-1].shape[1] // 16),
-        }
-
-    return feature_maps
+def sources_program(plan: FeaturePlan) -> Callable:
+    """Returns f(views) → the maps of every dictionary, by its name."""
+    return lambda views: {source.name: source.map(views) for source in plan.sources}
 
 
 @functools.cache
@@ -129,12 +174,12 @@ def parts_program(plan: FeaturePlan) -> Callable:
         ]
         if plan.pixels:
             parts.append(maps.parts(maps.shrunk(images[0], plan.pixels)))
-        if plan.patches:
-            sources = maps_program(plan)(views)
-            for name in plan.dictionaries:
-                encoded = patches.encode(sources[name], **dictionaries[name], stride=_STRIDES[name])
-                mirrored = patches.mirrored_members(encoded.shape[-1])
-                parts.append(maps.parts(jnp.sqrt(encoded), mirrored))
+        for source in plan.sources:
+            words = dictionaries[source.name]
+            encoded = patches.encode(
+                source.map(views), **words, stride=source.stride, contrast=source.contrast
+            )
+            parts.append(maps.parts(encoded, patches.mirrored_words(encoded.shape[-1])))
         return parts
 
     return all_parts
@@ -154,11 +199,12 @@ def embedding_program(plan: FeaturePlan) -> Callable:
 
 
 @functools.cache
-def projection_program(components: int) -> Callable:
+def projection_program(components: int, weights: tuple[float, ...]) -> Callable:
     """Returns f(parts) → projection, {"even", "odd"}, with `components` components in each half.
 
-    Each kind of feature is scaled so that the mean squared distance between images is 1, and so is
-    the result. The components lie in the span of the images (eigenvectors of their Gram matrix).
+    Each kind of feature is scaled so that the mean squared distance between images is its weight,
+    and the result so that it is 1. The components lie in the span of the images (eigenvectors of
+    their Gram matrix).
     """
 
     def principal(features):
@@ -170,7 +216,8 @@ def projection_program(components: int) -> Callable:
 
     def fit(parts):
         scales = [
-            1 / jnp.sqrt(2 * (even.var(0).sum() + odd.var(0).sum()) + 1e-9) for even, odd in parts
+            jnp.sqrt(weight / (2 * (even.var(0).sum() + odd.var(0).sum()) + 1e-9))
+            for weight, (even, odd) in zip(weights, parts, strict=True)
         ]
         even, odd = (
             jnp.concatenate([p[half] * scale for p, scale in zip(parts, scales, strict=True)], 1)
@@ -214,7 +261,7 @@ class Embedding:
           ctx: its generators draw the patches; the FLOPs are charged to it.
           plan: which features.
           images: n images of the task; all are used.
-          components: number of components in both halves together; at most n.
+          components: number of components in both halves together; each has at most n.
         """
         dictionaries = _dictionaries(ctx, plan, images) if plan.patches else {}
         program = ctx.jit(parts_program(plan))
@@ -226,8 +273,8 @@ class Embedding:
             tuple(jnp.concatenate(halves) for halves in zip(*pairs, strict=True))
             for pairs in zip(*batches, strict=True)
         ]
-        half = max(1, min(components, len(images)) // 2)
-        projection, embedded = ctx.jit(projection_program(half))(parts)
+        half = max(1, min(components // 2, len(images)))
+        projection, embedded = ctx.jit(projection_program(half, plan.weights))(parts)
         return cls(plan, {"dictionaries": dictionaries, "projection": projection}), embedded
 
     def batches(self, ctx: Context, images: ImageSelection) -> Iterator[tuple[Tree, int]]:
@@ -252,20 +299,21 @@ class Embedding:
 
 def _dictionaries(ctx: Context, plan: FeaturePlan, images: ImageSelection) -> Tree:
     first = images.take(slice(_IMAGES_FOR_PATCHES))
-    program = ctx.jit(maps_program(plan))
+    program = ctx.jit(sources_program(plan))
     batches = [
         {name: np.asarray(array)[:count] for name, array in program(views).items()}
         for views, count in first.views(plan.gradients)
     ]
     dictionaries = {}
-    for name in plan.dictionaries:
-        source, mirrored = np.concatenate([batch[name] for batch in batches]), maps.MIRRORED_BINS
-        if name == _COLOUR:
-            if (source == source[..., :1]).all():  # grey images
-                source = source[..., :1]
-            mirrored = np.arange(source.shape[-1])
-        generator = ctx.generator("patches", name)
-        candidates = patches.sample(source, _SIDES[name], _WHITENED, generator)
-        members = patches.sample(source, _SIDES[name], plan.patches // 2, generator)
-        dictionaries[name] = ctx.jit(patches.dictionary)(candidates, members, mirrored)
+    for source in plan.sources:
+        values = np.concatenate([batch[source.name] for batch in batches])
+        mirrored = maps.MIRRORED_BINS
+        if not source.cell:
+            if (values == values[..., :1]).all():  # grey images
+                values = values[..., :1]
+            mirrored = np.arange(values.shape[-1])
+        cut = patches.sample(values, source.side, _PATCHES, ctx.generator("patches", source.name))
+        components = min(_PATCH_COMPONENTS, cut[0].size)
+        fit = ctx.jit(patches.dictionary_program(plan.patches, components, source.contrast))
+        dictionaries[source.name] = fit(cut, mirrored)
     return dictionaries

@@ -77,7 +77,7 @@ def reduced_pixels(images):
     return maps.shrunk(images, 8)
 
 
-FILTERS = patches.dictionary(noise(50, 6, 1), noise(5, 6, 2), np.arange(3))
+DICTIONARY = patches.dictionary_program(10, 40, contrast=True)(noise(50, 6, 1), np.arange(3))
 
 
 @pytest.mark.parametrize(("side", "cell"), [(32, 4), (48, 6)])
@@ -106,7 +106,7 @@ def test_the_place_of_a_gradient_is_its_angle():
 
 
 def of_patches(images):
-    return patches.encode(images, **FILTERS, stride=2)
+    return patches.encode(images, **DICTIONARY, stride=2, contrast=True)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def of_patches(images):
     [
         (gradients_of, maps.MIRRORED_BINS),
         (reduced_pixels, None),
-        (of_patches, patches.mirrored_members(10)),
+        (of_patches, patches.mirrored_words(10)),
     ],
 )
 def test_a_mirrored_image_has_the_same_even_and_the_opposite_odd_part(feature_map, mirrored):
@@ -129,23 +129,83 @@ def test_a_mirrored_image_has_the_same_even_and_the_opposite_odd_part(feature_ma
     assert np.allclose(between, apart, rtol=1e-4)
 
 
-def test_whitened_patches_are_uncorrelated_and_encoded_as_products():
+@pytest.mark.parametrize("contrast", [False, True])
+def test_words_are_activated_by_the_patches_near_them(contrast):
     drawn = noise(4000, 4, 3)
     drawn[:, :, 1:] = (drawn[:, :, 1:] + 3 * drawn[:, :, :-1]) / 4  # neighbours are alike
-    fit = patches.dictionary(drawn, drawn[:8], np.arange(3))
+    fit = patches.dictionary_program(16, 12, contrast)(drawn, np.arange(3))
     image = noise(1, 16, 5)
-    encoded = patches.encode(image, **fit, stride=4)
-    both = np.concatenate([drawn, drawn[:, :, ::-1]])
-    flat = [patches._contrast_normalised(both), patches._contrast_normalised(image[:, :4, :4])]
-    mean = flat[0].mean(0)
-    covariance = np.cov(np.asarray(flat[0]).T, bias=True)
-    values, vectors = np.linalg.eigh(covariance)
-    whitening = vectors / np.sqrt(np.maximum(values, 0) + 0.1 * values.mean()) @ vectors.T
-    members = (np.asarray(flat[0][:8]) - np.asarray(mean)) @ whitening
-    members /= np.linalg.norm(members, axis=1, keepdims=True)
-    products = (np.asarray(flat[1][0]) - np.asarray(mean)) @ whitening @ members.T
+    encoded = patches.encode(image, **fit, stride=4, contrast=contrast)
+
+    def components(cut):
+        flat = cut.reshape(len(cut), -1)
+        if contrast:
+            flat = flat - flat.mean(1, keepdims=True)
+            flat = flat / np.sqrt((flat**2).mean(1, keepdims=True) + 1e-3)
+        return flat @ np.asarray(fit["filters"]).reshape(-1, 12) - np.asarray(fit["offsets"])
+
+    both = components(np.concatenate([drawn, drawn[:, :, ::-1]]))
+    covariance = np.cov(both.T)
+    assert np.abs(both.mean(0)).max() < 0.01
+    assert np.abs(covariance - np.diag(np.diag(covariance))).max() < 0.01
+    assert np.diag(covariance).min() > 0.7
+    words = np.asarray(fit["words"])
+    distances = np.linalg.norm(components(image[:, :4, :4])[0] - words, axis=1)
+    features = np.sqrt(np.maximum(0.85 * distances.mean() - distances, 0))
     assert encoded.shape == (1, patches.GRID, patches.GRID, 16)  # four places in each direction
-    assert np.allclose(encoded[0, 0, 0, :8], np.maximum(products - 0.25, 0), atol=2e-3)
+    assert np.allclose(encoded[0, 0, 0], features / np.linalg.norm(features), atol=5e-3)
+
+
+def test_words_are_the_means_of_clusters_and_of_their_mirror_images():
+    kinds = noise(3, 4, 1)
+    drawn = kinds[np.arange(300) % 3] + 0.02 * noise(300, 4, 2)
+    drawn[150:] = drawn[150:, :, ::-1]
+    fit = patches.dictionary_program(6, 48, False)(drawn, np.arange(3))
+    filters, words = np.asarray(fit["filters"]).reshape(-1, 48), np.asarray(fit["words"])
+
+    def distances(cut):
+        found = cut.reshape(len(cut), -1) @ filters - np.asarray(fit["offsets"])
+        return np.linalg.norm(found[:, None] - words, axis=2)
+
+    plain, mirrored = distances(drawn), distances(drawn[:, :, ::-1])
+    assert plain.min(1).max() < 0.3 * np.median(plain)
+    assert np.allclose(plain, mirrored[:, patches.mirrored_words(6)], atol=0.01)
+
+
+@pytest.mark.parametrize("contrast", [False, True])
+def test_equal_patches_give_finite_features(contrast):
+    flat = np.full((40, 6, 6, 3), 0.5, np.float32)
+    fit = patches.dictionary_program(8, 12, contrast)(flat, np.arange(3))
+    encoded = patches.encode(noise(2, 32), **fit, stride=3, contrast=contrast)
+    again = patches.encode(np.full((2, 32, 32, 3), 0.5), **fit, stride=3, contrast=contrast)
+    assert jnp.isfinite(encoded).all() and (again == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("gradients", "expected"),
+    [
+        ((16,), ["colour"]),
+        ((32, 64), ["colour", "gradients_4"]),
+        ((32, 64, 128), ["colour", "gradients_4", "gradients_8"]),
+    ],
+)
+def test_larger_images_have_more_dictionaries(gradients, expected):
+    ctx = Context.standalone()
+    plan = FeaturePlan(gradients, pixels=8, patches=6)
+    images = noise(70, gradients[-1], 4) * 255
+    selection = ImageSelection.all_of(ArrayImages(images.astype(np.uint8)))
+    embedding, embedded = Embedding.fit(ctx, plan, selection, components=10)
+    assert list(embedding.tree["dictionaries"]) == expected
+    again = embedding(ctx, selection)
+    assert all(np.allclose(again[half], embedded[half], atol=1e-3) for half in embedded)
+    assert len(plan.weights) == len(gradients) + 1 + len(expected)
+
+
+def test_the_components_of_each_half_are_as_many_as_there_are_images():
+    ctx, plan = Context.standalone(), FeaturePlan((32,), pixels=8, patches=0)
+    images = ImageSelection.all_of(ArrayImages((noise(20, 32, 4) * 255).astype(np.uint8)))
+    _, embedded = Embedding.fit(ctx, plan, images, components=100)
+    assert embedded["even"].shape == embedded["odd"].shape == (20, 20)
 
 
 @pytest.mark.parametrize("mirrored", [0.0, 1.0])
@@ -370,7 +430,6 @@ def test_the_temperature_is_the_likeliest():
         ({"gradients": (40,)}, "increasing multiples of 16"),
         ({"gradients": (64, 32)}, "increasing multiples of 16"),
         ({"widths": ()}, "config.widths is empty"),
-        ({"gradients": (16,), "patches": 8}, "must be multiples of 32"),
         ({"pixels": 5}, "must be even and a divisor of 32"),
         ({"patches": 3}, "config.patches is 3; it must be even"),
         ({"components": 0}, "between 2 and"),

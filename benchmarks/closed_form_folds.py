@@ -1,0 +1,102 @@
+"""Errors of a configuration of `closed_form` on held-out folds of 15 meta-train tasks of local25.
+
+  python -m launch.data prepare --stream=local25
+  python -m benchmarks.closed_form_folds --config=closed_form --config.budget=huge [--config.patches=256 …]
+
+For choices: no test image is used. The train, dev and dev_test splits of a task, at most 2,400
+images, are divided at random into four folds; three times, one fold is held out and the other three
+are learned. Left out are the tasks on which every budget has an error near 0. Prints the error of
+each task, its three errors, and the FLOPs of learning and of answering one image.
+"""  # noqa: E501
+
+import sys
+
+import numpy as np
+
+from benchmarks.machine import describe
+from experiments import run_config
+from launch.config_flag import split_words
+from learners.closed_form.learner import error_of
+from nevis_stream.cost.meter import total
+from nevis_stream.datasets.images import JoinedImages
+from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context, Learner
+from nevis_stream.run_directory.checkpoint import to_host
+from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.task import LabelledImages, Task, TaskView
+
+TASKS = (
+    "landsat",
+    "brodatz",
+    "mpeg7",
+    "caltech101",
+    "scenes15",
+    "voc2007",
+    "gtsrb",
+    "cifar10",
+    "silhouettes",
+    "chars74k",
+    "cifar100",
+    "mnist_m",
+    "office_caltech",
+    "pacs",
+    "emnist_balanced",
+)
+IMAGES, FOLDS, HELD_OUT = 2400, 4, 3
+
+
+def measured(learner: Learner, task: Task, splits) -> tuple[list[float], float, float]:
+    """Returns the error on each held-out fold, the FLOPs of learning, and of answering an image.
+
+    Args:
+      learner: which learns each task on its own.
+      task: a meta-train task.
+      splits: its LabelledImages, by the name of the split.
+    """
+    parts = [splits[name] for name in ("train", "dev", "dev_test")]
+    images = JoinedImages([part.images for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    order = np.random.default_rng(0).permutation(len(labels))[:IMAGES]
+    facts = task.task_id, task.year, task.kind, task.domain, task.num_classes
+    errors, learning, answering = [], [], []
+    for number in range(HELD_OUT):
+        held_out = order[number::FOLDS]
+        used = np.setdiff1d(order, held_out)
+        train, dev = [
+            LabelledImages(images.take(rows), labels[rows]) for rows in (used[::2], used[1::2])
+        ]
+        ctx = Context(path=(f"fold {number}", task.task_id), phase="train")
+        _, predictors = learner.train(TaskView(*facts, train, dev), learner.init(ctx), ctx)
+        learning.append(total(ctx.meter.counts()))
+        answers = learner.predict(to_host(predictors[0].tree), images.take(held_out), ctx)
+        answering.append((total(ctx.meter.counts()) - learning[-1]) / len(held_out))
+        errors.append(error_of(task.kind, labels[held_out], answers))
+    return errors, float(np.mean(learning)), float(np.mean(answering))
+
+
+def main(words: list[str]) -> None:
+    """Measures one configuration and prints its table."""
+    command = split_words(words)
+    if command.rest:
+        raise BadInput(f"unknown: {' '.join(command.rest)}; see the first lines of this script.")
+    learner = run_config.build(run_config.resolve(command.config()))
+    stream = load_stream("local25")
+    print(f"{describe()}\n\n| task | error | each fold | FLOPs to learn | to answer an image |")
+    print("|---|---:|---:|---:|---:|")
+    rows = []
+    for task in stream.tasks:
+        if task.task_id in TASKS:
+            errors, *flops = measured(learner, task, stream.splits(task))
+            rows.append([np.mean(errors), *flops])
+            each = ", ".join(f"{error:.3f}" for error in errors)
+            cost = " | ".join(f"{value:.3g}" for value in flops)
+            print(f"| {task.task_id} | {rows[-1][0]:.4f} | {each} | {cost} |", flush=True)
+    error, *flops = np.mean(rows, axis=0)
+    print(f"| mean | {error:.4f} | | {' | '.join(f'{value:.3g}' for value in flops)} |")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except BadInput as problem:
+        sys.exit(f"error: {problem}")
