@@ -14,18 +14,19 @@ begin with the name of what they change:
   $run --config.budget=medium '--config.mirrored=(False,)' --run_dir=runs/parts/medium_not_mirrored
   $run --config.budget=medium '--config.mirrored=(True,)' --run_dir=runs/parts/medium_always_mirrored
   $run --config.budget=medium --config.pixels=0 --run_dir=runs/parts/medium_without_pixels
+  $run --config.budget=medium '--config.gradients=(32,64)' --run_dir=runs/parts/medium_two_scales
   $run --config.budget=medium '--config.gradients=(32,)' --run_dir=runs/parts/medium_one_scale
   $run --config.budget=large --run_dir=runs/parts/large
+  $run --config.budget=large '--config.gradients=(32,64)' --run_dir=runs/parts/large_two_scales
   $run --config.budget=large --config.patches=0 --run_dir=runs/parts/large_without_patches
   $run --config.budget=large --config.patches_above=0.0 --run_dir=runs/parts/large_patches_everywhere
 
-The networks of `giant`, on a stream of eleven meta-train tasks (natural images, letters, shapes, signs):
+That of the networks of `giant` likewise:
 
-  run="python -m launch.run --config=frontier --config.stream=eleven.csv --config.protocol=meta_train --config.budget=giant"
-  $run --run_dir=runs/networks/giant/seed-0
-  $run --config.network_steps=16000 --run_dir=runs/networks/giant_16000/seed-0
-  $run --config.network_steps=0 --run_dir=runs/networks/giant_without_network/seed-0
-  $run --config.chained=False --run_dir=runs/networks/giant_from_random/seed-0
+  run="python -m launch.run --config=frontier --config.stream=local25 --config.protocol=meta_train --config.budget=giant --seeds=3"
+  $run --run_dir=runs/parts/giant
+  $run --config.network_steps=0 --run_dir=runs/parts/giant_without_networks
+  $run --config.chained=False --run_dir=runs/parts/giant_from_random
 """  # noqa: E501
 
 import sys
