@@ -133,7 +133,7 @@ TABLE: dict[str, NamedLearner] = {
         class_name="learners.closed_form.config:ClosedFormConfig",
     ),
     "frontier": NamedLearner(
-        "closed_form that reuses the predictor of a data set that occurs again",
+        "closed_form that reuses predictors of repeated data sets; large budgets add networks",
         0.2818,
         2.851e9,
         class_name="learners.closed_form.config:FrontierConfig",
