@@ -42,8 +42,8 @@ BUDGETS: dict[str, Mapping[str, Any]] = {
         "pixels": 8,
         "patches": 64,
         "components": 256,
-        "pictures": 3400,
-        "centres": 3400,
+        "pictures": 3330,
+        "centres": 3330,
         "sample": 512,
     },
     "huge": {
@@ -155,7 +155,7 @@ FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
     "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
     "medium": BUDGETS["medium"] | {"pictures": 1445, "centres": 1445},
-    "large": BUDGETS["large"] | {"pictures": 3600, "centres": 3600},
+    "large": BUDGETS["large"] | {"pictures": 3530, "centres": 3530},
     "huge": BUDGETS["huge"],
     "giant": BUDGETS["huge"]
     | {"patches": 256, "components": 768, "sample": 768, "network_steps": 1200},
