@@ -5,7 +5,7 @@ unchanged and flips the sign of the odd half.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from learners.closed_form import maps, patches
+from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -60,10 +61,10 @@ class PatchSource:
         """Whether patches are normalised; oriented gradients already are."""
         return not self.cell
 
-    def map(self, views):
-        """Returns float32[b, rows, columns, channels] of the images at all sizes."""
-        view = _unit(views[self.view])
-        return maps.oriented_gradients(view, self.cell) if self.cell else view
+    @property
+    def map(self) -> tuple[int, int]:
+        """The key of the map in `_feature_maps`."""
+        return self.view, self.cell
 
 
 @dataclass(frozen=True)
@@ -150,14 +151,34 @@ class ImageSelection:
             yield tuple(padded.resized(side) for side in sides), count
 
 
-def _unit(images):
-    return jnp.asarray(images, jnp.float32) * (1 / 255)
+def _feature_maps(views, wanted: Collection[tuple[int, int]]):
+    """Returns {(view, cell): float32[b, rows, columns, channels]}.
+
+    Args:
+      views: the images at each size, uint8[b, side, side, 3].
+      wanted: number of a view, and size of the cells of its oriented gradients; 0: its colours in
+        [0, 1].
+    """
+    found = {}
+    for number in sorted({view for view, _ in wanted}):
+        cells = {cell for view, cell in wanted if view == number}
+        if 0 in cells:
+            found[number, 0] = maps.unit(views[number])
+        if cells - {0}:
+            gradients = maps.oriented_gradients(views[number], cells - {0})
+            found |= {(number, cell): histograms for cell, histograms in gradients.items()}
+    return found
 
 
 @functools.cache
 def sources_program(plan: FeaturePlan) -> Callable:
     """Returns f(views) → the maps of every dictionary, by its name."""
-    return lambda views: {source.name: source.map(views) for source in plan.sources}
+
+    def sources(views):
+        found = _feature_maps(views, [source.map for source in plan.sources])
+        return {source.name: found[source.map] for source in plan.sources}
+
+    return sources
 
 
 @functools.cache
@@ -165,23 +186,23 @@ def parts_program(plan: FeaturePlan) -> Callable:
     """Returns f(views, dictionaries) → a list of (even, odd), one pair for each kind of feature."""
 
     def all_parts(views, dictionaries):
-        images = [_unit(view) for view in views]
-        parts = [
-            maps.parts(
-                maps.oriented_gradients(batch, batch.shape[1] // maps.CELLS), maps.MIRRORED_BINS
-            )
-            for batch in images
-        ]
-        if plan.pixels:
-            parts.append(maps.parts(maps.shrunk(images[0], plan.pixels)))
+        gradients = [(view, side // maps.CELLS) for view, side in enumerate(plan.gradients)]
+        reduced = [(0, 0)] if plan.pixels else []
+        others = [source.map for source in plan.sources]
+        found = _feature_maps(views, gradients + reduced + others)
+        parts = [maps.parts(found[key], maps.MIRRORED_BINS) for key in gradients]
+        parts += [maps.parts(maps.shrunk(found[key], plan.pixels)) for key in reduced]
         for source in plan.sources:
-            words = dictionaries[source.name]
             encoded = patches.encode(
-                source.map(views), **words, stride=source.stride, contrast=source.contrast
+                found[source.map],
+                **dictionaries[source.name],
+                stride=source.stride,
+                contrast=source.contrast,
             )
             parts.append(maps.parts(encoded, patches.mirrored_words(encoded.shape[-1])))
         return parts
 
+    all_parts.compiler_options = plain_convolutions()
     return all_parts
 
 
@@ -195,6 +216,7 @@ def embedding_program(plan: FeaturePlan) -> Callable:
         odd = jnp.concatenate([odd for _, odd in parts], 1) @ projection["odd"]
         return even - projection["offset"], odd
 
+    embed.compiler_options = plain_convolutions()
     return embed
 
 

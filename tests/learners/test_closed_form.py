@@ -29,6 +29,10 @@ def embedded(n, seed=0, width=6):
     return {name: (draw((n, width)) / 4).astype(np.float32) for name in ("even", "odd")}
 
 
+def histograms(images, cell):
+    return np.asarray(maps.oriented_gradients(images, (cell,))[cell])
+
+
 def ramp(degrees, side=32):
     """An image whose brightness rises in one direction."""
     y, x = np.mgrid[:side, :side] / side
@@ -46,7 +50,7 @@ def noise(n, side, seed=0):
     [(0, {0: 1}), (40, {2: 1}), (30, {1: 0.5, 2: 0.5}), (170, {8: 0.5, 0: 0.5}), (220, {2: 1})],
 )
 def test_a_ramp_is_in_the_bins_of_its_direction(degrees, shares):
-    inner = np.asarray(maps.oriented_gradients(ramp(degrees), 4))[0, 2:-2, 2:-2]
+    inner = histograms(ramp(degrees), 4)[0, 2:-2, 2:-2]
     expected = np.zeros(maps.BINS)
     for number, share in shares.items():
         expected[number] = share
@@ -57,20 +61,20 @@ def test_a_ramp_is_in_the_bins_of_its_direction(degrees, shares):
 def test_the_steepest_colour_counts():
     image = ramp(0) * 0.1
     image[..., 1] = ramp(80)[..., 1]
-    inner = np.asarray(maps.oriented_gradients(image, 4))[0, 2:-2, 2:-2]
+    inner = histograms(image, 4)[0, 2:-2, 2:-2]
     assert (inner.argmax(-1) == 4).all()
 
 
 def test_a_gradient_between_two_cells_belongs_to_both():
     edge = np.zeros((1, 32, 32, 3), np.float32)
     edge[:, :, 16:] = 1.0
-    columns = np.asarray(maps._pooled(maps._by_orientation(*maps._steepest(edge)), 4))[0, 4, :, 0]
+    columns = np.asarray(maps._windows(maps._half_cell_sums(edge, (4,))[4], 4))[0, 4, :, 0]
     assert np.allclose(columns[3:5], columns[3]) and columns[3] > 0
     assert np.allclose(np.delete(columns, [3, 4]), 0)
 
 
 def gradients_of(images):
-    return maps.oriented_gradients(images, 4)
+    return maps.oriented_gradients(images, (4,))[4]
 
 
 def reduced_pixels(images):
@@ -80,22 +84,35 @@ def reduced_pixels(images):
 DICTIONARY = patches.dictionary_program(10, 40, contrast=True)(noise(50, 6, 1), np.arange(3))
 
 
-@pytest.mark.parametrize(("side", "cell"), [(32, 4), (48, 6)])
-def test_the_faster_histograms_are_the_canonical_ones_and_cost_as_much(side, cell):
-    images = noise(5, side)
-    images[0] = 0.5  # no gradient
-    images[1, :, : side // 2] = 0.2  # an edge
-    gradients = maps._steepest(images)
-    canonical = maps._pooled(maps._by_orientation(*gradients), cell)
-    faster = maps._histograms_row_by_row(*gradients, cell)
-    assert float(jnp.abs(canonical - faster).max()) < 1e-6 < float(canonical.max())
+@pytest.mark.parametrize(("side", "cells"), [(32, (4,)), (48, (6,)), (64, (4, 8)), (48, (4, 6))])
+def test_the_faster_histograms_are_the_canonical_ones_and_cost_as_much(side, cells):
+    images = np.uint8(noise(5, side) * 255)
+    images[0] = 128  # no gradient
+    images[1, :, : side // 2] = 50  # an edge
+    shares = maps._by_orientation(*maps._steepest(maps.unit(images)))
+    faster = maps._half_cell_sums(maps.unit(images), cells)
+    for cell in cells:
+        canonical = maps._added(shares, cell // 2)
+        assert float(jnp.abs(canonical - faster[cell]).max()) < 2e-5 < float(canonical.max())
     ctx = Context.standalone()
-    ctx.jit(functools.partial(maps.oriented_gradients, cell=cell))(images)
+    ctx.jit(functools.partial(maps.oriented_gradients, cells=cells))(images)
 
     def plain(x):
-        return maps._normalised(maps._pooled(maps._by_orientation(*maps._steepest(x)), cell))
+        shares = maps._by_orientation(*maps._steepest(maps.unit(x)))
+        sums = {cell: maps._added(shares, cell // 2) for cell in cells}
+        if cells == (4, 8):  # sums of the smaller ones' sums
+            sums[8] = maps._added(sums[4], 2)
+        return [maps._normalised(maps._windows(sums[cell], cell)) for cell in cells]
 
     assert total(ctx.meter.counts()) == count(plain, images)
+
+
+def test_large_images_in_blocks_have_the_same_histograms():
+    images = np.uint8(noise(2 * maps._AT_ONCE, maps._LARGE) * 255)
+    blocks = maps.oriented_gradients(images, (4, 16))
+    for cell in (4, 16):
+        alone = maps.oriented_gradients(images[:3], (cell,))[cell]
+        assert float(jnp.abs(blocks[cell][:3] - alone).max()) < 1e-6
 
 
 def test_the_place_of_a_gradient_is_its_angle():
