@@ -19,7 +19,7 @@ USAGE_ERROR = 2
 INCOMPLETE = 1  # exit status when something remains to be done
 WIDTH = 100  # columns of help
 CONSOLE_COMMAND = "nevis-stream"
-CACHED_SECONDS = 0.2  # programs that took at least this long to compile are kept
+CACHED_SECONDS = 0.05  # programs that took at least this long to compile are kept
 _IN_CHECKOUT = re.compile(r"python -m launch\.(\w+)")
 _WRONG_VALUE = re.compile(r"flag --(\w+)=(.*?): (?:invalid literal|could not convert)", re.DOTALL)
 _NUMBERS = {"int": "a whole number", "float": "a number"}

@@ -377,12 +377,38 @@ def test_elementwise_and_free_tables_agree_with_xla():
         lambda x: lax.pad(x, 0.0, [(1, 1, 2), (-1, 0, 0)]),
         lambda x: jnp.broadcast_to(x[None], (4, 6, 7)),
         lambda x: jnp.split(x, 2),
+        lambda x: jnp.stack([x, x], 1),
         lambda x: lax.optimization_barrier(lax.stop_gradient(x)),
         lambda x: lax.dynamic_update_slice(x, lax.dynamic_slice(x, (0, 0), (2, 2)), (1, 1)),
         lambda x: lax.broadcasted_iota(np.int32, (5, 5), 0),
     ]
     for fn in moves:
         assert flops.count(fn, x) == xla(fn, x) == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "complex64"])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (1, 2, 1), (2, 0, 3), (64, 2001, 333)])
+def test_quick_counts_agree_with_xla(dtype, shape):
+    batch, rows, columns = shape
+    x, y = shaped(*shape, dtype=dtype), shaped(batch, columns, 7, dtype=dtype)
+    programs = {
+        "dot_general": [
+            (lambda x, y: jnp.matmul(x, y), (x, y)),
+            (lambda x: jnp.einsum("brc,brd->cd", x, x), (x,)),
+            (lambda x: jnp.einsum("brc,dsc->brds", x, x), (x,)),
+            (lambda x: jnp.vdot(x, x), (x,)),
+        ],
+        "reduce_sum": [(lambda x: lax.reduce_sum_p.bind(x, axes=(1,), out_sharding=None), (x,))],
+        "reduce_max": [(lambda x: lax.reduce_max_p.bind(x, axes=(0, 2), out_sharding=None), (x,))],
+        "reduce_min": [(lambda x: lax.reduce_min_p.bind(x, axes=(), out_sharding=None), (x,))],
+    }
+    assert set(programs) == set(flops._QUICK)
+    for name, cases in programs.items():
+        for fn, args in cases:
+            eqns = jax.jit(fn).trace(*args).jaxpr.jaxpr.eqns
+            found = [eqn for eqn in eqns if eqn.primitive.name == name]
+            assert found, name
+            assert all(flops._by_xla(eqn) == flops._lowered(eqn) for eqn in found), name
 
 
 def small_training_step(params, x, y):
