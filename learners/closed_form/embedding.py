@@ -20,6 +20,7 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
 
 BATCH, LEAST = 256, 64
+_AT_ONCE = 32  # images whose maps are computed together: they stay in a CPU's cache
 _IMAGES_FOR_PATCHES = 512
 _PATCHES = 8192  # patches from which a dictionary is computed
 _PATCH_COMPONENTS = 20  # in which patches are compared
@@ -161,12 +162,10 @@ def _feature_maps(views, wanted: Collection[tuple[int, int]]):
     """
     found = {}
     for number in sorted({view for view, _ in wanted}):
-        cells = {cell for view, cell in wanted if view == number}
-        if 0 in cells:
-            found[number, 0] = maps.unit(views[number])
-        if cells - {0}:
-            gradients = maps.oriented_gradients(views[number], cells - {0})
-            found |= {(number, cell): histograms for cell, histograms in gradients.items()}
+        found[number, 0] = images = jnp.asarray(views[number], jnp.float32) * (1 / 255)
+        cells = {cell for view, cell in wanted if view == number and cell}
+        gradients = maps.oriented_gradients(images, cells) if cells else {}
+        found |= {(number, cell): histograms for cell, histograms in gradients.items()}
     return found
 
 
@@ -183,15 +182,17 @@ def sources_program(plan: FeaturePlan) -> Callable:
 
 @functools.cache
 def parts_program(plan: FeaturePlan) -> Callable:
-    """Returns f(views, dictionaries) → a list of (even, odd), one pair for each kind of feature."""
+    """Returns f(views, dictionaries) → a list of (even, odd), one pair for each kind of feature.
 
-    def all_parts(views, dictionaries):
-        gradients = [(view, side // maps.CELLS) for view, side in enumerate(plan.gradients)]
-        reduced = [(0, 0)] if plan.pixels else []
-        others = [source.map for source in plan.sources]
-        found = _feature_maps(views, gradients + reduced + others)
+    The number of images is a power of two.
+    """
+    gradients = [(view, side // maps.CELLS) for view, side in enumerate(plan.gradients)]
+
+    def parts_of(views, dictionaries):
+        found = _feature_maps(views, gradients + [source.map for source in plan.sources])
         parts = [maps.parts(found[key], maps.MIRRORED_BINS) for key in gradients]
-        parts += [maps.parts(maps.shrunk(found[key], plan.pixels)) for key in reduced]
+        if plan.pixels:
+            parts.append(maps.parts(maps.shrunk(found[0, 0], plan.pixels)))
         for source in plan.sources:
             encoded = patches.encode(
                 found[source.map],
@@ -201,6 +202,12 @@ def parts_program(plan: FeaturePlan) -> Callable:
             )
             parts.append(maps.parts(encoded, patches.mirrored_words(encoded.shape[-1])))
         return parts
+
+    def all_parts(views, dictionaries):
+        size = min(_AT_ONCE, len(views[0]))
+        blocks = [view.reshape(-1, size, *view.shape[1:]) for view in views]
+        parts = jax.lax.map(lambda block: parts_of(block, dictionaries), blocks)
+        return jax.tree.map(lambda array: array.reshape(-1, array.shape[-1]), parts)
 
     all_parts.compiler_options = plain_convolutions()
     return all_parts

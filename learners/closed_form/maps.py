@@ -31,15 +31,7 @@ _ARCTANGENT = (
     -0.3333314528,
     1.0,
 )
-_LARGE, _AT_ONCE = 128, 8  # of images of this side, so many at once: their maps stay in the cache
 _FLOOR = 1e-3  # added to a block's energy, so that flat blocks stay small
-
-
-def unit(images):
-    """Returns images as float32 in [0, 1]: float32 as they are, uint8 divided by 255."""
-    if images.dtype == jnp.float32:
-        return images
-    return jnp.asarray(images, jnp.float32) * (1 / 255)
 
 
 def oriented_gradients(images, cells: Collection[int]):
@@ -52,19 +44,11 @@ def oriented_gradients(images, cells: Collection[int]):
     over the four.
 
     Args:
-      images: uint8[b, side, side, 3], or float32 in [0, 1].
+      images: float32[b, side, side, 3] in [0, 1].
       cells: sides of cells in pixels; even, and divisors of `side`.
     """
-
-    def histograms(images):
-        sums = _half_cell_sums(unit(images), cells)
-        return {cell: _normalised(_windows(sums[cell], cell)) for cell in cells}
-
-    blocks = len(images) // _AT_ONCE
-    if not faster_form() or images.shape[1] < _LARGE or blocks * _AT_ONCE != len(images):
-        return histograms(images)
-    found = jax.lax.map(histograms, images.reshape(blocks, _AT_ONCE, *images.shape[1:]))
-    return {cell: each.reshape(len(images), *each.shape[2:]) for cell, each in found.items()}
+    sums = _half_cell_sums(images, cells)
+    return {cell: _normalised(_windows(sums[cell], cell)) for cell in cells}
 
 
 def _half_cell_sums(images, cells: Collection[int]):

@@ -71,7 +71,6 @@ _ELEMENTWISE = frozenset(
 )
 
 
-
 def _of_products(eqn: JaxprEqn) -> int:
     (contracted, _), _ = eqn.params["dimension_numbers"]
     width = math.prod(eqn.invars[0].aval.shape[axis] for axis in contracted)
