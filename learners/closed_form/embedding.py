@@ -169,13 +169,27 @@ def _feature_maps(views, wanted: Collection[tuple[int, int]]):
     return found
 
 
+def _in_blocks(function: Callable, views):
+    """Returns `function` of the images at all sizes, applied to `_AT_ONCE` images at a time."""
+    size = min(_AT_ONCE, len(views[0]))
+    blocks = [view.reshape(-1, size, *view.shape[1:]) for view in views]
+    results = jax.lax.map(function, blocks)
+    return jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), results)
+
+
 @functools.cache
 def sources_program(plan: FeaturePlan) -> Callable:
-    """Returns f(views) → the maps of every dictionary, by its name."""
+    """Returns f(views) → the maps of every dictionary, by its name.
 
-    def sources(views):
+    The number of images is a power of two.
+    """
+
+    def maps_of(views):
         found = _feature_maps(views, [source.map for source in plan.sources])
         return {source.name: found[source.map] for source in plan.sources}
+
+    def sources(views):
+        return _in_blocks(maps_of, views)
 
     return sources
 
@@ -204,10 +218,7 @@ def parts_program(plan: FeaturePlan) -> Callable:
         return parts
 
     def all_parts(views, dictionaries):
-        size = min(_AT_ONCE, len(views[0]))
-        blocks = [view.reshape(-1, size, *view.shape[1:]) for view in views]
-        parts = jax.lax.map(lambda block: parts_of(block, dictionaries), blocks)
-        return jax.tree.map(lambda array: array.reshape(-1, array.shape[-1]), parts)
+        return _in_blocks(lambda block: parts_of(block, dictionaries), views)
 
     all_parts.compiler_options = plain_convolutions()
     return all_parts
