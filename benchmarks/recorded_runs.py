@@ -94,9 +94,9 @@ def errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.n
 
 
 def cost(runs: Runs, setting: str, learner: str) -> float:
-    """Returns the FLOPs of all phases of a learner's first recorded seed."""
-    first = next(tasks for run, tasks in sorted(runs.items()) if run[:2] == (setting, learner))
-    return sum(next(iter(first.values()))[phase] for phase in PHASES)
+    """Returns the FLOPs of all phases of a learner, averaged over its seeds."""
+    seeds = [tasks for run, tasks in runs.items() if run[:2] == (setting, learner)]
+    return float(np.mean([sum(next(iter(tasks.values()))[p] for p in PHASES) for tasks in seeds]))
 
 
 def mean_and_range(table: np.ndarray) -> str:

@@ -52,7 +52,7 @@ BUDGETS: dict[str, Mapping[str, Any]] = {
         "patches": 128,
         "components": 512,
         "pictures": 60_000,
-        "centres": 2800,
+        "centres": 2700,
         "sample": 640,
     },
 }
