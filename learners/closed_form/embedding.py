@@ -330,11 +330,15 @@ class Embedding:
 
     def __call__(self, ctx: Context, images: ImageSelection) -> dict[str, np.ndarray]:
         """Returns "even" and "odd", each float32[n, components / 2]."""
-        batches = [
-            {name: np.asarray(half)[:count] for name, half in batch.items()}
-            for batch, count in self.batches(ctx, images)
-        ]
-        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+        embedded: dict[str, np.ndarray] = {}
+        start = 0
+        for batch, count in self.batches(ctx, images):
+            for name, half in batch.items():
+                if not start:  # one array from the beginning needs half the memory of joined ones
+                    embedded[name] = np.empty((len(images), half.shape[1]), np.float32)
+                embedded[name][start : start + count] = half[:count]
+            start += count
+        return embedded
 
 
 def _dictionaries(ctx: Context, plan: FeaturePlan, images: ImageSelection) -> Tree:
