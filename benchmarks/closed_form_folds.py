@@ -76,9 +76,12 @@ def measured(learner: Learner, task: Task, splits) -> tuple[list[float], float, 
 
 def main(words: list[str]) -> None:
     """Measures one configuration and prints its table."""
+    if "--help" in words:
+        print(__doc__)
+        return
     command = split_words(words)
     if command.rest:
-        raise BadInput(f"unknown: {' '.join(command.rest)}; see the first lines of this script.")
+        raise BadInput(f"unknown: {' '.join(command.rest)}; see --help.")
     learner = run_config.build(run_config.resolve(command.config()))
     stream = load_stream("local25")
     print(f"{describe()}\n\n| task | error | each fold | FLOPs to learn | to answer an image |")

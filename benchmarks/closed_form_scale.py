@@ -18,6 +18,7 @@ were measured with.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,7 @@ _NETWORK = (
     "--config.search.learning_rate=(0.1,0.1)",
     "--config.search.label_smoothing=(0.1,0.1)",
 )
+_ITEM = re.compile(r"[a-z0-9_]+(:indep)?=\d+(,\d+)*")
 _HEADER = "order,year,task_id,dataset_id,meta_split,source\n"
 
 
@@ -71,7 +73,14 @@ def measure(folder: Path, dataset: str, learner: str, size: str) -> Path:
 
 def main() -> None:
     """Prints the table."""
-    folder, *items = sys.argv[1:]
+    folder, *items = sys.argv[1:] or [""]
+    if "--help" in sys.argv:
+        print(__doc__)
+        return
+    if wrong := [word for word in items if not _ITEM.fullmatch(word)]:
+        sys.exit(f"error: {wrong[0]!r} is not DATASET[:indep]=NUMBER,NUMBER,…; see --help.")
+    if not items or folder.startswith("-"):
+        sys.exit("error: give the folder of the runs, then DATASET=NUMBER,…; see --help.")
     print(f"{describe()}\n")
     columns = (
         "data set",

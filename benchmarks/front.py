@@ -24,6 +24,8 @@ from benchmarks.recorded_runs import (
     RecordedRuns,
     Runs,
     cost,
+    define_choices,
+    define_seeds,
     difference,
     errors,
     mean_and_range,
@@ -53,8 +55,8 @@ RECORDED = RecordedRuns(Path(__file__).with_name("front.csv"), "budget")
 PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
 
 OUT = flags.DEFINE_string("out", "runs/front", "folder of the run directories")
-NAMES = flags.DEFINE_list("points", list(POINTS), "points that are run, LEARNER_BUDGET")
-SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run")
+NAMES = define_choices("points", POINTS, "points that are run")
+SEEDS = define_seeds()
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
 
 
@@ -83,8 +85,6 @@ def compared(points: list[str]) -> list[tuple[str, str]]:
 
 def main(_) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
-    if unknown := set(NAMES.value) - set(POINTS):
-        raise app.UsageError(f"--points: {', '.join(sorted(unknown))}; valid: {', '.join(POINTS)}")
     for seed in () if PRINT_ONLY.value else SEEDS.value:
         for name in NAMES.value:
             run = (*POINTS[name], int(seed))
@@ -93,7 +93,7 @@ def main(_) -> None:
     runs = RECORDED.read()
     if not runs:
         sys.exit(f"{RECORDED.file}: no complete run is recorded; run this without --print_only")
-    print(describe())
+    print(f"Printed on {describe()}")
     print_tables(runs, PAPER.read())
 
 

@@ -24,6 +24,8 @@ from benchmarks.recorded_runs import (
     RecordedRuns,
     Runs,
     cost,
+    define_choices,
+    define_seeds,
     errors,
     mean_and_range,
     print_differences,
@@ -55,9 +57,9 @@ HUBS = ("imagenet_stand_in", "tiny_imagenet")
 RECORDED = RecordedRuns(Path(__file__).with_name("hub.csv"), "stream")
 
 OUT = flags.DEFINE_string("out", "runs/hub", "folder of the run directories")
-NAMES = flags.DEFINE_list("learners", list(LEARNERS), "learners that are run")
-RUN_STREAMS = flags.DEFINE_list("streams", list(STREAMS), "streams that are run")
-SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run")
+NAMES = define_choices("learners", LEARNERS, "learners that are run")
+RUN_STREAMS = define_choices("streams", STREAMS, "streams that are run")
+SEEDS = define_seeds()
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
 
 
@@ -102,7 +104,7 @@ def main(_) -> None:
     runs = RECORDED.read()
     if not runs:
         sys.exit(f"{RECORDED.file}: no complete run is recorded yet; run this without --print_only")
-    print(describe())
+    print(f"Printed on {describe()}")
     for stream in STREAMS:
         if any(run[0] == stream for run in runs):
             print_stream(runs, stream)

@@ -27,6 +27,8 @@ from benchmarks.recorded_runs import (
     RecordedRuns,
     Runs,
     cost,
+    define_choices,
+    define_seeds,
     errors,
     mean_and_range,
     print_differences,
@@ -68,9 +70,9 @@ LEARNERS = {  # name, and the weights that it starts from
 RECORDED = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
 
 OUT = flags.DEFINE_string("out", "runs/paper", "folder of the run directories")
-NAMES = flags.DEFINE_list("learners", list(LEARNERS), "learners that are run")
-RUN_BUDGETS = flags.DEFINE_list("budgets", ["2x480", "1x2400"], "budgets that are run")
-SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run")
+NAMES = define_choices("learners", LEARNERS, "learners that are run")
+RUN_BUDGETS = define_choices("budgets", BUDGETS, "budgets that are run", ("2x480", "1x2400"))
+SEEDS = define_seeds()
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
 
 
@@ -132,7 +134,7 @@ def main(_) -> None:
     runs = RECORDED.read()
     if not runs:
         sys.exit(f"{RECORDED.file}: no complete run is recorded; run this without --print_only")
-    print(describe())
+    print(f"Printed on {describe()}")
     for budget in BUDGETS:
         if any(run[0] == budget for run in runs):
             print_budget(runs, budget)

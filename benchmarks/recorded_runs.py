@@ -8,16 +8,19 @@ import csv
 import itertools
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from absl import flags
 
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
+from nevis_stream.streams.rows import unprepared
 from nevis_stream.vocabulary import PHASES
 
 Run = tuple[str, str, int]  # setting, learner, seed
@@ -59,15 +62,22 @@ class RecordedRuns:
           values: of the config, by dotted name.
 
         Raises:
-          subprocess.CalledProcessError: the run failed; its messages are on stderr.
+          SystemExit: data sets are not prepared, so the errors would be others; or the run failed,
+            and its messages are on stderr.
         """
         if run in self.read():
             return
+        if names := unprepared(str(values["stream"])):
+            sys.exit(
+                f"error: not prepared: {', '.join(names)}. Run python -m launch.data prepare"
+                f" --stream={values['stream']}"
+            )
         _, learner, seed = run
         command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
         command += [f"--config.{name}={value}" for name, value in values.items()]
         command += [f"--config.seed={seed}", f"--run_dir={run_dir}"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+            sys.exit(f"failed: {' '.join(command)}")
         self._add(run, Ledger(run_dir))
 
     def _add(self, run: Run, ledger: Ledger) -> None:
@@ -85,6 +95,29 @@ class RecordedRuns:
 
 
 Runs = Mapping[Run, Mapping[str, Mapping[str, float]]]
+
+
+def define_choices(name: str, valid: Iterable[str], help: str, default: Iterable[str] = ()) -> Any:
+    """Defines a flag, a list of names; the valid ones are the default, unless there is another."""
+    valid = list(valid)
+    flag = flags.DEFINE_list(name, list(default) or valid, f"{help}: {', '.join(valid)}")
+    flags.register_validator(
+        name,
+        lambda values: bool(values) and set(values) <= set(valid),
+        f"choose from {', '.join(valid)}",
+    )
+    return flag
+
+
+def define_seeds() -> Any:
+    """Defines the flag --seeds, a list of whole numbers from 0."""
+    flag = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run, whole numbers from 0")
+    flags.register_validator(
+        "seeds",
+        lambda values: bool(values) and all(value.isdecimal() for value in values),
+        "give whole numbers from 0, for example 0,1,2",
+    )
+    return flag
 
 
 def errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.ndarray:

@@ -14,6 +14,7 @@ that you set. Afterwards: python -m launch.report runs/a runs/b --out=report
 """  # noqa: E501
 
 import shlex
+import warnings
 from pathlib import Path
 
 from absl import flags
@@ -57,6 +58,7 @@ def main(_):
         entry.fail("--run_dir is missing: the directory of the run, for example runs/my-run.")
     from launch.one_run import run_config_once
 
+    _warn_of_unprepared(config.stream)
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()
     entry.stop_at_signals()
@@ -83,6 +85,21 @@ def main(_):
     print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
 
 
+def _warn_of_unprepared(stream: str) -> None:
+    from nevis_stream.errors import DataWarning
+    from nevis_stream.streams.rows import unprepared
+
+    if names := unprepared(stream):
+        first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        warnings.warn(
+            f"{len(names)} data set(s) are read from shared files, not as prepared: {first}. Their"
+            " splits are others and duplicates are not removed, so errors cannot be compared with"
+            f" those of prepared data: python -m launch.data prepare --stream={stream}",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
 def _lists() -> str:
     """Returns the end of --help: learners, keys of the chosen learner, streams, executors."""
     from launch import executors
@@ -93,8 +110,9 @@ def _lists() -> str:
 
     named = [_with_flags(name, executors.options(name)) for name in executors.names()]
     return (
-        f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (cheap and"
-        " paper take too long on a CPU: see what they cost with --dry_run); those of closed_form:"
+        f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (of the learners that train"
+        " networks; cheap and paper take too long on a CPU: see what they cost with"
+        " --dry_run); those of closed_form:"
         f" {', '.join(closed_form.BUDGETS)}; those of frontier:"
         f" {', '.join(closed_form.FRONTIER_BUDGETS)}\nStreams:"
         f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"

@@ -127,7 +127,7 @@ TABLE: dict[str, NamedLearner] = {
         class_name="learners.logistic_regression:LogisticRegression",
     ),
     "closed_form": NamedLearner(
-        "kernel ridge regression on oriented gradients; no training steps, no transfer",
+        "kernel ridge regression on gradients and visual words; no training steps, no transfer",
         0.2876,
         2.992e9,
         class_name="learners.closed_form.config:ClosedFormConfig",

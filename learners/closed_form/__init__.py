@@ -1,5 +1,7 @@
-"""A learner without training steps: image features, a kernel, and ridge regression.
+"""Two learners without a search: `closed_form` (image features, a kernel, ridge regression) and
+`frontier`, which also reuses the predictors of repeated data sets and can add networks.
 
-Read in this order: `maps` (features of an image), `patches` (a dictionary of patches), `embedding`
-(all features as one vector), `kernel`, `ridge`, `learner`.
+Read in this order: `maps` (features of an image), `patches` (dictionaries of visual words),
+`embedding` (all features as one vector), `kernel`, `ridge`, `config`, `learner`; then `repeats`,
+`averaging`, `frontier`.
 """

@@ -87,7 +87,11 @@ class ClosedFormConfig:
     )
     patches_above: float = _option(0.03, "leave-one-out error above which patches are tried", 0, 1)
     components: int | None = _option(
-        None, "number of principal components that the features are reduced to", 2, 8192
+        None,
+        "number of principal components of the features, half of them for their even and half for"
+        " their odd parts (see maps.py)",
+        2,
+        8192,
     )
     pictures: int | None = _option(
         None, "largest number of train and dev images to learn from", 2, 10**9
@@ -150,7 +154,8 @@ class ClosedFormConfig:
         return ClosedForm(self)
 
 
-# closed_form's, with the FLOPs that repeats save spent on more images, and two with networks.
+# closed_form's; up to `large`, the FLOPs that repeats save are spent on more images (`huge` uses
+# all images already). Two more with networks.
 FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
     "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
     "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},

@@ -181,7 +181,7 @@ def _in_blocks(function: Callable, views):
 def sources_program(plan: FeaturePlan) -> Callable:
     """Returns f(views) → the maps of every dictionary, by its name.
 
-    The number of images is a power of two.
+    The number of images must be a power of two.
     """
 
     def maps_of(views):
@@ -198,7 +198,7 @@ def sources_program(plan: FeaturePlan) -> Callable:
 def parts_program(plan: FeaturePlan) -> Callable:
     """Returns f(views, dictionaries) → a list of (even, odd), one pair for each kind of feature.
 
-    The number of images is a power of two.
+    The number of images must be a power of two.
     """
     gradients = [(view, side // maps.CELLS) for view, side in enumerate(plan.gradients)]
 
@@ -300,8 +300,9 @@ class Embedding:
         Args:
           ctx: its generators draw the patches; the FLOPs are charged to it.
           plan: which features.
-          images: n images of the task; all are used.
-          components: number of components in both halves together; each has at most n.
+          images: n images of the task, all used for the projection, the first
+            `_IMAGES_FOR_PATCHES` for the dictionaries.
+          components: number of components in both halves together, even; each has at most n.
         """
         dictionaries = _dictionaries(ctx, plan, images) if plan.patches else {}
         program = ctx.jit(parts_program(plan))

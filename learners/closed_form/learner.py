@@ -214,7 +214,7 @@ class ClosedForm:
         """Fits all examples; returns centres with coefficients, and leave-one-out answers.
 
         If there are too many for an exact fit, the answers are those of the choice or, if
-        `held_out`, of a fit without dev.
+        `held_out`, of a fit without dev (whose targets are centred with all class frequencies).
         """
         config = self.config
         n, embedded = len(examples.images), _all_embedded(examples, choice, ctx)
@@ -224,7 +224,8 @@ class ClosedForm:
             return {"centres": embedded, "coefficients": coefficients}, left_out
         m = max(1, min(config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
-        dev = {name: half[examples.from_dev] for name, half in embedded.items()}
+        held_out = held_out and bool(examples.from_dev.any())
+        dev = {name: half[examples.from_dev] for name, half in embedded.items() if held_out}
         # one half after the other, so that its memory is freed
         blocks = {name: jax.device_put(ridge.in_blocks(embedded.pop(name))) for name in centres}
         targets, program = ridge.in_blocks(examples.targets), ctx.jit(_nystrom(config.iterations))
@@ -234,7 +235,7 @@ class ClosedForm:
             return program(centres, blocks, targets, weights, *choice.kernel)
 
         left_out = choice.left_out
-        if held_out and examples.from_dev.any():
+        if held_out:
             with ctx.phase("validate"):
                 fit = centres, fitted(~examples.from_dev), np.zeros_like(examples.means)
                 answers = np.asarray(ctx.jit(ridge.answers)(dev, *fit, *choice.kernel[:2]))

@@ -96,7 +96,7 @@ def _by_orientation(x, y):
 
 
 def _added(values, count: int):
-    """Returns the sums of squares of count × count positions."""
+    """Returns [b, side / count, side / count, bins]: sums over count × count positions."""
     batch, side, _, bins = values.shape
     squares = values.reshape(batch, side // count, count, side // count, count, bins)
     return squares.sum((2, 4))

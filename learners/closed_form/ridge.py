@@ -65,7 +65,7 @@ def nystrom(centres, embedded, targets, weights, width, mirrored, regularisation
       centres: {"even", "odd"}, float32[m, …] each.
       embedded: {"even", "odd"}, float32[blocks, b, …] each: n images in padded blocks.
       targets: float32[blocks, b, outputs].
-      weights: float32[blocks, b]: 1 for an image, 0 for padding.
+      weights: float32[blocks, b]: 1 for an image, 0 for padding and for images that are left out.
       width: the kernel's width.
       mirrored: 1 if mirror images count as the same image, otherwise 0.
       regularisation: λ.

@@ -1,7 +1,8 @@
 """FLOPs of one call of a JAX program: a function of its jaxpr, the same on every device.
 
 The count is a sum over the program's equations, except dead ones: what XLA's cost analysis gives
-for the equation lowered alone for the CPU, times the number of times that it runs. That is XLA's
+for the equation lowered alone for the CPU (for products and reductions, a formula that gives the
+same), times the number of times that it runs. That is XLA's
 count of the whole program, corrected where XLA's cannot be used: XLA counts the body of a loop
 once, counts -1 for calls of a library (LAPACK, a callback), and adds in float32. What constant
 folding saves is not deducted.
@@ -71,23 +72,23 @@ _ELEMENTWISE = frozenset(
 )
 
 
-def _of_products(eqn: JaxprEqn) -> int:
+def _dot_general_flops(eqn: JaxprEqn) -> int:
     (contracted, _), _ = eqn.params["dimension_numbers"]
     width = math.prod(eqn.invars[0].aval.shape[axis] for axis in contracted)
     return 2 * math.prod(eqn.outvars[0].aval.shape) * width
 
 
-def _of_reduction(eqn: JaxprEqn) -> int:
+def _reduction_flops(eqn: JaxprEqn) -> int:
     before, after = (math.prod(each[0].aval.shape) for each in (eqn.invars, eqn.outvars))
     return max(0, before - after)
 
 
 # XLA's counts for real numbers without lowering the equation, which takes 15 ms for each shape.
 _QUICK = {
-    "dot_general": _of_products,
-    "reduce_max": _of_reduction,
-    "reduce_min": _of_reduction,
-    "reduce_sum": _of_reduction,
+    "dot_general": _dot_general_flops,
+    "reduce_max": _reduction_flops,
+    "reduce_min": _reduction_flops,
+    "reduce_sum": _reduction_flops,
 }
 
 _OPAQUE = ("stablehlo.while", "custom_call", "chlo.top_k")  # where XLA's count is wrong or -1
@@ -146,7 +147,7 @@ def _equation(eqn: JaxprEqn, where: str) -> int:
         if name == "custom_linear_solve":
             return _program(params["jaxprs"].solve, where)
         formula = FORMULAS.get(name)
-        return formula(eqn) if formula else _by_xla(eqn)
+        return formula(eqn) if formula else _as_xla_counts(eqn)
     except CostUnknown:
         raise
     except Exception as error:
@@ -201,7 +202,7 @@ def _trips(eqn: JaxprEqn) -> int:
     return max(trips, 0)
 
 
-def _by_xla(eqn: JaxprEqn) -> int:
+def _as_xla_counts(eqn: JaxprEqn) -> int:
     quick = _QUICK.get(eqn.primitive.name)
     if quick and eqn.invars[0].aval.dtype.kind != "c":
         return round(float(np.float32(quick(eqn))))

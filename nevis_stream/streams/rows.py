@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nevis_stream import catalogue
 from nevis_stream.catalogue import variants
-from nevis_stream.datasets import prepared
+from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, TASK_KINDS
@@ -39,6 +39,19 @@ def is_stream(name: str) -> bool:
         or name in catalogue.carried_streams()
         or variants.rows(name) is not None
     )
+
+
+def unprepared(name_or_csv: str) -> list[str]:
+    """Returns the data sets of a stream that are read from shared files, not as prepared.
+
+    Their splits are others, and duplicates are not removed, so errors differ from those of prepared
+    ones.
+
+    Raises:
+      BadInput: as `stream_rows`.
+    """
+    by_id = {row["dataset_id"]: row["source"] for row in stream_rows(name_or_csv)[1]}
+    return [name for name, source in by_id.items() if sources.state(source).origin == "shared file"]
 
 
 def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:

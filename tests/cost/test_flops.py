@@ -408,7 +408,7 @@ def test_quick_counts_agree_with_xla(dtype, shape):
             eqns = jax.jit(fn).trace(*args).jaxpr.jaxpr.eqns
             found = [eqn for eqn in eqns if eqn.primitive.name == name]
             assert found, name
-            assert all(flops._by_xla(eqn) == flops._lowered(eqn) for eqn in found), name
+            assert all(flops._as_xla_counts(eqn) == flops._lowered(eqn) for eqn in found), name
 
 
 def small_training_step(params, x, y):
