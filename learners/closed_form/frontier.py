@@ -73,7 +73,7 @@ class Frontier(ClosedForm):
             ridge = np.exp(ctx.jit(log_probabilities)(scores, tree["temperature"], single)[0])
             answers = averaging.answers(ctx, network, task.kind, task.dev.images.take(rows))
         labels = task.dev.labels[rows]
-        weight = averaging.likeliest_weight(ridge, answers, labels, task.kind)
+        weight = averaging.best_weight(ridge, answers, labels, task.kind)
         both = averaging.averaged(ridge, answers, weight, task.kind)
         facts = tree["facts"] | {"dev_error": error_of(task.kind, labels, both)}
         facts["hyper"] = facts["hyper"] | {"network_weight": weight}

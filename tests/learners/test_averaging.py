@@ -15,18 +15,18 @@ WRONG = np.roll(RIGHT, 1, axis=1)
 
 
 def test_the_weight_follows_who_is_right():
-    assert averaging.likeliest_weight(RIGHT, WRONG, LABELS, "single_label") == 0
-    assert averaging.likeliest_weight(WRONG, RIGHT, LABELS, "single_label") == 0.6
+    assert averaging.best_weight(RIGHT, WRONG, LABELS, "single_label") == 0
+    assert averaging.best_weight(WRONG, RIGHT, LABELS, "single_label") == 0.55
     mixed = np.where(np.arange(40)[:, None] < 20, RIGHT, WRONG), np.flip(RIGHT, 0)
-    assert 0 <= averaging.likeliest_weight(*mixed, LABELS, "single_label") <= 0.6
+    assert 0 <= averaging.best_weight(*mixed, LABELS, "single_label") <= 0.6
     nothing = np.zeros((0, 4), np.float32)
-    assert averaging.likeliest_weight(nothing, nothing, LABELS[:0], "single_label") == 0
+    assert averaging.best_weight(nothing, nothing, LABELS[:0], "single_label") == 0
 
 
 def test_the_weight_of_labels_follows_who_is_right():
     members = np.eye(4, dtype=np.uint8)[LABELS]
-    assert averaging.likeliest_weight(RIGHT, WRONG, members, "multi_label") == 0
-    assert averaging.likeliest_weight(WRONG, RIGHT, members, "multi_label") == 0.6
+    assert averaging.best_weight(RIGHT, WRONG, members, "multi_label") == 0
+    assert averaging.best_weight(WRONG, RIGHT, members, "multi_label") == 0.55
 
 
 @pytest.mark.parametrize("kind", ["single_label", "multi_label"])
