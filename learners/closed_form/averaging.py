@@ -95,7 +95,5 @@ def best_weight(ridge: np.ndarray, network: np.ndarray, labels: np.ndarray, kind
     Returns:
       0 without images, or where the error is undefined.
     """
-    errors = [
-        error_of(kind, labels, averaged(ridge, network, weight, kind)) for weight in _WEIGHTS
-    ]
+    errors = [error_of(kind, labels, averaged(ridge, network, weight, kind)) for weight in _WEIGHTS]
     return 0.0 if None in errors else float(_WEIGHTS[int(np.argmin(errors))])
