@@ -19,7 +19,7 @@ from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
-_MOST_CELLS = 2**27  # cells of the kernel matrix (images × centres): 512 MB
+_MOST_CELLS = 3 * 2**26  # cells of the kernel matrix (images × centres): 768 MB
 _ALL_IMAGES = 64  # up to this size, gradients are computed of smaller images too
 _TEMPERATURES = np.geomspace(0.02, 1, 12, dtype=np.float32)
 
