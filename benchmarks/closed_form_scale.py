@@ -16,6 +16,7 @@ on all images for that number of steps. Complete runs are not repeated, and keep
 were measured with.
 """  # noqa: E501
 
+import argparse
 import json
 import os
 import re
@@ -36,7 +37,7 @@ _NETWORK = (
     "--config.search.learning_rate=(0.1,0.1)",
     "--config.search.label_smoothing=(0.1,0.1)",
 )
-_ITEM = re.compile(r"[a-z0-9_]+(:indep)?=\d+(,\d+)*")
+_AS_WRITTEN = argparse.RawDescriptionHelpFormatter
 _HEADER = "order,year,task_id,dataset_id,meta_split,source\n"
 
 
@@ -71,16 +72,18 @@ def measure(folder: Path, dataset: str, learner: str, size: str) -> Path:
     return run_dir
 
 
+def _item(word: str) -> str:
+    if not re.fullmatch(r"[a-z0-9_]+(:indep)?=\d+(,\d+)*", word):
+        raise argparse.ArgumentTypeError(f"{word!r} is not DATASET[:indep]=NUMBER,NUMBER,…")
+    return word
+
+
 def main() -> None:
     """Prints the table."""
-    folder, *items = sys.argv[1:] or [""]
-    if "--help" in sys.argv:
-        print(__doc__)
-        return
-    if wrong := [word for word in items if not _ITEM.fullmatch(word)]:
-        sys.exit(f"error: {wrong[0]!r} is not DATASET[:indep]=NUMBER,NUMBER,…; see --help.")
-    if not items or folder.startswith("-"):
-        sys.exit("error: give the folder of the runs, then DATASET=NUMBER,…; see --help.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_AS_WRITTEN)
+    parser.add_argument("folder", type=Path, help="of the runs")
+    parser.add_argument("items", nargs="+", type=_item, help="DATASET[:indep]=NUMBER,NUMBER,…")
+    words = parser.parse_args()
     print(f"{describe()}\n")
     columns = (
         "data set",
@@ -93,12 +96,12 @@ def main() -> None:
         "to predict",
     )
     print(f"| {' | '.join(columns)} | CPU-s | peak memory, MB |\n|---|---:|---|{'---:|' * 7}")
-    for item in items:
+    for item in words.items:
         name, _, sizes = item.partition("=")
         dataset, _, learner = name.partition(":")
         learner = learner or "closed_form"
         for size in sizes.split(","):
-            run_dir = measure(Path(folder), dataset, learner, size)
+            run_dir = measure(words.folder, dataset, learner, size)
             ledger = Ledger(run_dir)
             (answered,), (trained,) = (ledger.of_kind(k) for k in (PredictRecord, TrainRecord))
             cost = phase_flops(ledger)

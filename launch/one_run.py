@@ -1,13 +1,16 @@
 """Runs one resolved config."""
 
+import warnings
 from pathlib import Path
 
 import ml_collections
 
 from experiments import run_config
+from nevis_stream.errors import DataWarning
 from nevis_stream.executor import Executor
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
+from nevis_stream.streams.rows import unprepared
 from nevis_stream.streams.stream import Stream
 
 
@@ -21,6 +24,7 @@ def run_config_once(
     tensorboard: bool = True,
 ) -> Ledger:
     """Runs or continues one config in one directory; returns the complete ledger."""
+    _warn_of_unprepared(config.stream)
     return run(
         run_config.build(config),
         stream,
@@ -34,3 +38,15 @@ def run_config_once(
         devices=devices,
         tensorboard=tensorboard,
     )
+
+
+def _warn_of_unprepared(stream: str) -> None:
+    if names := unprepared(stream):
+        first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        warnings.warn(
+            f"{len(names)} data set(s) are read from shared files, not as prepared: {first}. Their"
+            " splits are others and duplicates are not removed, so errors cannot be compared with"
+            f" those of prepared data: python -m launch.data prepare --stream={stream}",
+            DataWarning,
+            stacklevel=3,
+        )

@@ -14,7 +14,6 @@ that you set. Afterwards: python -m launch.report runs/a runs/b --out=report
 """  # noqa: E501
 
 import shlex
-import warnings
 from pathlib import Path
 
 from absl import flags
@@ -58,7 +57,6 @@ def main(_):
         entry.fail("--run_dir is missing: the directory of the run, for example runs/my-run.")
     from launch.one_run import run_config_once
 
-    _warn_of_unprepared(config.stream)
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()
     entry.stop_at_signals()
@@ -83,21 +81,6 @@ def main(_):
             import_run(directory, Path(_CACHE.value), stream=config.stream, trust=[module])
     runs = shlex.quote(_RUN_DIR.value) + ("/*" if _SEEDS.value > 1 else "")
     print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
-
-
-def _warn_of_unprepared(stream: str) -> None:
-    from nevis_stream.errors import DataWarning
-    from nevis_stream.streams.rows import unprepared
-
-    if names := unprepared(stream):
-        first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        warnings.warn(
-            f"{len(names)} data set(s) are read from shared files, not as prepared: {first}. Their"
-            " splits are others and duplicates are not removed, so errors cannot be compared with"
-            f" those of prepared data: python -m launch.data prepare --stream={stream}",
-            DataWarning,
-            stacklevel=2,
-        )
 
 
 def _lists() -> str:

@@ -63,7 +63,7 @@ class PatchSource:
         return not self.cell
 
     @property
-    def map(self) -> tuple[int, int]:
+    def map_key(self) -> tuple[int, int]:
         """The key of the map in `_feature_maps`."""
         return self.view, self.cell
 
@@ -185,8 +185,8 @@ def sources_program(plan: FeaturePlan) -> Callable:
     """
 
     def maps_of(views):
-        found = _feature_maps(views, [source.map for source in plan.sources])
-        return {source.name: found[source.map] for source in plan.sources}
+        found = _feature_maps(views, [source.map_key for source in plan.sources])
+        return {source.name: found[source.map_key] for source in plan.sources}
 
     def sources(views):
         return _in_blocks(maps_of, views)
@@ -203,13 +203,13 @@ def parts_program(plan: FeaturePlan) -> Callable:
     gradients = [(view, side // maps.CELLS) for view, side in enumerate(plan.gradients)]
 
     def parts_of(views, dictionaries):
-        found = _feature_maps(views, gradients + [source.map for source in plan.sources])
+        found = _feature_maps(views, gradients + [source.map_key for source in plan.sources])
         parts = [maps.parts(found[key], maps.MIRRORED_BINS) for key in gradients]
         if plan.pixels:
             parts.append(maps.parts(maps.shrunk(found[0, 0], plan.pixels)))
         for source in plan.sources:
             encoded = patches.encode(
-                found[source.map],
+                found[source.map_key],
                 **dictionaries[source.name],
                 stride=source.stride,
                 contrast=source.contrast,
@@ -220,7 +220,7 @@ def parts_program(plan: FeaturePlan) -> Callable:
     def all_parts(views, dictionaries):
         return _in_blocks(lambda block: parts_of(block, dictionaries), views)
 
-    all_parts.compiler_options = plain_convolutions()
+    all_parts.compiler_options = plain_convolutions()  # 7 times as fast for 9 channels
     return all_parts
 
 
@@ -234,7 +234,7 @@ def embedding_program(plan: FeaturePlan) -> Callable:
         odd = jnp.concatenate([odd for _, odd in parts], 1) @ projection["odd"]
         return even - projection["offset"], odd
 
-    embed.compiler_options = plain_convolutions()
+    embed.compiler_options = plain_convolutions()  # as `parts_program`
     return embed
 
 
@@ -331,12 +331,14 @@ class Embedding:
 
     def __call__(self, ctx: Context, images: ImageSelection) -> dict[str, np.ndarray]:
         """Returns "even" and "odd", each float32[n, components / 2]."""
-        embedded: dict[str, np.ndarray] = {}
+        # filled in place: joining batches would need twice the memory
+        embedded = {
+            name: np.empty((len(images), self.tree["projection"][name].shape[1]), np.float32)
+            for name in ("even", "odd")
+        }
         start = 0
         for batch, count in self.batches(ctx, images):
             for name, half in batch.items():
-                if not start:  # one array from the beginning needs half the memory of joined ones
-                    embedded[name] = np.empty((len(images), half.shape[1]), np.float32)
                 embedded[name][start : start + count] = half[:count]
             start += count
         return embedded

@@ -225,7 +225,7 @@ class ClosedForm:
         m = max(1, min(config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
         held_out = held_out and bool(examples.from_dev.any())
-        dev = {name: half[examples.from_dev] for name, half in embedded.items() if held_out}
+        dev = {name: half[examples.from_dev] for name, half in embedded.items()} if held_out else {}
         # one half after the other, so that its memory is freed
         blocks = {name: jax.device_put(ridge.in_blocks(embedded.pop(name))) for name in centres}
         targets, program = ridge.in_blocks(examples.targets), ctx.jit(_nystrom(config.iterations))

@@ -2,10 +2,9 @@
 
 The count is a sum over the program's equations, except dead ones: what XLA's cost analysis gives
 for the equation lowered alone for the CPU (for products and reductions, a formula that gives the
-same), times the number of times that it runs. That is XLA's
-count of the whole program, corrected where XLA's cannot be used: XLA counts the body of a loop
-once, counts -1 for calls of a library (LAPACK, a callback), and adds in float32. What constant
-folding saves is not deducted.
+same), times the number of times that it runs. That is XLA's count of the whole program, corrected
+where XLA's cannot be used: XLA counts the body of a loop once, counts -1 for calls of a library
+(LAPACK, a callback), and adds in float32. What constant folding saves is not deducted.
 
 * A multiply-add counts 2; other arithmetic, including comparisons and integers, counts 1 per
   element; exp, log, tanh and the like (XLA's "transcendentals") count 0, as does moving data. The
