@@ -89,10 +89,11 @@ def print_points(runs: Runs) -> None:
             else "-"
             for tasks in (tables[0], judged)
         )
-        cost, phases = flops(ledgers[0]), phase_flops(ledgers[0])
+        costs = [phase_flops(ledger) for ledger in ledgers]
+        phases = {phase: float(np.mean([c[phase] for c in costs])) for phase in PHASES}
         seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
         print(
-            f"| {name} | {len(ledgers)} | {whole} | {meta} | {cost:.3g} |"
+            f"| {name} | {len(ledgers)} | {whole} | {meta} | {sum(phases.values()):.3g} |"
             f" {' | '.join(f'{phases[phase]:.3g}' for phase in PHASES)} |"
             f" {', '.join(f'{value:.0f}' for value in seconds)} |"
         )

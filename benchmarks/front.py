@@ -42,14 +42,14 @@ POINTS = {
     for learner, budgets in BUDGETS.items()
     for budget in budgets
 }
-TARGETS = {  # FLOPs of all phases, and the target error over all tasks
-    2e10: 0.38,
-    5e10: 0.287,
-    1.5e11: 0.257,
-    1e12: 0.222,
-    3e12: 0.20,
-    1e13: 0.18,
-    1e14: 0.165,
+TARGETS = {  # FLOPs of all phases, and the highest error over all tasks; a goal may be missed
+    2e10: "0.38",
+    5e10: "0.287",
+    1.5e11: "0.257",
+    1e12: "0.222",
+    3e12: "0.20, goal 0.19",
+    1e13: "goal 0.18",
+    1e14: "goal 0.165",
 }
 RECORDED = RecordedRuns(Path(__file__).with_name("front.csv"), "budget")
 PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
@@ -106,7 +106,7 @@ def print_tables(runs: Runs, paper: Runs) -> None:
     """
     rows = stream_rows(STREAM)[1]
     tasks = [row["task_id"] for row in rows]
-    judged = [row["task_id"] for row in rows if row["meta_split"] == "test"]
+    is_judged = [row["meta_split"] == "test" for row in rows]
     points = [name for name in POINTS if any(run[:2] == POINTS[name] for run in runs)]
     tables = {name: errors(runs, *POINTS[name], tasks) for name in points}
     print(
@@ -115,19 +115,19 @@ def print_tables(runs: Runs, paper: Runs) -> None:
     )
     for name, table in tables.items():
         flops = cost(runs, *POINTS[name])
-        meta = mean_and_range(errors(runs, *POINTS[name], judged))
+        meta = mean_and_range(table[is_judged])
         print(
             f"| {name} | {table.shape[1]} | {mean_and_range(table)} | {target(flops)} | {meta} |"
             f" {flops:.3g} |"
         )
-    print(DIFFERENCES)
-    for first, second in compared(points):
-        print(difference(f"{second} − {first}", "all tasks", tables[second], tables[first]))
+    pairs = [(f"{b} − {a}", tables[b], tables[a]) for a, b in compared(points)]
     for budget in dict.fromkeys(run[0] for run in paper if run[1] == "ft_dynamic"):
         theirs = errors(paper, budget, "ft_dynamic", tasks)
-        for name in points:
-            row = f"{name} − FT-d, {budget}"
-            print(difference(row, "all tasks", tables[name], theirs))
+        pairs += [(f"{name} − FT-d, {budget}", table, theirs) for name, table in tables.items()]
+    print(DIFFERENCES)
+    for name, table, base in pairs:
+        print(difference(name, "all tasks", table, base))
+        print(difference(name, "meta-test", table[is_judged], base[is_judged]))
     print(f"\n| task | {' | '.join(tables)} |\n|---|{'---:|' * len(tables)}")
     for i, task in enumerate(tasks):
         print(f"| {task} | {' | '.join(f'{t[i].mean():.3f}' for t in tables.values())} |")

@@ -11,9 +11,12 @@ trial of 2,400 steps a task, with the hyper-parameters of "Trained longer" in RE
 and `frontier` have the budget `medium`.
 
 Every complete run is added to benchmarks/hub.csv and is not repeated; an interrupted run continues
-in its run directory. The tables are printed from the file alone.
+in its run directory. The tables are printed from the file alone; what the hub changes on the
+tasks after it is a comparison with the runs on `local25` in benchmarks/paper_learners.csv, which
+have the same hyper-parameters and state of the engine.
 """  # noqa: E501
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -21,11 +24,13 @@ from absl import app, flags
 
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import (
+    DIFFERENCES,
     RecordedRuns,
     Runs,
     cost,
     define_choices,
     define_seeds,
+    difference,
     errors,
     mean_and_range,
     print_differences,
@@ -55,6 +60,7 @@ LEARNERS = {
 NATURAL = ("caltech101", "cifar10", "cifar100", "office_caltech", "pacs", "scenes15")
 HUBS = ("imagenet_stand_in", "tiny_imagenet")
 RECORDED = RecordedRuns(Path(__file__).with_name("hub.csv"), "stream")
+PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
 
 OUT = flags.DEFINE_string("out", "runs/hub", "folder of the run directories")
 NAMES = define_choices("learners", LEARNERS, "learners that are run")
@@ -93,6 +99,32 @@ def print_stream(runs: Runs, stream: str) -> None:
     print_differences(runs, stream, names, parts)
 
 
+def print_change_by_hub(runs: Runs, without: Runs) -> None:
+    """Prints how the errors after the hub of `local25_hub`, and their differences, are changed.
+
+    Args:
+      runs: on the streams with a hub.
+      without: on `local25`, with the same hyper-parameters. A learner needs as many seeds on both.
+    """
+    group = "after the hub"
+    tasks = groups("local25_hub")[group]
+    sides = {
+        name: (errors(runs, "local25_hub", name, tasks), errors(without, "1x2400", name, tasks))
+        for name, values in LEARNERS.items()
+        if values is _NETWORKS
+    }
+    sides = {name: (hub, none) for name, (hub, none) in sides.items() if hub.shape == none.shape}
+    print(DIFFERENCES)
+    for name, (hub, none) in sides.items():
+        print(difference(f"{name}, with the hub − without", group, hub, none))
+    for first, second in itertools.combinations(sides, 2):
+        (hub, none), (base_hub, base_none) = sides[second], sides[first]
+        name = f"{second} − {first}"
+        print(difference(f"{name}, without the hub", group, none, base_none))
+        change, base_change = hub - none, base_hub - base_none
+        print(difference(f"{name}, with the hub − without", group, change, base_change))
+
+
 def main(_) -> None:
     """Runs what is missing, one seed after another, and prints the tables."""
     for seed in () if PRINT_ONLY.value else SEEDS.value:
@@ -108,6 +140,7 @@ def main(_) -> None:
     for stream in STREAMS:
         if any(run[0] == stream for run in runs):
             print_stream(runs, stream)
+    print_change_by_hub(runs, PAPER.read())
 
 
 if __name__ == "__main__":
