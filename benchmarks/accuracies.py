@@ -9,11 +9,13 @@
 Prints a markdown table with CPU minutes and FLOPs of each task.
 """  # noqa: E501
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
+from launch import entry
 from nevis_stream.cost.meter import total
+from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.run_directory.timing import read_timing
@@ -28,9 +30,11 @@ TARGETS = {
 }
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Prints the table of one run directory."""
-    path = Path(sys.argv[1])
+    if len(words) != 1:
+        raise BadInput("give one run directory; see --help.")
+    path = Path(words[0])
     ledger = Ledger(path)
     seconds = {}
     for event in read_timing(path):
@@ -57,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="RUN_DIR")

@@ -7,12 +7,14 @@ two pixels, all drawn uniformly with seed 0. The file has 200,000 training image
 10,000 test images.
 """
 
-import sys
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.ndimage import affine_transform
 
+from launch import entry
 from nevis_stream.datasets import sources
+from nevis_stream.errors import BadInput
 
 COUNT = 200_000
 
@@ -30,13 +32,15 @@ def distorted(images: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
     return copies
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Writes the file."""
+    if len(words) != 1:
+        raise BadInput("give the file to write, for example mnist_affine.npz.")
     draw = np.random.RandomState(0)
     with np.load(sources.shared_directory() / "data" / "mnist.npz") as mnist:
         chosen = draw.randint(len(mnist["labels_train"]), size=COUNT)
         np.savez(
-            sys.argv[1],
+            words[0],
             images_train=distorted(mnist["images_train"][chosen][..., 0], draw)[..., None],
             labels_train=mnist["labels_train"][chosen],
             images_test=mnist["images_test"],
@@ -45,4 +49,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="FILE")

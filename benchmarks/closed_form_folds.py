@@ -9,19 +9,21 @@ are learned. Left out are the tasks on which every budget has an error near 0. P
 each task, its three errors, and the FLOPs of learning and of answering one image.
 """  # noqa: E501
 
-import sys
+from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks.machine import describe
 from experiments import run_config
+from launch import entry
 from launch.config_flag import split_words
 from learners.closed_form.learner import error_of
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import JoinedImages
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory.checkpoint import to_host
+from nevis_stream.streams.rows import unprepared
 from nevis_stream.streams.stream import load_stream
 from nevis_stream.streams.task import LabelledImages, Task, TaskView
 
@@ -43,6 +45,7 @@ TASKS = (
     "emnist_balanced",
 )
 IMAGES, FOLDS, HELD_OUT = 2400, 4, 3
+LEARNERS = ("closed_form", "frontier")
 
 
 def measured(learner: Learner, task: Task, splits) -> tuple[list[float], float, float]:
@@ -74,15 +77,20 @@ def measured(learner: Learner, task: Task, splits) -> tuple[list[float], float, 
     return errors, float(np.mean(learning)), float(np.mean(answering))
 
 
-def main(words: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Measures one configuration and prints its table."""
-    if "--help" in words:
-        print(__doc__)
-        return
-    command = split_words(words)
-    if command.rest:
-        raise BadInput(f"unknown: {' '.join(command.rest)}; see --help.")
-    learner = run_config.build(run_config.resolve(command.config()))
+    command = split_words(entry.arguments())
+    for name in ("stream", "seed", "protocol"):
+        if name in command.values:
+            raise BadInput(f"--config.{name}: this is fixed here, see --help.")
+    config = command.config()
+    if config.learner not in LEARNERS:
+        raise BadInput(unknown("learner", config.learner, LEARNERS))
+    if names := unprepared("local25"):
+        raise BadInput(
+            f"not prepared: {', '.join(names)}. Run python -m launch.data prepare --stream=local25"
+        )
+    learner = run_config.build(run_config.resolve(config))
     stream = load_stream("local25")
     print(f"{describe()}\n\n| task | error | each fold | FLOPs to learn | to answer an image |")
     print("|---|---:|---:|---:|---:|")
@@ -99,7 +107,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except BadInput as problem:
-        sys.exit(f"error: {problem}")
+    entry.start(main, take=lambda words: split_words(words).rest)

@@ -29,7 +29,6 @@ That of the networks of `giant` likewise:
   $run --config.chained=False --run_dir=runs/parts/giant_from_random
 """  # noqa: E501
 
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -39,7 +38,9 @@ import numpy as np
 from benchmarks.local25 import errors
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import DIFFERENCES, difference
+from launch import entry
 from nevis_stream.analysis.points import phase_flops
+from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.run_directory.timing import read_timing
@@ -140,11 +141,13 @@ def print_tasks(runs: Runs) -> None:
         print(f"| {task} | {' | '.join(cells)} |")
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Prints the tables."""
-    runs = complete_runs(Path(sys.argv[1]))
+    if len(words) != 1:
+        raise BadInput("give the folder of the runs; see --help.")
+    runs = complete_runs(Path(words[0]))
     if not runs:
-        sys.exit(f"{sys.argv[1]}: no complete run below it; the commands are in {__file__}")
+        raise BadInput(f"{words[0]}: no complete run below it; --help has the commands.")
     print(describe() + "\n")
     print_points(runs)
     print_differences(runs)
@@ -152,4 +155,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="FOLDER")

@@ -20,9 +20,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks.machine import describe
+from launch import entry
 from learners.closed_form import maps
 from nevis_stream.analysis.points import point
 from nevis_stream.run_directory.ledger import Ledger
@@ -112,4 +113,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    entry.start(main)

@@ -16,7 +16,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from absl import app, flags
+from absl import flags
 
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import (
@@ -30,6 +30,7 @@ from benchmarks.recorded_runs import (
     errors,
     mean_and_range,
 )
+from launch import entry
 from nevis_stream.streams.rows import stream_rows
 
 STREAM = "local25"
@@ -134,4 +135,4 @@ def print_tables(runs: Runs, paper: Runs) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    entry.start(main)

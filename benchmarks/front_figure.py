@@ -7,10 +7,13 @@ of all phases, with the range over seeds. Points on the front are filled, domina
 points in the same place the first is the largest, so that all are visible. Writes docs/front.png.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+
+from launch import entry
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -74,7 +77,7 @@ def sizes(places: np.ndarray) -> list[int]:
     ]
 
 
-def main() -> None:
+def main(_: Sequence[str]) -> None:
     """Draws the figure."""
     results = points()
     front = [results[i] for i in pareto_front([(p.error, p.flops) for p in results])]
@@ -127,4 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main)

@@ -20,7 +20,7 @@ import itertools
 import sys
 from pathlib import Path
 
-from absl import app, flags
+from absl import flags
 
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import (
@@ -35,6 +35,7 @@ from benchmarks.recorded_runs import (
     mean_and_range,
     print_differences,
 )
+from launch import entry
 from nevis_stream.streams.rows import stream_rows
 
 STREAMS = ("local25_hub", "local26")
@@ -144,4 +145,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    entry.start(main)

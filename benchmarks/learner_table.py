@@ -13,11 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
+from launch import entry
 from learners.table import TABLE
 from nevis_stream.analysis.points import point
+from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import Ledger
 
 TOLERANCE = 0.05
@@ -35,12 +38,15 @@ def measured(name: str, folder: Path) -> tuple[float, float, float]:
     return result.error, result.full_total, seconds
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Prints the table."""
+    for name in words:
+        if name not in TABLE:
+            raise BadInput(unknown("learner", name, TABLE))
     print(f"{describe()}\n\n| learner | error | in the table | FLOPs | in the table | s |")
     print("|---|---:|---:|---:|---:|---:|")
     wrong = []
-    for name in sys.argv[1:] or TABLE:
+    for name in words or TABLE:
         row = TABLE[name]
         with tempfile.TemporaryDirectory() as folder:
             error, flops, seconds = measured(name, Path(folder))
@@ -54,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="[LEARNER ...]")

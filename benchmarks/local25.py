@@ -10,19 +10,21 @@ Prints a table of the complete runs in a folder (LEARNER/seed-N), and for each p
 difference in error with its paired bootstrap interval over tasks and the seeds that both have.
 """  # noqa: E501
 
-import sys
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.machine import describe
+from launch import entry
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.analysis.published_comparison import published_comparisons
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue.published import LEARNERS
+from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.vocabulary import PHASES
@@ -33,14 +35,18 @@ def errors(ledger: Ledger) -> dict[str, float]:
     return {record.task_id: record.error for record in ledger.of_kind(PredictRecord)}
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Prints the tables."""
-    root = Path(sys.argv[1])
+    if len(words) != 1:
+        raise BadInput("give the folder of the runs; see --help.")
+    root = Path(words[0])
     runs: dict[str, dict[str, Ledger]] = {}
     for path in sorted(root.glob("*/*/ledger.jsonl")):
         ledger = Ledger(path.parent)
         if ledger.complete:
             runs.setdefault(path.parts[-3], {})[path.parts[-2]] = ledger
+    if not runs:
+        raise BadInput(f"{root}: no complete run below it; --help has the commands.")
     ledger = next(iter(next(iter(runs.values())).values()))
     judged = {
         record.task_id for record in ledger.of_kind(TrainRecord) if record.meta_split == "test"
@@ -102,4 +108,4 @@ def per_task(run_dirs: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="FOLDER")

@@ -12,10 +12,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks.machine import describe
 from experiments import run_config
+from launch import entry
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
@@ -82,4 +83,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    entry.start(main)

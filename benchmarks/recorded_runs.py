@@ -25,6 +25,8 @@ from nevis_stream.vocabulary import PHASES
 
 Run = tuple[str, str, int]  # setting, learner, seed
 
+flags.disclaim_key_flags()  # the flags defined below belong to the caller, whose --help shows them
+
 
 @dataclass(frozen=True)
 class RecordedRuns:

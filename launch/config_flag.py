@@ -5,12 +5,14 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ml_collections
 from absl import flags
 
 from experiments import grid, run_config
 from launch import entry
+from learners import class_of
 from learners.fields import Field
 from learners.table import TABLE
 from nevis_stream.errors import BadInput, unknown
@@ -181,7 +183,9 @@ def help_text() -> str:
     has_config = config_words.source or config_words.values
     try:
         learner = config_words.config().learner if has_config else "ft_prev"
-        keys = "\n".join(map(_key, run_config.fields_of(learner).values()))
+        budgets = getattr(class_of(learner), "BUDGETS", {})
+        fields = run_config.fields_of(learner).values()
+        keys = "\n".join(_key(field, budgets) for field in fields)
     except BadInput as error:
         return f"\n{error}\n"
     width = max(map(len, TABLE))
@@ -194,10 +198,18 @@ def help_text() -> str:
     )
 
 
-def _key(field: Field) -> str:
+def _key(field: Field, budgets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the lines of a key: its meaning, type, default and range or choices."""
     kind = field.type.__name__
     kind = f"{kind} of {field.element.__name__}" if field.element else kind
-    default = "set by the learner or the budget" if field.default is None else repr(field.default)
+    default = repr(field.default)
+    if field.default is None:
+        presets = [
+            f"{budget} {values[field.name]}"
+            for budget, values in budgets.items()
+            if field.name in values
+        ]
+        default = "set by the learner or the budget" + f" ({', '.join(presets)})" * bool(presets)
     limits = f"; {field.range[0]} to {field.range[1]}" if field.range else ""
     limits = f"; {', '.join(field.choices)}" if field.choices else limits
     return f"  --config.{field.name}: {field.help}\n      {kind}; default: {default}{limits}"

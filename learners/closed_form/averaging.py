@@ -7,6 +7,7 @@ ridge regression has leave-one-out answers.
 """
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +30,14 @@ _WEIGHTS = np.arange(13) / 20  # of the network; the ridge regression has the re
 _LEAST = 1e-6  # smaller probabilities count as this
 
 
-def trained(ctx: Context, task: TaskView, start: Tree | None, steps: int, flip: bool) -> Tree:
-    """Returns a network trained on a task: {"variables", "classes"}.
+def trained(
+    ctx: Context, task: TaskView, start: Tree | None, steps: int, flip: bool
+) -> tuple[Tree, dict[str, Any]]:
+    """Returns a network trained on a task, and facts about its training.
+
+    The network is {"variables", "outputs" (of its head), "classes" (int[classes], the output of
+    each class)}; the facts are "step" (of the parameters that are kept: 0 or the last), "steps",
+    "diverged_at" and "curve", as in docs/run-directory.md.
 
     Args:
       ctx: the FLOPs are charged to it.
@@ -48,23 +55,31 @@ def trained(ctx: Context, task: TaskView, start: Tree | None, steps: int, flip: 
         helpers=(),
     )
     (result,) = ctx.map(trial, [{"hyper": _HYPER}])
-    return {"variables": result["variables"], "classes": np.arange(task.num_classes)}
+    count = task.num_classes
+    network = {"variables": result["variables"], "outputs": count, "classes": np.arange(count)}
+    course = {name: result["info"][name] for name in ("steps", "diverged_at", "curve")}
+    return network, course | {"step": result["step"]}
 
 
 def answers(ctx: Context, network: Tree, kind: str, images: Images) -> np.ndarray:
     """Returns float32[n, classes]: the network's probabilities."""
-    classes = np.asarray(network["classes"])
-    variables, count = network["variables"], len(classes)
-    return predict_probabilities(ctx, _NETWORK, variables, images, kind, count)[:, classes]
+    outputs = predict_probabilities(
+        ctx, _NETWORK, network["variables"], images, kind, network["outputs"]
+    )
+    return outputs[:, np.asarray(network["classes"])]
 
 
-def averaged(ridge: np.ndarray, network: np.ndarray, weight: float, kind: str) -> np.ndarray:
+def averaged(
+    ctx: Context, ridge: np.ndarray, network: np.ndarray, weight: float, kind: str
+) -> np.ndarray:
     """Returns float32[n, classes]: probabilities whose logarithms are averaged.
 
     Of a single-label task they are normalised over the classes, otherwise over each label and its
     absence.
 
     Args:
+      ctx: a product, a sum and a division for each probability are charged to it, and the
+        comparisons with `_LEAST`; powers are not counted.
       ridge: float32[n, classes], probabilities.
       network: float32[n, classes], probabilities.
       weight: of the network, from 0 to 1.
@@ -74,19 +89,23 @@ def averaged(ridge: np.ndarray, network: np.ndarray, weight: float, kind: str) -
     def mean(a, b):
         return np.maximum(a, _LEAST) ** (1 - weight) * np.maximum(b, _LEAST) ** weight
 
+    ctx.charge((5 if kind == SINGLE_LABEL else 10) * ridge.size)
     yes = mean(ridge, network)
     if kind == SINGLE_LABEL:
         return np.asarray(yes / yes.sum(axis=1, keepdims=True), np.float32)
     return np.asarray(yes / (yes + mean(1 - ridge, 1 - network)), np.float32)
 
 
-def best_weight(ridge: np.ndarray, network: np.ndarray, labels: np.ndarray, kind: str) -> float:
+def best_weight(
+    ctx: Context, ridge: np.ndarray, network: np.ndarray, labels: np.ndarray, kind: str
+) -> float:
     """Returns the lowest of the network's weights with the lowest error.
 
     Errors, not likelihoods, decide: the likeliest weight is too high, since averaging also corrects
     how sure the ridge regression is (decision 0053).
 
     Args:
+      ctx: the averages are charged to it.
       ridge: float32[j, classes], leave-one-out probabilities.
       network: float32[j, classes].
       labels: int32[j] or uint8[j, labels].
@@ -95,5 +114,7 @@ def best_weight(ridge: np.ndarray, network: np.ndarray, labels: np.ndarray, kind
     Returns:
       0 without images, or where the error is undefined.
     """
-    errors = [error_of(kind, labels, averaged(ridge, network, weight, kind)) for weight in _WEIGHTS]
+    errors = [
+        error_of(kind, labels, averaged(ctx, ridge, network, weight, kind)) for weight in _WEIGHTS
+    ]
     return 0.0 if None in errors else float(_WEIGHTS[int(np.argmin(errors))])

@@ -70,8 +70,8 @@ class ClosedFormConfig:
 
     gradients: tuple[int, ...] | None = _option(
         None,
-        "image sizes, in pixels, at which oriented gradients are computed: 16, 32, 48, …; those of"
-        " more than 64 only where half of the images are as large",
+        "image sizes, in pixels, at which oriented gradients are computed: 16, 32, 48, …; after the"
+        " first, those of more than 64 only where half of the images are as large",
         16,
         512,
     )
@@ -85,7 +85,9 @@ class ClosedFormConfig:
         0,
         16_384,
     )
-    patches_above: float = _option(0.03, "leave-one-out error above which patches are tried", 0, 1)
+    patches_above: float = _option(
+        0.03, "leave-one-out error above which patches are tried, and kept if it falls", 0, 1
+    )
     components: int | None = _option(
         None,
         "number of principal components of the features, half of them for their even and half for"
@@ -131,8 +133,11 @@ class ClosedFormConfig:
 
     def _check(self) -> None:
         for name in ("gradients", "widths", "regularisations", "mirrored"):
-            if not getattr(self, name):
+            values = getattr(self, name)
+            if not values:
                 raise BadInput(f"config.{name} is empty; give at least one value.")
+            if len(set(values)) < len(values):
+                raise BadInput(f"config.{name} is {values}; give each value once.")
         sides = self.gradients
         if any(side % (2 * CELLS) for side in sides) or list(sides) != sorted(set(sides)):
             raise BadInput(
@@ -144,8 +149,9 @@ class ClosedFormConfig:
                 f"config.pixels is {self.pixels}; it must be even and a divisor of {sides[0]}, the"
                 " first of config.gradients."
             )
-        if self.patches % 2:
-            raise BadInput(f"config.patches is {self.patches}; it must be even.")
+        for name in ("patches", "components"):
+            if getattr(self, name) % 2:
+                raise BadInput(f"config.{name} is {getattr(self, name)}; it must be even.")
 
     def build(self) -> Learner:
         """Returns the learner."""
@@ -190,7 +196,11 @@ class FrontierConfig(ClosedFormConfig):
         10**8,
     )
     network_above: float = _option(
-        0.06, "leave-one-out error above which a task gets a network", 0, 1
+        0.06,
+        "leave-one-out error above which a task gets a network (with more images than centres: also"
+        " the error on dev of a fit without it)",
+        0,
+        1,
     )
     chained: bool = field(
         default=True,

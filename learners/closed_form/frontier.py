@@ -40,7 +40,13 @@ class Frontier(ClosedForm):
             if repeat is not None:
                 earlier, classes = repeat
                 tree = repeats.permuted(ctx.predictor(earlier), classes)
-                return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": earlier})]
+                # from now on this task stands for the data set: its predictor is kept longer
+                sketches = {
+                    task.task_id if name == earlier else name: each
+                    for name, each in sketches.items()
+                }
+                info = tree["facts"] | {"initialised_from": earlier}
+                return state | {"sketches": sketches}, [Predictor(tree, info=info)]
             sketches = sketches | {task.task_id: repeats.sketch(hashes)}
         earlier = state["network_of"] if state["network_of"] in ctx.past_tasks else ""
         tree, source = self._with_network(task, earlier, ctx)
@@ -60,22 +66,23 @@ class Frontier(ClosedForm):
         """
         above = self.config.network_above if self.config.network_steps else np.inf
         tree, examples, left_out = self._learn(task, ctx, held_out_above=above)
-        if left_out.error <= above:
+        from_dev = examples.from_dev[left_out.positions]
+        if left_out.error <= above or not from_dev.any():  # without dev there is no weight
             return tree, "random"
         source = earlier if self.config.chained else ""
         start = ctx.predictor(source)["network"] if source else None
         flip = tree["facts"]["hyper"]["mirrored"]
-        network = averaging.trained(ctx, task, start, self.config.network_steps, flip)
-        from_dev = examples.from_dev[left_out.positions]
+        network, course = averaging.trained(ctx, task, start, self.config.network_steps, flip)
         rows = examples.rows[left_out.positions[from_dev]] - len(task.train)
         single, scores = task.kind == SINGLE_LABEL, left_out.scores[from_dev]
         with ctx.phase("validate"):
             ridge = np.exp(ctx.jit(log_probabilities)(scores, tree["temperature"], single)[0])
             answers = averaging.answers(ctx, network, task.kind, task.dev.images.take(rows))
-        labels = task.dev.labels[rows]
-        weight = averaging.best_weight(ridge, answers, labels, task.kind)
-        both = averaging.averaged(ridge, answers, weight, task.kind)
-        facts = tree["facts"] | {"dev_error": error_of(task.kind, labels, both)}
+            labels = task.dev.labels[rows]
+            weight = averaging.best_weight(ctx, ridge, answers, labels, task.kind)
+            both = averaging.averaged(ctx, ridge, answers, weight, task.kind)
+        dev_error = error_of(task.kind, labels, both)
+        facts = tree["facts"] | {"dev_error": dev_error, "network": course}
         facts["hyper"] = facts["hyper"] | {"network_weight": weight}
         return tree | {"network": network, "weight": weight, "facts": facts}, source or "random"
 
@@ -85,4 +92,4 @@ class Frontier(ClosedForm):
         if not predictor.get("weight"):
             return ridge
         network = averaging.answers(ctx, predictor["network"], predictor["kind"], images)
-        return averaging.averaged(ridge, network, predictor["weight"], predictor["kind"])
+        return averaging.averaged(ctx, ridge, network, predictor["weight"], predictor["kind"])

@@ -3,6 +3,8 @@
 The state keeps a sketch of each task: the smallest hashes of its training images. Two data sets
 that share most of their images share most of their sketches (Broder 1997), so comparing a new task
 with an earlier one has a fixed cost. The images themselves are compared only if the sketches match.
+A data set that is divided anew, under another id, is not recognised: its train split has other
+images, and the earlier one may contain what is now tested.
 """
 
 from collections.abc import Mapping

@@ -11,7 +11,9 @@ from jax.scipy.linalg import solve_triangular
 from learners.closed_form.kernel import kernel
 
 BLOCK = 2048
-_JITTER = 2e-4  # added to the diagonal of the centres' kernel matrix, as float32 requires
+# Added to the diagonal of the centres' kernel matrix, as float32 requires; a larger one is for
+# thousands of nearly equal centres.
+JITTERS = (2e-4, 2e-3, 2e-2)
 
 
 def solve(embedded, targets, width, mirrored, regularisation):
@@ -53,19 +55,22 @@ def left_out(factor, coefficients, targets, positions):
     return targets[positions] - coefficients[positions] / diagonal[:, None]
 
 
-def nystrom(centres, embedded, targets, weights, width, mirrored, regularisation, iterations):
+def nystrom(
+    centres, embedded, targets, weights, jitter, width, mirrored, regularisation, iterations
+):
     """Returns float32[m, outputs]: coefficients of m centres, fitted to n images.
 
     They minimise |K_nm a − targets|² + λ aᵀ K_mm a, by conjugate gradients with the preconditioner
     of Rudi, Carratino and Rosasco (2017, FALKON, equation 13). The preconditioner is exact if the
     images are the centres; otherwise it estimates the images' kernel matrix from the centres. 10 to
-    20 iterations are enough.
+    20 iterations are enough. The coefficients are not finite if the jitter is too small.
 
     Args:
       centres: {"even", "odd"}, float32[m, …] each.
       embedded: {"even", "odd"}, float32[blocks, b, …] each: n images in padded blocks.
       targets: float32[blocks, b, outputs].
       weights: float32[blocks, b]: 1 for an image, 0 for padding and for images that are left out.
+      jitter: added to the diagonal of the centres' kernel matrix, one of `JITTERS`.
       width: the kernel's width.
       mirrored: 1 if mirror images count as the same image, otherwise 0.
       regularisation: λ.
@@ -73,7 +78,7 @@ def nystrom(centres, embedded, targets, weights, width, mirrored, regularisation
     """
     matrix = kernel(centres, centres, width, mirrored)
     m = len(matrix)
-    inner = jnp.linalg.cholesky(matrix + _JITTER * jnp.eye(m))
+    inner = jnp.linalg.cholesky(matrix + jitter * jnp.eye(m))
     scale = weights.sum() / m
     outer = jnp.linalg.cholesky(scale * (inner.T @ inner) + regularisation * jnp.eye(m))
     rows = jax.lax.map(

@@ -9,10 +9,23 @@ import numpy as np
 import pytest
 
 from experiments import run_config
+from learners.closed_form import learner as closed_form
 from learners.closed_form import maps, patches, ridge
-from learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
+from learners.closed_form.embedding import (
+    Embedding,
+    FeaturePlan,
+    ImageSelection,
+    projection_program,
+)
 from learners.closed_form.kernel import kernel
-from learners.closed_form.learner import TrainingImages, _judged, _temperature
+from learners.closed_form.learner import (
+    ChosenKernel,
+    ClosedForm,
+    LeftOutAnswers,
+    TrainingImages,
+    _judged,
+    _temperature,
+)
 from nevis_stream.cost.flops import count
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
@@ -249,7 +262,13 @@ def nystrom(points, targets, centres, iterations=12):
     weights = ridge.in_blocks(np.ones(len(targets), np.float32))
     subset = {name: half[:centres] for name, half in points.items()}
     fitted = ridge.nystrom(
-        subset, blocks, ridge.in_blocks(targets), weights, *VALUES, iterations=iterations
+        subset,
+        blocks,
+        ridge.in_blocks(targets),
+        weights,
+        ridge.JITTERS[0],
+        *VALUES,
+        iterations=iterations,
     )
     return subset, fitted
 
@@ -296,7 +315,7 @@ def test_flops_of_nystrom_grow_with_the_images_not_with_their_square():
         centre = jax.ShapeDtypeStruct((50, 8), np.float32)
         rest = (jax.ShapeDtypeStruct((n // 100, 100, *s), np.float32) for s in ((3,), ()))
         pair, few = ({"even": h, "odd": h} for h in (half, centre))
-        return count(fit, few, pair, *rest, *VALUES)
+        return count(fit, few, pair, *rest, ridge.JITTERS[0], *VALUES)
 
     assert flops(4000, 1) - flops(2000, 1) == flops(3000, 1) - flops(1000, 1)
     products = 4 * 1000 * 50 * 3  # a block times the coefficients, and back
@@ -423,6 +442,89 @@ def test_equal_images_are_answered_with_the_frequencies():
     assert (scores.argmax(1) == 0).all() and np.isfinite(scores).all()
 
 
+@pytest.mark.parametrize("jitters", [ridge.JITTERS, (np.nan,)])
+def test_thousands_of_equal_images_are_answered_with_the_frequencies(monkeypatch, jitters):
+    monkeypatch.setattr(ridge, "JITTERS", jitters)  # NaN: no jitter is large enough
+    labels = np.asarray([0, 0, 0, 1, 0] * 700, np.int32)
+    values = {"pictures": 3500, "centres": 2700, "components": 8, "sample": 40, "pixels": 0}
+    tree, _, _ = trained(view(np.full((3500, 20, 30), 7, np.uint8), labels, 2), **values)
+    scores = learner().predict(
+        tree, ArrayImages(np.full((3, 20, 30), 7, np.uint8)), Context.standalone()
+    )
+    assert (scores.argmax(1) == 0).all() and np.isfinite(scores).all()
+
+
+def test_the_kernel_matrix_has_a_largest_size(monkeypatch):
+    images, labels = stripes(200)
+    monkeypatch.setattr(closed_form, "_MOST_CELLS", 200 * 30)
+    tree, _, _ = trained(view(images, labels, 2), centres=100)
+    assert len(tree["coefficients"]) == 30
+
+
+def test_large_gradients_are_used_only_where_images_are_large():
+    sides = []
+    for side in (64, 96):
+        images, labels = stripes(40)
+        enlarged = images.repeat(side // 32, axis=1).repeat(side // 32, axis=2)
+        tree, _, _ = trained(view(enlarged, labels, 2), gradients=(32, 64, 96))
+        sides.append(tree["gradients"])
+    assert sides == [[32, 64], [32, 64, 96]]
+
+
+def test_the_sample_that_calibrates_an_exact_fit_has_all_of_dev():
+    images, labels = stripes(100)
+    task = view(images, labels, 2)
+    other = LabelledImages(task.dev.images, 1 - task.dev.labels)
+    few, ctx = learner(sample=30), Context.standalone(phase="train")
+    tree, examples, left_out = few._learn(dataclasses.replace(task, dev=other), ctx)
+    from_dev = examples.from_dev[left_out.positions]
+    assert (from_dev.sum(), (~from_dev).sum()) == (20, 10)
+    wrong = left_out.scores.argmax(1) != examples.labels[left_out.positions]
+    assert tree["facts"]["dev_error"] == pytest.approx(wrong[from_dev].mean())
+    assert wrong[from_dev].mean() > wrong.mean()
+
+
+def test_the_lowest_error_decides_and_then_the_lowest_loss(monkeypatch):
+    def chosen_patches(*judged):
+        results = iter(judged)
+
+        def best(self, task, examples, plan, ctx):
+            left_out = LeftOutAnswers(np.arange(1), np.zeros((1, 2)), *next(results))
+            return ChosenKernel(Embedding(plan, {}), {}, (1.0, 0.0, 0.01), left_out)
+
+        monkeypatch.setattr(ClosedForm, "_best", best)
+        images, labels = stripes(20)
+        few = learner(patches=8, patches_above=0.1)
+        choice = few._choose(view(images, labels, 2), None, Context.standalone())
+        return choice.embedding.plan.patches
+
+    assert chosen_patches((0.3, 1.0), (0.2, 2.0)) == 8
+    assert chosen_patches((0.3, 1.0), (0.4, 0.5)) == 0
+    assert chosen_patches((0.3, 1.0), (0.3, 0.5)) == 8
+    assert chosen_patches((0.3, 1.0), (0.3, 2.0)) == 0
+    assert chosen_patches((0.1, 1.0)) == 0  # not tried
+
+
+def test_each_kind_of_features_has_its_share_of_the_distances():
+    draw = np.random.RandomState(0).standard_normal
+    parts = [(scale * draw((50, 5)), scale * draw((50, 5))) for scale in (1.0, 7.0)]
+    projection, _ = projection_program(10, (1.0, 3.0))(parts)
+    shares = []
+    for number in (0, 1):  # only one kind differs from image to image
+        alone = [
+            [half if kind == number else 0 * half for half in pair]
+            for kind, pair in enumerate(parts)
+        ]
+        halves = [
+            np.concatenate([pair[half] for pair in alone], 1) @ projection[name]
+            for half, name in enumerate(("even", "odd"))
+        ]
+        shares.append(sum(2 * half.var(0).sum() for half in halves))
+    assert shares == pytest.approx([0.25, 0.75], rel=1e-3)
+    assert FeaturePlan((32,), pixels=8, patches=6).weights == (1.0, 0.3, 3.0)
+    assert set(FeaturePlan((32,), pixels=8, patches=0).weights) == {1.0}
+
+
 def test_the_temperature_is_the_likeliest():
     draw = np.random.RandomState(0)
     scores = draw.standard_normal((4000, 3)).astype(np.float32)
@@ -443,6 +545,8 @@ def test_the_temperature_is_the_likeliest():
         ({"pixels": 5}, "must be even and a divisor of 32"),
         ({"patches": 3}, "config.patches is 3; it must be even"),
         ({"components": 0}, "between 2 and"),
+        ({"components": 5}, "config.components is 5; it must be even"),
+        ({"widths": (1.0, 1.0)}, "config.widths is .*; give each value once"),
     ],
 )
 def test_values_that_make_no_sense_are_refused(values, message):

@@ -114,10 +114,21 @@ def test_a_repeat_costs_next_to_nothing_and_answers_the_same(tmp_path):
     assert max(spent[2:]) < spent[0] / 1000
     assert [total(record.flops) for record in without][:2] == pytest.approx(spent[:2], rel=1e-3)
     starts = [record.chosen_trial.info["initialised_from"] for record in trained]
-    assert starts == ["random", "random", "alpha", "alpha"]
+    assert starts == ["random", "random", "alpha", "alpha_2"]
     errors = [record.error for record in ledger.of_kind(PredictRecord)]
     assert errors[0] == errors[2] == errors[3]
     assert all(record.chosen_trial.info["initialised_from"] == "random" for record in without)
+
+
+def test_the_predictor_of_a_repeat_is_reused_where_the_first_is_no_longer_kept(tmp_path):
+    first, other = toy.blobs("alpha", seed=1), toy.blobs("beta", seed=2)
+    stream = Stream.from_datasets(
+        "toy", [first, first, first, other, first], range(2000, 2005), meta_test=1
+    )
+    few = learner(gradients=(16,), pixels=0, components=4, pictures=20, centres=20, sample=10)
+    trained = run(few, stream, tmp_path, keep="last_1").of_kind(TrainRecord)
+    starts = [record.chosen_trial.info["initialised_from"] for record in trained]
+    assert starts == ["random", "alpha", "alpha_2", "random", "random"]
 
 
 def test_the_last_of_many_tasks_costs_what_the_first_did(tmp_path):
