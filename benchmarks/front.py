@@ -119,7 +119,7 @@ def print_tables(runs: Runs, paper: Runs) -> None:
         meta = mean_and_range(table[is_judged])
         print(
             f"| {name} | {table.shape[1]} | {mean_and_range(table)} | {target(flops)} | {meta} |"
-            f" {flops:.3g} |"
+            f" {flops:.4g} |"
         )
     pairs = [(f"{b} − {a}", tables[b], tables[a]) for a, b in compared(points)]
     for budget in dict.fromkeys(run[0] for run in paper if run[1] == "ft_dynamic"):
