@@ -81,17 +81,20 @@ class ClosedFormConfig:
     patches: int | None = _option(
         None,
         "visual words in each dictionary (one of colours, of gradients one, or two from 128"
-        " pixels on); 0: none",
+        " pixels on), an even number; 0: none",
         0,
         16_384,
     )
     patches_above: float = _option(
-        0.03, "leave-one-out error above which patches are tried, and kept if it falls", 0, 1
+        0.03,
+        "leave-one-out error above which patches are tried; they are kept if they lower it",
+        0,
+        1,
     )
     components: int | None = _option(
         None,
-        "number of principal components of the features, half of them for their even and half for"
-        " their odd parts (see maps.py)",
+        "number of principal components of the features, an even number: half of them for their"
+        " even and half for their odd parts (see maps.py)",
         2,
         8192,
     )

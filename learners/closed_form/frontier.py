@@ -39,14 +39,12 @@ class Frontier(ClosedForm):
             repeat = repeats.find(task, hashes, sketches, ctx)
             if repeat is not None:
                 earlier, classes = repeat
-                tree = repeats.permuted(ctx.predictor(earlier), classes)
-                # from now on this task stands for the data set: its predictor is kept longer
-                sketches = {
-                    task.task_id if name == earlier else name: each
-                    for name, each in sketches.items()
-                }
+                first = ctx.predictor(earlier)
+                tree = repeats.permuted(first, classes)
+                if len(classes) == len(first["means"]):  # all of its classes
+                    state = _renamed(state, earlier, task.task_id)
                 info = tree["facts"] | {"initialised_from": earlier}
-                return state | {"sketches": sketches}, [Predictor(tree, info=info)]
+                return state, [Predictor(tree, info=info)]
             sketches = sketches | {task.task_id: repeats.sketch(hashes)}
         earlier = state["network_of"] if state["network_of"] in ctx.past_tasks else ""
         tree, source = self._with_network(task, earlier, ctx)
@@ -93,3 +91,18 @@ class Frontier(ClosedForm):
             return ridge
         network = averaging.answers(ctx, predictor["network"], predictor["kind"], images)
         return averaging.averaged(ctx, ridge, network, predictor["weight"], predictor["kind"])
+
+
+def _renamed(state: State, earlier: str, task_id: str) -> State:
+    """Returns the state in which a task takes an earlier one's place: its predictor is kept longer.
+
+    Args:
+      state: of `Frontier`.
+      earlier: the earlier task's id.
+      task_id: that of a task with the same predictor.
+    """
+    sketches = {
+        task_id if name == earlier else name: each for name, each in state["sketches"].items()
+    }
+    network_of = task_id if state["network_of"] == earlier else state["network_of"]
+    return {"sketches": sketches, "network_of": network_of}

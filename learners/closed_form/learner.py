@@ -139,10 +139,9 @@ class ClosedForm:
 
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
-        features = predictor["gradients"], predictor["pixels"], predictor["patches"]
-        embedding = Embedding(
-            FeaturePlan(tuple(features[0]), *features[1:]), predictor["embedding"]
-        )
+        gradients, pixels, patches = (predictor[key] for key in ("gradients", "pixels", "patches"))
+        plan = FeaturePlan(tuple(gradients), pixels, patches)
+        embedding = Embedding(plan, predictor["embedding"])
         program, single = ctx.jit(_probabilities), predictor["kind"] == SINGLE_LABEL
         fit = jax.device_put([predictor[name] for name in ("centres", "coefficients", "means")])
         settings = predictor["kernel"], predictor["temperature"], single
@@ -223,7 +222,7 @@ class ClosedForm:
         if n <= config.centres:
             positions = np.argsort(~examples.from_dev, kind="stable")[: config.sample]
             coefficients, left_out = _solve(ctx, task, examples, embedded, choice.kernel, positions)
-            return {"centres": embedded, "coefficients": coefficients}, left_out
+            return _checked(task, examples, embedded, coefficients, left_out)
         m = max(1, min(config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
         held_out = held_out and bool(examples.from_dev.any())
@@ -239,8 +238,8 @@ class ClosedForm:
                     program(centres, blocks, targets, weights, jitter, *choice.kernel)
                 )
                 if np.isfinite(found).all():
-                    return found
-            return np.zeros_like(found)  # every image is answered with the class frequencies
+                    break
+            return found
 
         left_out = choice.left_out
         if held_out:
@@ -248,8 +247,26 @@ class ClosedForm:
                 fit = centres, fitted(~examples.from_dev), np.zeros_like(examples.means)
                 answers = np.asarray(ctx.jit(ridge.answers)(dev, *fit, *choice.kernel[:2]))
             left_out = _judged(task, examples, np.flatnonzero(examples.from_dev), answers)
-        coefficients = fitted(np.ones(n, bool))
-        return {"centres": centres, "coefficients": coefficients}, left_out
+        return _checked(task, examples, centres, fitted(np.ones(n, bool)), left_out)
+
+
+def _checked(
+    task: TaskView,
+    examples: TrainingImages,
+    centres: Tree,
+    coefficients: Any,
+    left_out: LeftOutAnswers,
+) -> tuple[dict[str, Any], LeftOutAnswers]:
+    """Returns a fit and its leave-one-out answers.
+
+    If the fit failed (of thousands of nearly equal images), both answer with the class frequencies.
+    """
+    coefficients = np.asarray(coefficients)
+    if not np.isfinite(coefficients).all():
+        coefficients = np.zeros_like(coefficients)
+        nothing = np.zeros_like(left_out.scores)
+        left_out = _judged(task, examples, left_out.positions, nothing)
+    return {"centres": centres, "coefficients": coefficients}, left_out
 
 
 def _all_embedded(

@@ -58,10 +58,14 @@ def test_an_average_is_between_its_parts_and_sums_to_one(kind):
         assert both.sum(axis=1) == pytest.approx(1)
 
 
-def test_an_average_is_charged():
+@pytest.mark.parametrize(("kind", "each"), [("single_label", 5), ("multi_label", 10)])
+def test_averages_are_charged(kind, each):
     ctx = Context.standalone()
-    averaging.averaged(ctx, RIGHT, WRONG, 0.5, "single_label")
-    assert total(ctx.meter.counts()) == 5 * RIGHT.size
+    averaging.averaged(ctx, RIGHT, WRONG, 0.5, kind)
+    assert total(ctx.meter.counts()) == each * RIGHT.size
+    labels = LABELS if kind == "single_label" else np.eye(4, dtype=np.uint8)[LABELS]
+    averaging.best_weight(ctx, RIGHT, WRONG, labels, kind)
+    assert total(ctx.meter.counts()) == (1 + 13) * each * RIGHT.size
 
 
 def test_a_repeat_with_renumbered_classes_renumbers_the_network_too():
@@ -165,6 +169,7 @@ def test_a_network_that_is_right_is_averaged_in_the_answers(networks):
     wrong = LabelledImages(task.train.images, (task.train.labels + 1) % 3)
     state, predictor, chosen = train(dataclasses.replace(task, train=wrong), centres=40)
     assert predictor.info["hyper"]["network_weight"] > 0
+    assert predictor.info["dev_error"] == 0
     assert predictor.info["network"] == {"steps": 10}
     assert state["network_of"] == "blobs"
     tree = to_host(predictor.tree)

@@ -379,7 +379,8 @@ def test_it_distinguishes_directions_and_sees_that_mirrored_images_differ():
     assert info["hyper"]["mirrored"] is False
     assert info["dev_error"] < 0.1
     test_images, test_labels = stripes(100, seed=1)
-    answers = learner().predict(tree, ArrayImages(test_images), Context.standalone())
+    other = learner(pixels=0, gradients=(16,))  # the predictor knows what its features are
+    answers = other.predict(tree, ArrayImages(test_images), Context.standalone())
     assert (answers.argmax(1) != test_labels).mean() < 0.1
 
 
@@ -442,16 +443,33 @@ def test_equal_images_are_answered_with_the_frequencies():
     assert (scores.argmax(1) == 0).all() and np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize("jitters", [ridge.JITTERS, (np.nan,)])
-def test_thousands_of_equal_images_are_answered_with_the_frequencies(monkeypatch, jitters):
-    monkeypatch.setattr(ridge, "JITTERS", jitters)  # NaN: no jitter is large enough
-    labels = np.asarray([0, 0, 0, 1, 0] * 700, np.int32)
-    values = {"pictures": 3500, "centres": 2700, "components": 8, "sample": 40, "pixels": 0}
-    tree, _, _ = trained(view(np.full((3500, 20, 30), 7, np.uint8), labels, 2), **values)
-    scores = learner().predict(
-        tree, ArrayImages(np.full((3, 20, 30), 7, np.uint8)), Context.standalone()
-    )
-    assert (scores.argmax(1) == 0).all() and np.isfinite(scores).all()
+def test_thousands_of_equal_images_do_not_spoil_the_others():
+    n = 2300
+    images, labels = np.zeros((n, 16, 16), np.uint8), np.zeros(n, np.int32)
+    others = np.random.RandomState(0).permutation(n)[: n // 20]
+    images[others] = np.random.RandomState(1).randint(256, size=(len(others), 16, 16))
+    labels[others] = 1
+    values = {"pictures": n, "centres": 2200, "components": 8, "sample": 60, "gradients": (16,)}
+    tree, _, _ = trained(view(images, labels, 2), **values, pixels=0)
+    scores = learner().predict(tree, ArrayImages(images[others[0] :][:400]), Context.standalone())
+    assert (scores.argmax(1) == labels[others[0] :][:400]).all()
+
+
+@pytest.mark.parametrize("centres", [30, 400])
+def test_a_fit_that_fails_is_answered_with_the_frequencies(monkeypatch, centres):
+    def failed(function):
+        return lambda *words, **named: jax.tree.map(
+            lambda array: array + np.nan, function(*words, **named)
+        )
+
+    monkeypatch.setattr(ridge, "solve", failed(ridge.solve))
+    monkeypatch.setattr(ridge, "nystrom", failed(ridge.nystrom))
+    images, labels = stripes(120)
+    labels = (np.arange(120) % 4 == 0).astype(np.int32)
+    monkeypatch.setattr(closed_form, "_nystrom", closed_form._nystrom.__wrapped__)  # no cache
+    tree, _, _ = trained(view(images, labels, 2), centres=centres)
+    scores = learner().predict(tree, ArrayImages(images[:5]), Context.standalone())
+    assert scores == pytest.approx(np.tile([0.75, 0.25], (5, 1)), abs=0.05)
 
 
 def test_the_kernel_matrix_has_a_largest_size(monkeypatch):
@@ -547,6 +565,7 @@ def test_the_temperature_is_the_likeliest():
         ({"components": 0}, "between 2 and"),
         ({"components": 5}, "config.components is 5; it must be even"),
         ({"widths": (1.0, 1.0)}, "config.widths is .*; give each value once"),
+        ({"mirrored": (True, True)}, "config.mirrored is .*; give each value once"),
     ],
 )
 def test_values_that_make_no_sense_are_refused(values, message):

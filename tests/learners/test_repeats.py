@@ -7,6 +7,7 @@ from experiments import run_config
 from learners.closed_form import repeats
 from learners.closed_form.frontier import Frontier
 from nevis_stream.cost.meter import total
+from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -129,6 +130,31 @@ def test_the_predictor_of_a_repeat_is_reused_where_the_first_is_no_longer_kept(t
     trained = run(few, stream, tmp_path, keep="last_1").of_kind(TrainRecord)
     starts = [record.chosen_trial.info["initialised_from"] for record in trained]
     assert starts == ["random", "alpha", "alpha_2", "random", "random"]
+
+
+def test_a_repeat_with_fewer_classes_does_not_hide_the_first(tmp_path):
+    def data(name, classes):
+        parts = {
+            part: (ArrayImages(random_images(40, seed)), np.arange(40) % 3)
+            for seed, part in enumerate(("train", "dev", "dev_test", "test"))
+        }
+        return make_dataset(name, "single_label", parts, classes)
+
+    tasks = [data("x", 4), data("y", 3), data("z", 4)]  # one class of x and z has no image
+    stream = Stream.from_datasets("toy", tasks, range(2000, 2003), meta_test=1)
+    few = learner(gradients=(16,), pixels=0, components=4, pictures=20, centres=20, sample=10)
+    trained = run(few, stream, tmp_path).of_kind(TrainRecord)
+    starts = [record.chosen_trial.info["initialised_from"] for record in trained]
+    assert starts == ["random", "x", "x"]
+
+
+def test_networks_go_on_from_a_repeat(monkeypatch):
+    monkeypatch.setattr(repeats, "find", lambda *_: ("old", np.asarray([1, 0, 2])))
+    tree = {"coefficients": np.zeros((2, 3)), "means": np.zeros(3), "facts": {}}
+    ctx = Context(path=("test",), phase="train", past={"old": lambda: tree}, past_views={})
+    state = {"sketches": {"old": np.arange(3)}, "network_of": "old"}
+    state, _ = learner().train(task(IMAGES, LABELS), state, ctx)
+    assert state["network_of"] == "new" and list(state["sketches"]) == ["new"]
 
 
 def test_the_last_of_many_tasks_costs_what_the_first_did(tmp_path):
