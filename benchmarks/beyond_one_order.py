@@ -11,8 +11,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
+from launch import entry
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.storage.npz import read_npz
 
@@ -174,4 +175,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    entry.start(main)

@@ -12,9 +12,9 @@ probabilities are the squares of the model's.
 import itertools
 
 import numpy as np
-from absl import app
 
 from benchmarks.machine import describe
+from launch import entry
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
@@ -92,4 +92,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    entry.start(main)

@@ -9,10 +9,10 @@ a time.
 """
 
 import numpy as np
-from absl import app
 
 from benchmarks.known_networks import tested_network
 from benchmarks.machine import describe
+from launch import entry
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
@@ -65,4 +65,4 @@ def main(_) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    entry.start(main)

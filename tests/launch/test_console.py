@@ -50,6 +50,7 @@ def test_the_version_is_printed(folder):
 def test_a_study_of_the_installed_package_is_named(folder, name):
     shown = nevis_stream("run", f"--config={name}", "--help", cwd=folder)
     assert "studies/width" in shown and "--config.network.width:" in shown
+    assert "set by the learner or the budget (tiny 16, small 16)" in shown
 
 
 def test_help_lists_every_command(folder):
