@@ -5,7 +5,7 @@
   python -m launch.data import cifar10_12k.npz --task=cifar10_12k --year=2015 --domain=object
   python -m benchmarks.closed_form_scale runs/scale mnist=12000,24000,48000 \\
       cifar10_12k=2125,4250,8500 tiny_imagenet=5500,11000,22100 \\
-      mnist:indep=1400,5600,22400 cifar10_12k:indep=1100,4400,17600,70400 \
+      mnist:indep=1400,5600,22400 cifar10_12k:indep=1100,4400,17600,70400 \\
       tiny_imagenet:indep=4800,19200,76800
   python -m benchmarks.affine_copies mnist_affine.npz
   python -m launch.data import mnist_affine.npz --task=mnist_affine --year=2004 --domain=ocr --store=raw
