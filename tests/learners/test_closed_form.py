@@ -443,6 +443,16 @@ def test_equal_images_are_answered_with_the_frequencies():
     assert (scores.argmax(1) == 0).all() and np.isfinite(scores).all()
 
 
+def test_the_rounds_of_clustering_bring_words_near_to_patches(monkeypatch):
+    plain = np.sort(np.random.RandomState(0).uniform(size=(400, 1))).astype(np.float32)
+    distances = []
+    for rounds in (patches._ROUNDS, 1):
+        monkeypatch.setattr(patches, "_ROUNDS", rounds)
+        words = patches._clusters(plain, plain + 100, 8)[:8]  # they begin at one end
+        distances.append(np.abs(plain - words.T).min(1).mean())
+    assert distances[0] < 0.8 * distances[1]
+
+
 def test_thousands_of_equal_images_do_not_spoil_the_others():
     n = 2300
     images, labels = np.zeros((n, 16, 16), np.uint8), np.zeros(n, np.int32)
