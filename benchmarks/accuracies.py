@@ -15,7 +15,6 @@ from pathlib import Path
 from benchmarks.machine import describe
 from launch import entry
 from nevis_stream.cost.meter import total
-from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.run_directory.timing import read_timing
@@ -32,9 +31,7 @@ TARGETS = {
 
 def main(words: Sequence[str]) -> None:
     """Prints the table of one run directory."""
-    if len(words) != 1:
-        raise BadInput("give one run directory; see --help.")
-    path = Path(words[0])
+    path = Path(entry.only(words, "one run directory"))
     ledger = Ledger(path)
     seconds = {}
     for event in read_timing(path):

@@ -14,7 +14,6 @@ from scipy.ndimage import affine_transform
 
 from launch import entry
 from nevis_stream.datasets import sources
-from nevis_stream.errors import BadInput
 
 COUNT = 200_000
 
@@ -34,13 +33,12 @@ def distorted(images: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
 
 def main(words: Sequence[str]) -> None:
     """Writes the file."""
-    if len(words) != 1:
-        raise BadInput("give the file to write, for example mnist_affine.npz.")
+    file = entry.only(words, "the file to write")
     draw = np.random.RandomState(0)
     with np.load(sources.shared_directory() / "data" / "mnist.npz") as mnist:
         chosen = draw.randint(len(mnist["labels_train"]), size=COUNT)
         np.savez(
-            words[0],
+            file,
             images_train=distorted(mnist["images_train"][chosen][..., 0], draw)[..., None],
             labels_train=mnist["labels_train"][chosen],
             images_test=mnist["images_test"],

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.machine import describe
+from benchmarks.recorded_runs import require_prepared
 from experiments import run_config
 from launch import entry
 from launch.config_flag import split_words
@@ -23,7 +24,6 @@ from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory.checkpoint import to_host
-from nevis_stream.streams.rows import unprepared
 from nevis_stream.streams.stream import load_stream
 from nevis_stream.streams.task import LabelledImages, Task, TaskView
 
@@ -86,10 +86,7 @@ def main(_: Sequence[str]) -> None:
     config = command.config()
     if config.learner not in LEARNERS:
         raise BadInput(unknown("learner", config.learner, LEARNERS))
-    if names := unprepared("local25"):
-        raise BadInput(
-            f"not prepared: {', '.join(names)}. Run python -m launch.data prepare --stream=local25"
-        )
+    require_prepared("local25")
     learner = run_config.build(run_config.resolve(config))
     stream = load_stream("local25")
     print(f"{describe()}\n\n| task | error | each fold | FLOPs to learn | to answer an image |")

@@ -143,11 +143,10 @@ def print_tasks(runs: Runs) -> None:
 
 def main(words: Sequence[str]) -> None:
     """Prints the tables."""
-    if len(words) != 1:
-        raise BadInput("give the folder of the runs; see --help.")
-    runs = complete_runs(Path(words[0]))
+    folder = entry.only(words, "the folder of the runs")
+    runs = complete_runs(Path(folder))
     if not runs:
-        raise BadInput(f"{words[0]}: no complete run below it; --help has the commands.")
+        raise BadInput(f"{folder}: no complete run below it; --help has the commands.")
     print(describe() + "\n")
     print_points(runs)
     print_differences(runs)

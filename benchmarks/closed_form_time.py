@@ -23,6 +23,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.machine import describe
+from benchmarks.recorded_runs import require_prepared
 from launch import entry
 from learners.closed_form import maps
 from nevis_stream.analysis.points import point
@@ -92,6 +93,7 @@ def main(_) -> None:
     if GRADIENTS.value:
         print_gradients()
         return
+    require_prepared("local25")
     print(
         "| compilation cache | CPU-s | of the events | peak, GFLOP/CPU-s | CPU-s at"
         f" {REFERENCE / 1e9:.0f} | error, FLOPs |\n|---|---:|---:|---:|---:|---|"

@@ -37,9 +37,7 @@ def errors(ledger: Ledger) -> dict[str, float]:
 
 def main(words: Sequence[str]) -> None:
     """Prints the tables."""
-    if len(words) != 1:
-        raise BadInput("give the folder of the runs; see --help.")
-    root = Path(words[0])
+    root = Path(entry.only(words, "the folder of the runs"))
     runs: dict[str, dict[str, Ledger]] = {}
     for path in sorted(root.glob("*/*/ledger.jsonl")):
         ledger = Ledger(path.parent)

@@ -18,6 +18,7 @@ from absl import flags
 
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.points import phase_flops
+from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.streams.rows import unprepared
@@ -64,16 +65,12 @@ class RecordedRuns:
           values: of the config, by dotted name.
 
         Raises:
-          SystemExit: data sets are not prepared, so the errors would be others; or the run failed,
-            and its messages are on stderr.
+          BadInput: data sets are not prepared.
+          SystemExit: the run failed, and its messages are on stderr.
         """
         if run in self.read():
             return
-        if names := unprepared(str(values["stream"])):
-            sys.exit(
-                f"error: not prepared: {', '.join(names)}. Run python -m launch.data prepare"
-                f" --stream={values['stream']}"
-            )
+        require_prepared(str(values["stream"]))
         _, learner, seed = run
         command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
         command += [f"--config.{name}={value}" for name, value in values.items()]
@@ -97,6 +94,18 @@ class RecordedRuns:
 
 
 Runs = Mapping[Run, Mapping[str, Mapping[str, float]]]
+
+
+def require_prepared(stream: str) -> None:
+    """Checks that no data set of a stream is read from shared files: the errors would be others.
+
+    Raises:
+      BadInput: some are; the message names them.
+    """
+    if names := unprepared(stream):
+        raise BadInput(
+            f"not prepared: {', '.join(names)}. Run python -m launch.data prepare --stream={stream}"
+        )
 
 
 def define_choices(name: str, valid: Iterable[str], help: str, default: Iterable[str] = ()) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from nevis_stream.errors import NevisStreamError, unknown
+from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
@@ -89,6 +89,17 @@ def guard(work: Callable[[], None]) -> None:
 def arguments() -> list[str]:
     """Returns the words after the command's name."""
     return sys.argv[1:]
+
+
+def only(words: Sequence[str], meaning: str) -> str:
+    """Returns the only one of a command's words that are not flags.
+
+    Raises:
+      BadInput: there are none or several; the message asks for `meaning`.
+    """
+    if len(words) != 1:
+        raise BadInput(f"give {meaning}; see --help.")
+    return words[0]
 
 
 def command() -> str:
