@@ -54,7 +54,7 @@ def dictionary_program(words: int, components: int, contrast: bool) -> Callable:
     float32[k, c]: the components of a patch are patch · filter − offset; with `contrast` the
     filters have mean 0, and the product is divided by the patch's deviation.
     """
-    flat = _contrast_normalised if contrast else _flat
+    flat = contrast_normalised if contrast else _flat
 
     def fit(patches, mirrored_channels):
         shape, n = patches.shape[1:], len(patches)
@@ -114,7 +114,8 @@ def _flat(patches):
     return patches.reshape(len(patches), -1)
 
 
-def _contrast_normalised(patches):
+def contrast_normalised(patches):
+    """Returns float32[n, values]: each patch with mean 0 and a deviation of about 1."""
     flat = _flat(patches)
     flat = flat - flat.mean(1, keepdims=True)
     return flat / jnp.sqrt((flat**2).mean(1, keepdims=True) + _CONTRAST)
@@ -139,9 +140,9 @@ def encode(maps, filters, offsets, words, stride: int, contrast: bool):
         maps, filters, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
     if contrast:
-        products = products / _deviations(maps, filters.shape[0], stride)[..., None]
+        products = products / deviations(maps, filters.shape[0], stride)[..., None]
     components = products - offsets
-    weights = jnp.asarray(_grid_weights(components.shape[1]), jnp.float32)
+    weights = jnp.asarray(grid_weights(components.shape[1]), jnp.float32)
 
     def pooled(image):
         distances = _distances(image.reshape(-1, image.shape[-1]), words)
@@ -153,7 +154,7 @@ def encode(maps, filters, offsets, words, stride: int, contrast: bool):
     return features / (jnp.linalg.norm(features, axis=-1, keepdims=True) + _TINY)
 
 
-def _deviations(maps, side: int, stride: int):
+def deviations(maps, side: int, stride: int):
     """Returns float32[b, rows, columns]: the deviation of the values of each patch."""
     count = side**2 * maps.shape[-1]
     mean = _window_sums(maps.sum(-1), side, stride) / count
@@ -166,7 +167,7 @@ def _window_sums(values, side: int, stride: int):
     return jax.lax.reduce_window(rows, 0.0, jax.lax.add, (1, 1, side), (1, 1, stride), "VALID")
 
 
-def _grid_weights(count: int) -> np.ndarray:
+def grid_weights(count: int) -> np.ndarray:
     """Returns float[GRID, count]: means over `count` positions, linearly interpolated."""
     places, centres = (np.arange(count) + 0.5) * GRID / count, np.arange(GRID) + 0.5
     weights = np.maximum(1 - np.abs(places - centres[:, None]), 0)

@@ -171,7 +171,6 @@ def test_simulations_continue(folder):
         assert other.returncode == 2 and "contains another study" in other.stderr
 
 
-@pytest.mark.slow
 def test_a_checkpoint_is_tested_on_a_folder_of_images(small_stream, tmp_path):
     run = tmp_path / "run"
     done = forked.run(
