@@ -11,6 +11,7 @@ from absl import flags
 
 from launch import entry, shared_flags
 from launch.subcommands import Subcommand, define, start
+from nevis_stream.datasets.choices import CLASS_LEVELS, HELP, Choices
 from nevis_stream.vocabulary import TASK_KINDS
 
 
@@ -44,9 +45,16 @@ def _import(words: Sequence[str]) -> None:
     from launch.data_commands.preparing import import_file
 
     values = _IMPORT.flags
-    file = Path(words[0])
+    given = {name: values[name].value or "" for name in HELP}
+    choices = Choices(**given, num_classes=values.num_classes)
     import_file(
-        file, values.task, values.kind, values.year, values.domain, values.store, values.data_dir
+        Path(words[0]),
+        values.task,
+        choices,
+        values.year,
+        values.domain,
+        values.store,
+        values.data_dir,
     )
 
 
@@ -133,7 +141,18 @@ define(
 define(flags.DEFINE_string, [_LIST], "domain", None, "Only tasks of this domain.")
 define(flags.DEFINE_string, [_IMPORT], "domain", None, "Domain of a new task.")
 define(flags.DEFINE_enum, [_LIST], "kind", None, TASK_KINDS, "Only tasks of this kind.")
-define(flags.DEFINE_enum, [_IMPORT], "kind", None, TASK_KINDS, "Kind of the task.")
+define(flags.DEFINE_enum, [_IMPORT], "kind", None, TASK_KINDS, HELP["kind"])
+define(flags.DEFINE_string, [_IMPORT], "parts", None, HELP["parts"])
+define(flags.DEFINE_enum, [_IMPORT], "class_level", None, CLASS_LEVELS, HELP["class_level"])
+define(flags.DEFINE_string, [_IMPORT], "background", None, HELP["background"])
+define(
+    flags.DEFINE_integer,
+    [_IMPORT],
+    "num_classes",
+    None,
+    "Number of classes, where some of them have no sample.",
+    lower_bound=2,
+)
 define(flags.DEFINE_integer, [_IMPORT], "year", None, "Year of a new task.")
 define(
     flags.DEFINE_string,

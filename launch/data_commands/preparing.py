@@ -22,6 +22,7 @@ from launch.entry import INCOMPLETE, as_typed
 from launch.terminal import bar, progress_bars
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import stream_rows
@@ -44,8 +45,9 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
                 path = sources.shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
                     return sources.state(source).advice
+                choices = Choices.of_row(known)
                 preparation.import_file(
-                    path, dataset_id, kind=known["kind"], form=options["form"], progress=progress
+                    path, dataset_id, choices=choices, form=options["form"], progress=progress
                 )
         else:
             preparation.prepare(dataset_id, progress=progress, **options)
@@ -153,7 +155,7 @@ def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
 def import_file(
     path: Path,
     task: str,
-    kind: str | None,
+    choices: Choices,
     year: int | None,
     domain: str | None,
     form: str,
@@ -183,7 +185,7 @@ def import_file(
         )
     with bar(task) as progress:
         folder = preparation.import_file(
-            path, task, kind=kind, year=year, domain=domain, form=form, progress=progress
+            path, task, choices=choices, year=year, domain=domain, form=form, progress=progress
         )
     about = prepared.about(task, "local")
     print(

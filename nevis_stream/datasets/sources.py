@@ -20,6 +20,7 @@ from pathlib import Path
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.errors import BadInput, unknown
 
@@ -123,16 +124,13 @@ def _state_of_classes(dataset_id: str, classes: list[int]) -> DataState:
     return DataState(whole.name, whole.advice, whole.origin)
 
 
-def load(
-    dataset_id: str, source: str, kind: str | None = None, num_classes: int | None = None
-) -> DataSet:
+def load(dataset_id: str, source: str, choices: Choices | None = None) -> DataSet:
     """Loads a data set.
 
     Args:
       dataset_id: the name that the sample ids start with.
       source: one of the forms in the module's table.
-      kind: "single_label", "multi_label", or None to infer it from a file.
-      num_classes: number of classes, or None to infer it from a file.
+      choices: what was chosen for the reading of a file; None: nothing.
 
     Raises:
       BadInput: unknown scheme, missing file (the message says how to get it), or wrong content.
@@ -158,8 +156,7 @@ def load(
         read = load(
             dataset_id,
             f"shared:{shared_row['file']}",
-            shared_row["kind"],
-            int(shared_row["num_classes"]),
+            Choices.of_row(shared_row),
         )
         return dataclasses.replace(read, local=True)
     from nevis_stream.datasets.readers import read as read_file
@@ -171,9 +168,9 @@ def load(
                 f"data set {dataset_id!r}: {path} does not exist. Put the file there, or name the"
                 " folder of shared data sets in the environment variable NEVIS_STREAM_SHARED."
             )
-        return read_file(path, dataset_id, kind, num_classes)
+        return read_file(path, dataset_id, choices)
     if scheme == "file":
-        return read_file(Path(rest), dataset_id, kind, num_classes)
+        return read_file(Path(rest), dataset_id, choices)
     raise BadInput(f"data set {dataset_id!r}: {unknown('source scheme', scheme, SCHEMES)}")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from nevis_stream import catalogue
 from nevis_stream.catalogue import variants
 from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.choices import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, TASK_KINDS
@@ -62,7 +63,8 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
 
     Returns:
       Dicts with order, year, task_id, dataset_id, meta_split, source, kind, domain, num_classes
-      (kind and number of classes may be empty: then the data decide).
+      (kind and number of classes may be empty: then the data decide), and the choices of a reading
+      (`datasets.choices`).
 
     Raises:
       BadInput: unknown name, missing file or column, or a row that cannot be used; the message
@@ -131,13 +133,28 @@ def _checked(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
     _check_word(place, "meta_split", row["meta_split"], META_SPLITS)
     facts = _facts(origin, place, row)
     _check_word(place, "kind", facts["kind"], ("", *TASK_KINDS))
-    values = {column: row[column] for column in COLUMNS} | facts
+    chosen = {column: row.get(column) or "" for column in HELP if column not in facts}
+    values = {column: row[column] for column in COLUMNS} | facts | chosen
     for column, pattern in _WHOLE_NUMBERS.items():
         if not re.fullmatch(pattern, values[column]):
             raise BadInput(f"{place}: {column} is {values[column]!r}, not a whole number.")
     for column in ("task_id", "dataset_id"):
         check_name(values[column], f"{place}: {column}")
+    _check_choices(place, values, chosen)
     return values
+
+
+def _check_choices(place: str, values: Mapping[str, str], chosen: Mapping[str, str]) -> None:
+    try:
+        Choices.of_row(values)
+    except BadInput as error:
+        raise BadInput(f"{place}: {error}") from None
+    given = [column for column, value in chosen.items() if value]
+    if given and not values["source"].startswith(("file:", "shared:")):
+        raise BadInput(
+            f"{place}: {given[0]} is chosen where a file is read, and {values['dataset_id']!r} is"
+            " prepared already: leave the cell empty, or give the file in the column `path`."
+        )
 
 
 def _check_word(place: str, column: str, value: str, valid: Sequence[str]) -> None:

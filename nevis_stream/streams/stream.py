@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nevis_stream.catalogue import variants
 from nevis_stream.datasets import overlap, sources
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.overlap import Overlap
 from nevis_stream.datasets.splits import divide
@@ -310,8 +311,7 @@ def stream_of_rows(
     @functools.cache
     def load(dataset_id: str) -> DataSet:
         row = present[dataset_id]
-        classes = int(row["num_classes"]) if row["num_classes"] else None
-        return sources.load(dataset_id, row["source"], row["kind"] or None, classes)
+        return sources.load(dataset_id, row["source"], Choices.of_row(row))
 
     base = name_or_csv.removesuffix(PARTIAL)
     return Stream(

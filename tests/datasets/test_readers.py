@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from nevis_stream.datasets import duplicates
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.source_images import FileImage
@@ -194,7 +195,7 @@ def test_a_label_beyond_the_rows_classes_is_named(tmp_path):
     with pytest.raises(
         BadInput, match=r"label 5 of sample 2 in part 'all' is out of range; valid: 0\.\.2"
     ):
-        read(path, "x", "single_label", 3)
+        read(path, "x", Choices(kind="single_label", num_classes=3))
 
 
 def test_truncated_files_are_named(tmp_path):
@@ -265,7 +266,7 @@ def test_an_image_bomb_is_named(tmp_path, monkeypatch):
 )
 def test_a_wrong_zip_is_named(tmp_path, labels, files, message):
     with pytest.raises(BadInput, match=rf"z\.zip.*{message}"):
-        read(archive(tmp_path / "z.zip", labels, **files), "z", "single_label")
+        read(archive(tmp_path / "z.zip", labels, **files), "z", Choices(kind="single_label"))
 
 
 @pytest.mark.parametrize(

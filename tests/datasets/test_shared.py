@@ -8,6 +8,7 @@ import pytest
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.splits import divide
 
 DATA = sources.shared_directory() / "data"
@@ -40,9 +41,7 @@ def test_every_file_of_the_catalogue_is_there():
 def test_counts_classes_and_splits(dataset_id):
     about = KNOWN[dataset_id]
     row = ROWS[about["source"]]
-    dataset = sources.load(
-        dataset_id, about["source"], about["kind"] or None, int(about["num_classes"])
-    )
+    dataset = sources.load(dataset_id, about["source"], Choices.of_row(about))
     assert {name: len(part) for name, part in dataset.parts.items()} == {
         "train": int(row["n_train"]),
         "test": int(row["n_test"]),

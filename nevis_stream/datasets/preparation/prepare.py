@@ -9,6 +9,7 @@ import numpy as np
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import layouts, prepared, sources
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.layouts.tree import Example, FileTree
@@ -178,7 +179,7 @@ def import_file(
     path: Path,
     dataset_id: str,
     *,
-    kind: str | None = None,
+    choices: Choices | None = None,
     year: int | None = None,
     domain: str | None = None,
     form: str = prepared.ARRAY_RECORD,
@@ -192,7 +193,7 @@ def import_file(
       path: the file or folder; it brings its own number of classes.
       dataset_id: a data set of the catalogue, which the file replaces (marked as local), or a new
         name.
-      kind: "single_label" or "multi_label", or None to infer it.
+      choices: what was chosen for the reading; None: nothing.
       year: of the task, for a new one.
       domain: of the task, for a new one.
       form: "array_record" or "raw".
@@ -204,7 +205,7 @@ def import_file(
     from nevis_stream.datasets.readers import read
 
     progress("read", 0, 1)
-    dataset = read(path, dataset_id, kind, None)
+    dataset = read(path, dataset_id, choices)
     row = catalogue.datasets().get(dataset_id, {})
     facts = {
         "name": row.get("name", dataset_id),

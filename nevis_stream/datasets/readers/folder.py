@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.errors import BadInput, DataWarning
@@ -22,11 +23,11 @@ def accepts(path: Path) -> bool:
     return path.is_dir()
 
 
-def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
+def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     """Reads the images; class ids follow the sorted folder names of all parts together."""
-    if kind not in (None, SINGLE_LABEL):
+    if choices.kind not in ("", SINGLE_LABEL):
         raise BadInput(
-            f"{path}: a directory of class folders is single_label, but the task is {kind}."
+            f"{path}: a directory of class folders is single_label, but the task is {choices.kind}."
         )
     folders = _visible_folders(path)
     named = [folder for folder in folders if folder.name in SPLITS]
@@ -46,7 +47,7 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     first: dict[Path, Path] = {}
     parts = {part: _read_part(root, classes, first) for part, root in roots.items()}
     dataset = make_dataset(
-        dataset_id, SINGLE_LABEL, parts, num_classes or len(classes), origin=str(path)
+        dataset_id, SINGLE_LABEL, parts, choices.num_classes or len(classes), origin=str(path)
     )
     _warn_of_few_images(roots, classes, {part: labels for part, (_, labels) in parts.items()})
     return dataset

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
@@ -17,7 +18,7 @@ def accepts(path: Path) -> bool:
     return path.is_file() and path.suffix == ".npz"
 
 
-def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
+def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     """Reads images uint8[n, height, width(, channels)] and labels.
 
     The labels are int[n], or 0/1 [n, labels] for multi label.
@@ -36,6 +37,6 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
         raise BadInput(
             f"{path}: contains {', '.join(arrays) or 'nothing'}; expected {DESCRIPTION}."
         )
-    if kind is None:
-        kind = MULTI_LABEL if next(iter(parts.values()))[1].ndim == 2 else SINGLE_LABEL
-    return make_dataset(dataset_id, kind, parts, num_classes, origin=str(path))
+    matrix = next(iter(parts.values()))[1].ndim == 2
+    kind = choices.kind or (MULTI_LABEL if matrix else SINGLE_LABEL)
+    return make_dataset(dataset_id, kind, parts, choices.num_classes, origin=str(path))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.errors import BadInput
@@ -24,11 +25,12 @@ def accepts(path: Path) -> bool:
     return path.is_file() and path.suffix == ".zip"
 
 
-def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None) -> DataSet:
+def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     """Reads the images in the order of labels.csv.
 
     `classes.txt`, where present, gives the number of classes.
     """
+    kind, num_classes = choices.kind, choices.num_classes
     try:
         with zipfile.ZipFile(path) as archive:
             members = set(archive.namelist())
@@ -46,7 +48,7 @@ def read(path: Path, dataset_id: str, kind: str | None, num_classes: int | None)
     except (zipfile.BadZipFile, OSError, UnicodeDecodeError, EOFError) as error:
         raise BadInput(f"{path}: cannot be read as a zip ({error}).") from None
     ids = [_class_ids(path, number, row["label"]) for number, row in enumerate(rows, start=2)]
-    if kind is None:
+    if not kind:
         kind = SINGLE_LABEL if all(len(of_one) == 1 for of_one in ids) else MULTI_LABEL
     classes = num_classes or 1 + max((max(of_one, default=0) for of_one in ids), default=0)
     parts = {}
