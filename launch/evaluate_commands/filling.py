@@ -18,6 +18,7 @@ from nevis_stream.dynamic_evaluation.cache.entries import of_each
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.dynamic_evaluation.cache.facts import dataset
 from nevis_stream.dynamic_evaluation.cache.files import read_features, read_values
+from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.dynamic_evaluation.samples import checked_weights
 from nevis_stream.errors import BadInput
@@ -128,9 +129,14 @@ def _import_file(path: Path, target: Path, values: FlagValues) -> None:
             lambda stage: show_progress(stage, 0, None),
             values.metrics,
         )
-    for remark in table.remarks:
-        print(f"{path}: {remark}")
+    print_import(str(path), Imported(path.name, table.remarks, table.left_out))
     print(_size(EvaluationCache(target)))
+
+
+def print_import(source: str, record: Imported) -> None:
+    """Prints what was understood of a file and what was left out."""
+    for line in record.lines():
+        print(f"{source}: {line}")
 
 
 def import_run(
@@ -190,8 +196,10 @@ def merge(words: Sequence[str], values: FlagValues) -> None:
             directory = folder if single else folder / source.directory.name
             target = EvaluationCache(directory, create=True, about=source.about)
             with bar(f"merge {source.directory}") as show_progress:
-                target.merge(source, show_progress)
+                lines = target.merge(source, show_progress)
             merge_additions(target.directory, source.directory)
+            for line in lines:
+                print(f"{source.directory}: {line}")
             print(f"{source.directory} merged; {_size(target)}")
 
 

@@ -5,13 +5,16 @@ import hashlib
 import itertools
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache.facts import OUTCOME_RANGE, RANGE, value_range
-from nevis_stream.dynamic_evaluation.cache.index import CHECKS, as_json
+from nevis_stream.dynamic_evaluation.cache import identity
+from nevis_stream.dynamic_evaluation.cache.facts import HASH, METRIC, RANGE, value_range
+from nevis_stream.dynamic_evaluation.cache.imported import Imported
+from nevis_stream.dynamic_evaluation.cache.index import CHECKS, CONTENTS, IMPORTS, as_json
 from nevis_stream.dynamic_evaluation.cache.packing import NO_MODEL, Shape, Tile
 from nevis_stream.errors import BadInput
 
@@ -137,58 +140,164 @@ def add_samples(
       db: the transaction.
       ids: k of them.
       provenances: of each sample, recorded for new samples: one with `low` and `high` has scores in
-        that range, any other has outcomes. Neighbours of equal provenance are one entry of the
-        index.
+        that range, any other has outcomes; `hash` is of its content. Neighbours of equal provenance
+        are one entry of the index. A sample of the cache gains metric, direction and hash.
 
     Raises:
-      BadInput: an id occurs twice, is empty or not a string; or a range is not valid, or differs
-        from that of the sample in the cache.
+      BadInput: an id occurs twice, is empty or not a string; or a range is not valid; or what
+        identifies a sample differs from that in the cache (see `identity`).
     """
-    ids = [str(sample) for sample in ids] if isinstance(ids, np.ndarray) else ids
+    ids = [str(sample) for sample in ids] if isinstance(ids, np.ndarray) else list(ids)
     check_ids("samples", ids)
-    runs = [(each, len(list(same))) for each, same in itertools.groupby(provenances)]
-    sizes, places = [size for _, size in runs], numbers(db, "samples", ids)
-    ends = np.repeat(np.reshape([value_range(each or {}) for each, _ in runs], (-1, 2)), sizes, 0)
-    stated = np.repeat([each is not None for each, _ in runs], sizes)
-    check_ranges(db, ids, np.where(stated, places, -1), ends.T)
+    for each, _ in itertools.groupby(provenances):
+        value_range(each or {})  # a wrong range is refused
+    missing, places = compare(db, ids, provenances), numbers(db, "samples", ids)
+    stated = _without_hashes(provenances)
+    if missing.keys() & {"metric", "direction"}:
+        old = np.flatnonzero(places >= 0)
+        _gain(db, places[old], [stated[k] for k in old])
     new = np.flatnonzero(places < 0)
     places[new] = count(db, "samples") + np.arange(len(new))
-    db.executemany(
-        "INSERT INTO samples VALUES (?, ?)",
-        [(column, ids[i]) for i, column in zip(new.tolist(), places[new].tolist(), strict=True)],
-    )
-    for shared, group in itertools.groupby(new.tolist(), key=provenances.__getitem__):
-        members, text = list(group), as_json(shared, "sample_provenance")
-        digest = _batch_digest((ids[i] for i in members), text)
-        db.execute(
-            "INSERT INTO batches VALUES (?, ?, ?, ?)",
-            [int(places[members[0]]), len(members), text, digest],
-        )
+    new_ids = [ids[k] for k in new]
+    rows = zip(places[new].tolist(), new_ids, strict=True)
+    db.executemany("INSERT INTO samples VALUES (?, ?)", rows)
+    _write_batches(db, new_ids, [stated[k] for k in new], places[new].tolist())
+    _add_hashes(db, ids, places, provenances)
     return places
 
 
-def check_ranges(
-    db: sqlite3.Connection, ids: Sequence[str], columns: np.ndarray, ends: np.ndarray
-) -> None:
-    """Raises `BadInput` if a sample of the cache has another range there.
+def _without_hashes(provenances):
+    """Returns provenances without hashes, which are stored apart, so that neighbours stay equal."""
+    return [
+        {name: value for name, value in each.items() if name != HASH}
+        if each and HASH in each
+        else each
+        for each in provenances
+    ]
+
+
+def compare(
+    db: sqlite3.Connection,
+    ids: Sequence[str],
+    provenances: Sequence[dict[str, Any] | None],
+    place: Callable[[str], str] = lambda sample: "",
+) -> Counter[str]:
+    """Compares samples with those of the cache that have their ids; see `identity.compare`."""
+    columns = numbers(db, "samples", ids)
+    return identity.compare(ids, columns, batches(db), hashes(db), provenances, place)
+
+
+def names_in_cache(
+    db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any]]
+) -> list[str]:
+    """Returns the ids under which the cache has samples; see `identity.names_in_cache`."""
+    if not any(METRIC in each for each in provenances):
+        return list(ids)
+    metrics = [str(each.get(METRIC) or "") for each in of_each(batches(db))]
+    in_cache = dict(zip(samples(db), metrics, strict=True))
+    return identity.names_in_cache(ids, provenances, in_cache)
+
+
+def hashes(db: sqlite3.Connection) -> dict[int, str]:
+    """Returns the hash of the content of samples, by column, where the cache has it."""
+    if not _has_table(db, "contents"):
+        return {}
+    return dict(db.execute("SELECT sample, hash FROM contents ORDER BY sample").fetchall())
+
+
+def _add_hashes(db: sqlite3.Connection, ids, places: np.ndarray, provenances) -> None:
+    """Records hashes of samples that have none yet."""
+    rows = [
+        (int(column), text, _hash_digest(sample, text))
+        for sample, column, each in zip(ids, places, provenances, strict=True)
+        if (text := str((each or {}).get(HASH) or ""))
+    ]
+    if rows:
+        db.execute(CONTENTS)
+        db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", rows)
+
+
+def _hash_digest(sample: str, text: str) -> bytes:
+    return hashlib.sha256(f"{sample}\n{text}".encode()).digest()
+
+
+def changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, str]:
+    """Returns a line for each sample the hash of whose content has changed, by column."""
+    if not _has_table(db, "contents"):
+        return {}
+    lines = {}
+    for column, text, digest in db.execute("SELECT sample, hash, digest FROM contents"):
+        name = samples[column] if 0 <= column < len(samples) else "(not in the index)"
+        if _hash_digest(name, text) != digest:
+            lines[column] = f"sample {name!r}: the hash of its content has changed"
+    return lines
+
+
+def _gain(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
+    """Adds to samples of the cache the facts that only now are stated."""
+    each = of_each(batches(db))
+    gained = False
+    for column, new in zip(columns.tolist(), provenances, strict=True):
+        if column < len(each) and new and (facts := identity.lacking(each[column], new)):
+            each[column], gained = each[column] | facts, True
+    if gained:
+        db.execute("DELETE FROM batches")
+        _write_batches(db, samples(db), each, list(range(len(each))))
+
+
+def _write_batches(db: sqlite3.Connection, ids, provenances, columns: Sequence[int]) -> None:
+    """Writes the provenance of samples, neighbours of equal provenance together.
 
     Args:
-      db: an open transaction.
-      ids: of k samples.
-      columns: int64[k], −1 for new samples.
-      ends: float64[2, k], the lower and upper ends of their ranges.
+      db: the transaction.
+      ids, provenances: of k samples.
+      columns: of these.
     """
-    if not (columns >= 0).any():
-        return
-    stored = ranges(db)[:, np.maximum(columns, 0)]
-    stored = np.where(np.isnan(stored), np.array(OUTCOME_RANGE)[:, None], stored)
-    if len(other := np.flatnonzero((columns >= 0) & (stored != ends).any(axis=0))):
-        k = other[0]
-        raise BadInput(
-            f"sample {ids[k]!r}: its range is {stored[0, k]:g} to {stored[1, k]:g} in this cache,"
-            f" not {ends[0, k]:g} to {ends[1, k]:g} ({len(other)} such samples). State it in the"
-            " file, or by --range=LOW,HIGH."
-        )
+    start = 0
+    for shared, group in itertools.groupby(provenances):
+        size, text = len(list(group)), as_json(shared, "sample_provenance")
+        digest = _batch_digest(ids[start : start + size], text)
+        batch = [int(columns[start]), size, text, digest]
+        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", batch)
+        start += size
+
+
+def imports(db: sqlite3.Connection, without: Container[int] = ()) -> list[Imported]:
+    """Returns what the imports into this cache understood, in their order, but for some of them, by
+    number from 0.
+    """
+    if not _has_table(db, "imports"):
+        return []
+    rows = db.execute("SELECT text FROM imports ORDER BY number")
+    return [Imported.from_text(text) for k, (text,) in enumerate(rows) if k not in without]
+
+
+def add_imports(db: sqlite3.Connection, records: Iterable[Imported]) -> None:
+    """Records what imports understood; a repeated one is recorded once."""
+    for text in (record.to_text() for record in records):
+        db.execute(IMPORTS)
+        if not db.execute("SELECT 1 FROM imports WHERE text = ?", [text]).fetchone():
+            digest = hashlib.sha256(text.encode()).digest()
+            db.execute("INSERT INTO imports (text, digest) VALUES (?, ?)", [text, digest])
+
+
+def changed_imports(db: sqlite3.Connection) -> dict[int, str]:
+    """Returns a line for each record of an import that has changed since it was written, by its
+    number, from 0.
+    """
+    if not _has_table(db, "imports"):
+        return {}
+    rows = db.execute("SELECT text, digest FROM imports ORDER BY number")
+    return {
+        k: f"import {k}: the record of what was understood has changed since it was written"
+        for k, (text, digest) in enumerate(rows)
+        if hashlib.sha256(text.encode()).digest() != digest
+    }
+
+
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return db.execute(query, [name]).fetchone() is not None
 
 
 def ranges(db: sqlite3.Connection) -> np.ndarray:
@@ -220,13 +329,18 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     new = json.loads(as_json(provenance, f"provenance of model {model!r}"))
     row = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
     number, old = (count(db, "models"), {}) if row is None else (row[0], json.loads(row[1]))
+    gained = False
+    if identity.TASKS in new or identity.TASKS in old:
+        tasks = identity.merged_tasks(model, old, new)
+        gained = tasks != old.get(identity.TASKS, {})
+        old[identity.TASKS] = new[identity.TASKS] = tasks
     for key, value in new.items():
         if key not in FIRST_STAYS and old.get(key, value) != value:
             raise BadInput(
                 f"model {model!r}: its provenance says {key} = {old[key]!r}, not {value!r}. Give a"
                 " different model a different id."
             )
-    if row is None or new.keys() - old.keys():
+    if row is None or gained or new.keys() - old.keys():
         text = as_json(new | old, model)
         db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?)", [number, model, text])
         db.execute(CHECKS)
@@ -240,7 +354,7 @@ def changed_models(db: sqlite3.Connection) -> dict[int, str]:
     caches from before it had checksums, is not JSON.
     """
     wrong = unreadable(db, "models", "provenance")
-    if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone():
+    if _has_table(db, "checks"):
         rows = db.execute(
             "SELECT number, provenance, digest FROM models JOIN checks ON model = number"
         )
@@ -306,6 +420,14 @@ def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
     """Returns columns and provenance of the samples that were added together."""
     rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
     return [(slice(first, first + size), json.loads(text)) for first, size, text in rows]
+
+
+def full_provenances(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Returns the provenance of each sample, with the hash of its content where it is known."""
+    each = of_each(batches(db))
+    for column, text in hashes(db).items():
+        each[column] = each[column] | {HASH: text}
+    return each
 
 
 def of_each(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:

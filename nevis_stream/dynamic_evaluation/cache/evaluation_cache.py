@@ -29,6 +29,7 @@ from nevis_stream.dynamic_evaluation.cache import (
     repair,
     writing,
 )
+from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -109,9 +110,11 @@ class EvaluationCache:
             or NaN where unknown.
           confidence: probability of the true class, float[k] in [0, 1]; NaN where unknown.
           probabilities: float[k, classes].
-          provenance: of the model: run, learner, task, trial, step, flops_per_sample, …
+          provenance: of the model: run, learner, task, trial, step, flops_per_sample, …; `tasks`
+            has facts by data set, such as number of shots, which must agree with the cache.
           sample_provenance: of the new samples: dataset, split, …; with `low` and `high` they have
-            scores.
+            scores. What identifies samples of the cache (dataset, metric, higher_is_better, low,
+            high, hash) must agree with it.
 
         Raises:
           BadInput: values are not valid, or contradict observed ones. Nothing is written.
@@ -223,11 +226,11 @@ class EvaluationCache:
         self,
         other: "EvaluationCache",
         progress: Callable[[str, int, int], None] = lambda model, done, total: None,
-    ) -> None:
+    ) -> list[str]:
         """Adds everything in another cache; see `merge.merge`. Into an empty cache this makes a
         smaller copy, without replaced predictions.
         """
-        merge.merge(self, other, progress)
+        return merge.merge(self, other, progress)
 
     def repair(
         self,
@@ -267,6 +270,17 @@ class EvaluationCache:
         """Returns columns and provenance of the samples that were added together."""
         with self.index.reading() as db:
             return entries.batches(db)
+
+    def hashes(self) -> dict[str, str]:
+        """Returns the hash of the content of samples, by id, where it is known."""
+        with self.index.reading() as db:
+            hashes = entries.hashes(db)
+            return dict(zip(entries.samples(db, np.array([*hashes])), hashes.values(), strict=True))
+
+    def imports(self) -> list[Imported]:
+        """Returns what the imports into this cache understood and left out, in their order."""
+        with self.index.reading() as db:
+            return entries.imports(db)
 
     def stats(self) -> dict[str, Any]:
         """Returns the numbers of models, samples, cells by state and bytes, and the mean of the

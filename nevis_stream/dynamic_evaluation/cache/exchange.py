@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from nevis_stream.dynamic_evaluation.cache.files import (
     features_remark,
     read_values,
 )
+from nevis_stream.dynamic_evaluation.cache.identity import missing_line
+from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput
@@ -56,6 +59,7 @@ def import_file(
         vectors = features(table.samples)
         remarks = [*table.remarks, *features_remark(vectors)]
         table = dataclasses.replace(table, remarks=tuple(remarks))
+    provenances = table.sample_provenance or [{}] * len(table.samples)
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     planes, predicted = (
@@ -68,13 +72,13 @@ def import_file(
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
-            columns = entries.add_samples(
-                db, table.samples, table.sample_provenance or [{}] * len(table.samples)
-            )
-            provenances = table.model_provenance or [{}] * len(table.models)
+            table = _compared(db, table)
+            columns = entries.add_samples(db, table.samples, provenances)
             rows = [
                 (model, entries.add_model(db, model, origin | provenance))
-                for model, provenance in zip(table.models, provenances, strict=True)
+                for model, provenance in zip(
+                    table.models, table.model_provenance or [{}] * len(table.models), strict=True
+                )
             ]
             writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
             if predicted:
@@ -82,9 +86,25 @@ def import_file(
             if vectors is not None:
                 there = ~np.isnan(vectors).any(axis=1)
                 writing.write_features(db, cache.cells, columns[there], vectors[there])
+            entries.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     return table
+
+
+def _compared(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
+    """Returns a table with the names that its samples have in the cache, and with a line that
+    counts what could not be compared.
+
+    Raises:
+      BadInput: what identifies a sample differs from the cache.
+    """
+    provenances = table.sample_provenance or [{}] * len(table.samples)
+    names = entries.names_in_cache(db, table.samples, provenances)
+    places = dict(zip(names, map(table.place, table.samples), strict=True))
+    missing = entries.compare(db, names, provenances, places.__getitem__)
+    remarks = (*table.remarks, *missing_line(missing))
+    return dataclasses.replace(table, samples=names, remarks=remarks)
 
 
 def read_for(
@@ -94,11 +114,11 @@ def read_for(
     metrics: Sequence[str] = (),
 ) -> ValueTable:
     """Reads a file from which new cells of a cache will be asked: its values must be of the same
-    kind, and in the same ranges, as those of the cache.
+    kind as those of the cache, and what identifies a sample must agree.
 
     Raises:
-      BadInput: as `read_values`; or the file has scores and the cache outcomes, or their ranges
-        differ.
+      BadInput: as `read_values`; or the file has scores and the cache outcomes, or metric,
+        direction, range or content of a sample differ.
     """
     table = read_values(path, None, value_range, metrics)
     scores = cache.scores
@@ -107,11 +127,9 @@ def read_for(
             f"{path}: has real-valued scores, but {cache.directory} has outcomes. Import both into"
             " a new cache, with --threshold to turn scores into outcomes."
         )
-    ranges = [facts.value_range(provenance) for provenance in table.sample_provenance]
     try:
         with cache.index.reading() as db:
-            columns = entries.numbers(db, "samples", table.samples)
-            entries.check_ranges(db, table.samples, columns, np.array(ranges).T)
+            table = _compared(db, table)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     if not scores or table.values.dtype != np.uint8:
@@ -128,7 +146,9 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
       DamagedCache: `verify` finds damage; no file is written.
     """
     integrity.check(cache)
-    models, provenances = cache.models(), entries.of_each(cache.sample_provenance())
+    models = cache.models()
+    with cache.index.reading() as db:
+        provenances = entries.full_provenances(db)
     arrays: dict[str, Any] = {
         "models": np.array(list(models), str),
         "samples": np.array(cache.samples(), str),

@@ -10,6 +10,8 @@ from nevis_stream.errors import BadInput
 
 RANGE = ("low", "high")  # samples with these have scores in this range, not outcomes
 OUTCOME_RANGE = (0.0, 1.0)
+METRIC, DIRECTION, HASH = "metric", "higher_is_better", "hash"
+HIGHER, LOWER = "higher is better", "lower is better"
 # the data set, and a group of samples in it: the first of these names that the provenance has
 DATASET, GROUP = ("dataset", "dataset_id"), ("category", "subject", "class")
 
@@ -30,6 +32,19 @@ def value_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
             " the lower one first."
         )
     return float(low), float(high)
+
+
+def range_text(provenance: Mapping[str, Any]) -> str:
+    """Returns the range of samples' values, for people."""
+    low, high = value_range(provenance)
+    return f"{low:g} to {high:g}"
+
+
+def direction(provenance: Mapping[str, Any]) -> str:
+    """Returns whether higher or lower values of samples are better; "" if it is not stated."""
+    if (higher := provenance.get(DIRECTION)) is None:
+        return ""
+    return HIGHER if higher else LOWER
 
 
 def dataset(provenance: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ is 0 to 1, in npz files unless 255 is in the range.
 import csv
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,8 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import facts as sample_facts
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
+from nevis_stream.dynamic_evaluation.cache.facts import DIRECTION, HIGHER, METRIC
+from nevis_stream.dynamic_evaluation.cache.imported import LeftOut, listed
 from nevis_stream.dynamic_evaluation.cache.logs import is_log, read_logs
 from nevis_stream.dynamic_evaluation.cache.tables import RawTable, read_csv, read_parquet
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
@@ -33,7 +35,10 @@ from nevis_stream.wording import plural
 
 # arrays of an npz file that become provenance
 _OF_MODELS = ("group",)
-_OF_SAMPLES = ("dataset", "category", "subject", "class", "metric", *sample_facts.RANGE)
+_OF_SAMPLES = (
+    *("dataset", "category", "subject", "class", sample_facts.METRIC, sample_facts.DIRECTION),
+    *(sample_facts.HASH, *sample_facts.RANGE),
+)
 _MATRICES = ("correct", "score", "imputed", "confidence", "predicted")
 
 
@@ -51,6 +56,8 @@ class ValueTable:
       predicted: uint8[m, n] or float32[m, n] of predicted values, or None.
       features: float32[n, d], NaN for a sample without features, or None.
       remarks: lines for people about the content of the file.
+      left_out: what of the file was not read.
+      places: of each sample in the file, for messages.
     """
 
     models: list[str]
@@ -62,6 +69,12 @@ class ValueTable:
     predicted: np.ndarray | None = None
     features: np.ndarray | None = None
     remarks: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def place(self, sample: str) -> str:
+        """Returns the place of a sample in the file, for example ", line 3"; "" if unknown."""
+        return f", {self.places[sample]}," if sample in self.places else ""
 
     @property
     def groups(self) -> list[str] | None:
@@ -337,6 +350,12 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
         raw.predicted,
         raw.features,
         tuple(remarks),
+        tuple(raw.left_out),
+        {
+            raw.samples[cell[1]]: place
+            for cell, place in reversed(raw.places.items())
+            if isinstance(cell, tuple)
+        },
     )
 
 
@@ -352,7 +371,8 @@ def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndar
             ends[:, k] = sample_facts.value_range(default | provenance)
         except BadInput as error:
             raise BadInput(f"{path}: sample {raw.samples[k]!r}: {error}") from None
-        kind = sample_facts.dataset(provenance), provenance.get("metric"), *ends[:, k]
+        metric, higher = (provenance.get(name) for name in (METRIC, DIRECTION))
+        kind = sample_facts.dataset(provenance), metric, higher, *ends[:, k]
         numbers[k] = kinds.setdefault(kind, len(kinds))
     return ends[0], ends[1], numbers
 
@@ -363,6 +383,7 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
     yield f"{plural(len(raw.models), 'model')} × {plural(len(raw.samples), 'sample')}" + (
         f", {plural(holes, 'cell')} unknown ({100 * holes / known.size:.2g}%)" if holes else ""
     )
+    yield f"models: {listed(raw.models)}"
     if raw.repeats:
         were = "was" if raw.repeats == 1 else "were"
         yield f"{plural(raw.repeats, 'repeated cell')} with the same value {were} left out"
@@ -373,6 +394,7 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
             filter(None, (sample_facts.dataset(provenance), provenance.get("metric", "")))
         )
         value_type = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
+        value_type += f", {sample_facts.direction(provenance) or f'{HIGHER} (not stated)'}"
         cells = known & (kinds == kind)
         mean = f", mean {raw.values[cells].mean():.4f}" if cells.any() else ""
         yield f"{name or 'values'}: {plural(size, 'sample')}, {value_type}{mean}"

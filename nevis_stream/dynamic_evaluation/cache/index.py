@@ -35,7 +35,15 @@ CREATE TABLE tiles (
   classes INTEGER NOT NULL, offset INTEGER NOT NULL, digest BLOB NOT NULL, made_by TEXT NOT NULL);
 CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
 """  # noqa: E501
-# older caches have no such table
+# older caches have none of these tables
+CONTENTS = (
+    "CREATE TABLE IF NOT EXISTS contents (sample INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
+    " digest BLOB NOT NULL)"
+)
+IMPORTS = (
+    "CREATE TABLE IF NOT EXISTS imports (number INTEGER PRIMARY KEY, text TEXT NOT NULL,"
+    " digest BLOB NOT NULL)"
+)
 CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
 BEYOND_REPAIR = (
     "This cannot be repaired: only the index says which model and sample a cell belongs to. Import"

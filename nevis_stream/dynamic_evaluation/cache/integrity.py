@@ -61,18 +61,23 @@ class Damage:
       index: damage to the index and to samples' ids, of which there is no other copy.
       models: damage to models' provenance, by row.
       tiles: damage to tiles, by number.
+      hashes: damage to the hashes of samples' contents, by column.
+      imports: damage to the records of imports, by their place among them.
       others: damage to the file of tiles, and to the account of additions.
     """
 
     index: list[str] = field(default_factory=list)
     models: dict[int, str] = field(default_factory=dict)
     tiles: dict[int, str] = field(default_factory=dict)
+    hashes: dict[int, str] = field(default_factory=dict)
+    imports: dict[int, str] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """Returns all damage, [] if there is none."""
         index_lines = [f"{line}. {BEYOND_REPAIR}" for line in self.index]
-        return [*index_lines, *self.models.values(), *self.tiles.values(), *self.others]
+        parts = (self.models, self.tiles, self.hashes, self.imports)
+        return [*index_lines, *(line for part in parts for line in part.values()), *self.others]
 
 
 def verify(cache) -> list[str]:
@@ -104,6 +109,8 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         damage.index.append(f"models: {len(names)} ids, {count} were written")
     for row, name in entries.changed_models(db).items():
         damage.models[row] = f"model {name!r}: its provenance has changed since it was written"
+    damage.hashes.update(entries.changed_hashes(db, samples))
+    damage.imports.update(entries.changed_imports(db))
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
     unreadable = entries.unreadable(db, "tiles", "made_by")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import entries, integrity, packing, writing
+from nevis_stream.dynamic_evaluation.cache import entries, identity, integrity, packing, writing
 from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -18,9 +18,12 @@ from nevis_stream.errors import BadInput
 
 def merge(
     target, source, progress: Callable[[str, int, int], None] = lambda model, done, total: None
-) -> None:
+) -> list[str]:
     """Adds everything in `source` to `target`: the samples, then model by model, each as a whole or
     not at all. Repeating it adds nothing.
+
+    Returns:
+      A line for people if facts that identify samples could not be compared.
 
     Args:
       target, source: two `EvaluationCache`.
@@ -40,13 +43,17 @@ def merge(
         raise BadInput(f"{source.directory}: a cache cannot be merged into itself.")
     integrity.check(source)
     with source.index.reading() as db:
-        names, batches, models = entries.samples(db), entries.batches(db), entries.models(db)
+        names, models = entries.samples(db), entries.models(db)
+        provenances, imports = entries.full_provenances(db), entries.imports(db)
         predicted = entries.tiles(db, "state = ?", [PREDICTED])
         features = entries.tiles(db, "plane = ?", [FEATURES])
         makers = [entries.maker(db, tile.number) for tile in predicted]
         view = source.cells.view(entries.end(db))
     with target.index.writing() as db:
-        columns = entries.add_samples(db, names, entries.of_each(batches))
+        ids = entries.names_in_cache(db, names, provenances)
+        missing = entries.compare(db, ids, provenances)
+        columns = entries.add_samples(db, ids, provenances)
+        entries.add_imports(db, imports)
         for tile in features:
             positions, values = tile.decode(view)
             writing.write_features(db, target.cells, columns[positions], values)
@@ -65,6 +72,7 @@ def merge(
                         row, PREDICTED, tile.shape.plane, columns_in_order, values[order]
                     )
                     writing.enter(db, target.cells, [(model, *copy)], made_by)
+    return identity.missing_line(missing)
 
 
 def _planes(source, row: int, model: str, n: int) -> writing.Planes:

@@ -7,6 +7,7 @@ from typing import Any
 
 from nevis_stream.dynamic_evaluation import additions
 from nevis_stream.dynamic_evaluation.cache import entries, integrity, writing
+from nevis_stream.dynamic_evaluation.cache.facts import HASH
 from nevis_stream.dynamic_evaluation.cache.index import lenient
 from nevis_stream.dynamic_evaluation.cache.packing import Tile
 from nevis_stream.errors import BadInput, DamagedCache
@@ -19,8 +20,8 @@ def repair(
     directory: Path,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> integrity.Damage:
-    """Makes a cache of the undamaged parts of another one: ids, provenance, tiles, and the account
-    of additions.
+    """Makes a cache of the undamaged parts of another one: ids, provenance, hashes of contents,
+    records of imports, tiles, and the account of additions.
 
     The copy is made in one commit: if it is killed it leaves an empty cache, and the same call
     starts again.
@@ -59,7 +60,15 @@ def repair(
             if accounts:
                 additions.write(target.directory, accounts)
             samples = entries.samples(db)
-            entries.add_samples(new, samples, entries.of_each(entries.batches(db)))
+            provenances = [
+                {name: value for name, value in each.items() if name != HASH}
+                if column in damage.hashes
+                else each
+                for column, each in enumerate(entries.full_provenances(db))
+            ]
+            entries.add_samples(new, samples, provenances)
+            sound_imports = entries.imports(db, without=damage.imports)
+            entries.add_imports(new, sound_imports)
             names = entries.names(db)
             for row, name in enumerate(names):
                 entries.add_model(

@@ -2,8 +2,9 @@
 
 In long form, one row for each cell, the columns are `model`, `sample`, and `outcome` or `score`;
 optionally `dataset` and `metric` (a sample's id is then DATASET/SAMPLE, and DATASET/SAMPLE#METRIC
-if it has several metrics), `low` and `high` (the range of the score), `category`, `subject` or
-`class` (a group of samples), `confidence`, and `group` (of models).
+if it has several metrics), `low` and `high` (the range of the score), `higher_is_better` (true or
+false), `hash` (of the sample's content), `category`, `subject` or `class` (a group of samples),
+`confidence`, and `group` (of models).
 """
 
 import csv
@@ -15,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
-from nevis_stream.dynamic_evaluation.cache.facts import RANGE
+from nevis_stream.dynamic_evaluation.cache.facts import DIRECTION, HASH, METRIC, RANGE
+from nevis_stream.dynamic_evaluation.cache.imported import LeftOut
 from nevis_stream.errors import BadInput
 
 _VALUE = ("score", "outcome")
-_TEXTS = ("dataset", "metric", "category", "subject", "class")
-_LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, "confidence", "group"}
+_TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
+_LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, "confidence", "group"}
 _TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas and spreadsheets write outcomes
 Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
 
@@ -37,6 +39,7 @@ class RawTable:
       features: float32[n, d], or None.
       repeats: number of repeated cells.
       remarks: further lines for people.
+      left_out: what of the file is not read.
       places: the place in the file of each model's row, or of each cell (row, column).
       coded: whether 255 stands for an unknown value in any range that does not contain it, and not
         only where the range is 0 to 1.
@@ -52,6 +55,7 @@ class RawTable:
     features: np.ndarray | None = None
     repeats: int = 0
     remarks: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     places: dict[Any, str] = field(default_factory=dict)
     coded: bool = False
 
@@ -184,6 +188,8 @@ def _long(path: Path, header: list[str], rows: Rows, value_column: str) -> RawTa
             for name in RANGE
             if fields.get(name) not in ("", None)
         }
+        if fields.get(DIRECTION) not in ("", None):
+            facts[DIRECTION] = _truth(fields[DIRECTION], path, place)
         for kind, name, old, new in (
             ("model", model, models.setdefault(model, group), group),
             ("sample", sample, samples.setdefault(key, facts), facts),
@@ -253,6 +259,15 @@ def _ids(keys: Iterable[tuple[str, str, str]]) -> list[str]:
 def _id(value) -> str:
     """Returns an id as text; "" for a missing one, which is refused later."""
     return "" if value is None else str(value)
+
+
+def _truth(text, path: Path, place: str) -> bool:
+    """Returns whether a field of `higher_is_better` is true."""
+    truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    word = str(text).strip().lower().removesuffix(".0")
+    if word not in truths:
+        raise BadInput(f"{path}, {place}: {DIRECTION} is {text!r}; true or false is expected.")
+    return truths[word]
 
 
 def _number(text, path: Path, place: str, model, sample) -> float:

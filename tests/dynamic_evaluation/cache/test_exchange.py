@@ -64,7 +64,9 @@ def test_real_scores_of_a_leaderboard_are_kept_with_their_holes(tmp_path):
     score = np.where(truth["imputed"] == 1, np.nan, truth["score"])
     assert table.remarks == (
         "58 models × 805 samples, 10 cells unknown (0.021%)",
-        f"values: 805 samples, scores from 0 to 1, mean {np.nanmean(score):.4f}",
+        f"models: {', '.join(table.models[:5])} and 53 more",
+        "values: 805 samples, scores from 0 to 1, higher is better (not stated), mean"
+        f" {np.nanmean(score):.4f}",
         "`score` is read, not `correct`",
     )
     assert cache.scores and cache.matrix().dtype == np.float32
@@ -102,10 +104,11 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
     table = import_file(cache, write_csv(tmp_path / "mixed.csv", MIXED))
     assert table.remarks == (
         "2 models × 4 samples, 1 cell unknown (12%)",
+        "models: a, b",
         "1 repeated cell with the same value was left out",
-        "qa F1: 2 samples, scores from 0 to 100, mean 50.0000",
-        "mt win rate: 1 sample, scores from 0 to 1, mean 0.3750",
-        "yes exact: 1 sample, outcomes, mean 0.5000",
+        "qa F1: 2 samples, scores from 0 to 100, higher is better (not stated), mean 50.0000",
+        "mt win rate: 1 sample, scores from 0 to 1, higher is better (not stated), mean 0.3750",
+        "yes exact: 1 sample, outcomes, higher is better (not stated), mean 0.5000",
     )
     assert cache.samples() == ["qa/1", "qa/2", "mt/1", "yes/1"] and cache.scores
     np.testing.assert_equal(
@@ -124,7 +127,7 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
     import_file(again, tmp_path / "out.npz")
     np.testing.assert_equal(again.matrix(predicted=True), cache.matrix(predicted=True))
     assert again.samples() == cache.samples()
-    with pytest.raises(BadInput, match="other.csv: sample 'qa/1': its range is 0 to 100 in this c"):
+    with pytest.raises(BadInput, match="'qa/1', line 2, has the range 0 to 100 in this cache"):
         import_file(
             again, write_csv(tmp_path / "other.csv", "model,dataset,sample,score\nc,qa,1,1\n")
         )

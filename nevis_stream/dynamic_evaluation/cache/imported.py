@@ -1,0 +1,65 @@
+"""What an import understood, and what it left out: printed once, and kept in the cache."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+NAMES = 5  # of models that a line lists
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that was not imported.
+
+    Attributes:
+      reason: what it is and why it was left out, for example "columns of summaries".
+      count: how many.
+      example: the first of them, with its place.
+    """
+
+    reason: str
+    count: int
+    example: str = ""
+
+    def line(self) -> str:
+        """Returns a line for people."""
+        example = f", for example {self.example}" if self.example and self.count > 1 else ""
+        only = f": {self.example}" if self.example and self.count == 1 else ""
+        return f"left out: {self.count:,} {self.reason}{example}{only}"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was read.
+
+    Attributes:
+      source: the name of the file or directory.
+      understood: lines for people: models, samples, metrics with direction and range.
+      left_out: what was not imported.
+    """
+
+    source: str
+    understood: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Returns all lines for people."""
+        return [*self.understood, *(each.line() for each in self.left_out)]
+
+    def to_text(self) -> str:
+        """Returns this as JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Imported":
+        """Reads what `to_text` wrote."""
+        fields = json.loads(text)
+        left_out = tuple(LeftOut(**each) for each in fields["left_out"])
+        return cls(fields["source"], tuple(fields["understood"]), left_out)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Returns names for a line, for example "a, b, c"; of many names the first ones."""
+    names = list(names)
+    rest = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
+    return f"{', '.join(names[:NAMES])}{rest}"
