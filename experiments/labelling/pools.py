@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
+from nevis_stream.datasets.decoding import suffixes
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
@@ -89,12 +89,11 @@ def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
 
 
 def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
-    extensions = Image.registered_extensions()
     files = sorted(
         file
         for file in folder.rglob("*")
         if file.is_file()
-        and file.suffix.lower() in extensions
+        and file.suffix.lower() in suffixes()
         and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     )
     if ids is not None:

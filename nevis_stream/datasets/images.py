@@ -19,19 +19,13 @@ import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from nevis_stream.datasets import duplicates
+from nevis_stream.datasets import decoding, duplicates
+from nevis_stream.datasets.decoding import WHITE, Colour
 from nevis_stream.errors import BadInput, DataWarning
-
-# `open_image` warns instead, with the name of the file
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
-
-
-_MOST_16 = 2**16 - 1  # the largest 16-bit value
 
 
 class Images(Sequence):
@@ -142,16 +136,22 @@ class ArrayImages(Images):
     """Images of one size in one array.
 
     Args:
-      array: uint8[n, height, width, channels] or uint8[n, height, width]; channels 1 (grey), 3
-        (RGB) or 4 (RGBA).
+      array: uint8 (or bool: black and white) [n, height, width, channels] or [n, height, width];
+        channels 1 (grey), 3 (RGB) or 4 (RGB and opacity: composited on the background).
       origin: name of the file, for error messages.
+      background: behind transparent pixels.
 
     Raises:
       BadInput: wrong dtype, rank or number of channels.
+
+    Warns:
+      DataWarning: pixels that are not opaque were composited.
     """
 
-    def __init__(self, array: np.ndarray, origin: str = "array"):
+    def __init__(self, array: np.ndarray, origin: str = "array", background: Colour = WHITE):
         super().__init__()
+        if array.dtype == bool:
+            array = array.astype(np.uint8) * 255
         if array.dtype != np.uint8:
             raise BadInput(f"{origin}: images must be uint8 (0..255), not {array.dtype}.")
         if array.ndim == 3:
@@ -169,6 +169,8 @@ class ArrayImages(Images):
             raise BadInput(
                 f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels are empty."
             )
+        if array.shape[3] == 4:
+            array = _opaque(array, origin, background)
         self._array = array
         self._origin = origin
 
@@ -177,7 +179,7 @@ class ArrayImages(Images):
 
     def __getitem__(self, index: int) -> np.ndarray:
         image = self._array[index]
-        return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image[..., :3]
+        return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
 
     @property
     def sizes(self) -> np.ndarray:
@@ -187,12 +189,24 @@ class ArrayImages(Images):
         return ArrayImages(self._array[indices], self._origin)
 
     def pixel_hashes(self) -> np.ndarray:
-        colours = self._array[..., :3]
-        return np.asarray([duplicates.pixel_hash(image) for image in colours], "S32")
+        return np.asarray([duplicates.pixel_hash(image) for image in self._array], "S32")
 
     def content_hashes(self) -> list[bytes]:
         shape = repr(self._array.shape[1:]).encode()
         return [hashlib.sha256(shape + row.tobytes()).digest() for row in self._array]
+
+
+def _opaque(array: np.ndarray, origin: str, background: Colour) -> np.ndarray:
+    """Returns uint8[n, h, w, 3] of uint8[n, h, w, 4]."""
+    if (array[..., 3] == 255).all():
+        return array[..., :3]
+    warnings.warn(
+        f"{origin}: the fourth channel of images is taken as opacity (0 to 255), and they are"
+        " composited on the background.",
+        DataWarning,
+        stacklevel=3,
+    )
+    return np.stack([decoding.flatten(pixels, background) for pixels in array])
 
 
 class JoinedImages(Images):
@@ -243,56 +257,6 @@ class JoinedImages(Images):
         return out
 
 
-def open_image(source: BinaryIO | Path, name: str) -> Image.Image:
-    """Opens an image file without decoding it, and warns if it has very many pixels.
-
-    Raises:
-      Exception: what Pillow raises for a file that is not an image, or has far too many pixels.
-    """
-    image = Image.open(source)
-    pixels = image.width * image.height
-    if Image.MAX_IMAGE_PIXELS and pixels > Image.MAX_IMAGE_PIXELS:
-        warnings.warn(
-            f"{name}: {image.width}×{image.height} pixels take {pixels * 3 // 10**6:,} MB when"
-            " decoded. If the image should not be that large, remove it: it may be a decompression"
-            " bomb.",
-            DataWarning,
-            stacklevel=1,  # the same place for all callers, so that a file gives one warning
-        )
-    return image
-
-
-def eight_bits(image: Image.Image, name: str) -> Image.Image:
-    """Returns a decoded image with 8 bits per channel.
-
-    Pillow's `convert` clips 16-bit grey values at 255 instead of scaling them, which makes nearly
-    every such image white.
-
-    Args:
-      image: in any mode; 16-bit grey (modes I;16, and I with values up to 65535) is scaled by the
-        range of the type, 65535 to 255.
-      name: of the file, for the message.
-
-    Raises:
-      BadInput: floating-point pixels, or integers of more than 16 bits, whose range is unknown.
-    """
-    if image.mode == "F":
-        raise BadInput(
-            f"{name}: its pixels are floating-point numbers (mode F), whose range is unknown. Save"
-            " it as an 8-bit or 16-bit image."
-        )
-    if image.mode != "I" and not image.mode.startswith("I;16"):
-        return image
-    values = np.asarray(image).astype(np.int64)
-    if values.min(initial=0) < 0 or values.max(initial=0) > _MOST_16:
-        raise BadInput(
-            f"{name}: its pixels are integers from {values.min()} to {values.max()} (mode"
-            f" {image.mode}); valid: 8 bits, or 16 bits (0 to {_MOST_16}). Save it as an 8-bit or"
-            " 16-bit image."
-        )
-    return Image.fromarray(((values * 255 + _MOST_16 // 2) // _MOST_16).astype(np.uint8))
-
-
 class EncodedImages(Images):
     """Images kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
 
@@ -302,13 +266,14 @@ class EncodedImages(Images):
       names: the name of each image, for error messages.
       decoded: sizes int32[n, 2] and pixel hashes S32[n], if they are known; None decodes every
         file once, which finds the corrupt ones.
+      background: behind transparent pixels.
 
     Raises:
-      BadInput: a file cannot be decoded, has two channels, or floating-point pixels; the message
-        names the file.
+      BadInput: a file cannot be decoded, or has pixels of unknown range; the message names the
+        file.
 
     Warns:
-      DataWarning: 16-bit images, which are scaled to 8 bits, or animated ones.
+      DataWarning: what was done with the pixels of how many files (`decoding.CHANGES`).
     """
 
     def __init__(
@@ -316,79 +281,40 @@ class EncodedImages(Images):
         files: Sequence[bytes | Path],
         names: Sequence[str],
         decoded: tuple[np.ndarray, np.ndarray] | None = None,
+        background: Colour = WHITE,
     ):
         super().__init__()
         self._files = list(files)
         self._names = list(names)
+        self.background = background
         self._sizes, self._pixel_hashes = decoded or self._decode_all()
 
     def _content(self, index: int) -> bytes:
         file = self._files[index]
         return file if isinstance(file, bytes) else file.read_bytes()
 
-    def _open(self, index: int) -> Image.Image:
-        try:
-            return open_image(io.BytesIO(self._content(index)), self._names[index])
-        except Exception as error:
-            raise self._corrupt(index, error) from error
-
-    def _corrupt(self, index: int, error: Exception) -> BadInput:
-        reason = "unknown format" if isinstance(error, UnidentifiedImageError) else error
-        return BadInput(
-            f"{self._names[index]}: cannot be read as an image ({reason}). "
-            "Replace the file, or remove it (and its row, where a csv lists it)."
-        )
+    def _decode(self, index: int) -> decoding.Decoded:
+        content = io.BytesIO(self._content(index))
+        return decoding.decode(content, self._names[index], self.background)
 
     def _decode_all(self) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.empty((len(self._files), 2), np.int32)
         hashes = np.empty(len(self._files), "S32")
-        scaled: dict[str, list[str]] = {}
-        animated = []
-        for i in range(len(self._files)):
-            image = self._open(i)
-            if len(image.getbands()) == 2:
-                raise BadInput(
-                    f"{self._names[i]}: has 2 channels; valid: grey, RGB, RGBA or palette images."
-                )
-            try:
-                image.load()
-            except Exception as error:
-                raise self._corrupt(i, error) from error
-            if getattr(image, "n_frames", 1) > 1:
-                animated.append(self._names[i])
-            converted = eight_bits(image, self._names[i])
-            if converted is not image:
-                scaled.setdefault(image.mode, []).append(self._names[i])
-            sizes[i] = image.height, image.width
-            hashes[i] = duplicates.pixel_hash(converted)
-        for mode, names in scaled.items():
-            warnings.warn(
-                f"{names[0]}: 16-bit grey image (mode {mode}), scaled to 8 bits (65535 becomes"
-                f" 255){_and_others(names)}.",
-                DataWarning,
-                stacklevel=2,
-            )
-        if animated:
-            warnings.warn(
-                f"{animated[0]}: has several frames, of which only the first is"
-                f" used{_and_others(animated)}.",
-                DataWarning,
-                stacklevel=2,
-            )
+        changes = []
+        for i, name in enumerate(self._names):
+            decoded = self._decode(i)
+            sizes[i] = decoded.image.height, decoded.image.width
+            hashes[i] = duplicates.pixel_hash(decoded.image)
+            changes.append((name, decoded.changes))
+        for line in decoding.lines(changes):
+            warnings.warn(line, DataWarning, stacklevel=2)
         return sizes, hashes
 
     def __len__(self) -> int:
         return len(self._files)
 
     def _opened(self, index: int) -> Image.Image:
-        image = self._open(index)
-        try:
-            image.load()
-            return eight_bits(image, self._names[index]).convert("RGB")
-        except BadInput:
-            raise
-        except Exception as error:
-            raise self._corrupt(index, error) from error
+        return self._decode(index).image.convert("RGB")
 
     def __getitem__(self, index: int) -> np.ndarray:
         return np.asarray(self._opened(index))
@@ -402,6 +328,7 @@ class EncodedImages(Images):
             [self._files[i] for i in indices],
             [self._names[i] for i in indices],
             (self._sizes[indices], self._pixel_hashes[indices]),
+            self.background,
         )
 
     def file(self, index: int) -> tuple[bytes, str]:
@@ -409,12 +336,9 @@ class EncodedImages(Images):
         return self._content(index), self._names[index]
 
     def content_hashes(self) -> list[bytes]:
-        return [hashlib.sha256(self._content(i)).digest() for i in range(len(self))]
+        """Returns one 32-byte sha256 for each file, and the background where it is not white."""
+        ground = b"" if self.background == WHITE else bytes(self.background)
+        return [hashlib.sha256(self._content(i) + ground).digest() for i in range(len(self))]
 
     def pixel_hashes(self) -> np.ndarray:
         return self._pixel_hashes
-
-
-def _and_others(names: Sequence[str]) -> str:
-    """Returns how many files a warning that names the first is about."""
-    return f"; the same holds for {len(names) - 1} more" if len(names) > 1 else ""

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from nevis_stream.datasets.decoding import open_image
 from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
@@ -88,7 +89,8 @@ class RecordImages:
         """
         try:
             encoded = self._records[position]["image"]
-            return Image.open(io.BytesIO(encoded)).convert("RGB")
+            # the preparation has stored what is shown; data of older versions stay as they were
+            return open_image(io.BytesIO(encoded), f"record {position}").convert("RGB")
         except BadInput:
             raise
         except Exception as error:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from nevis_stream.datasets.images import eight_bits, open_image
-from nevis_stream.errors import BadInput
+from nevis_stream.datasets.decoding import WHITE, Colour, decode
 
 
 class SourceImage(Protocol):
@@ -23,7 +22,9 @@ class SourceImage(Protocol):
     name: str
 
     def open(self) -> Image.Image:
-        """Returns the decoded image.
+        """Returns the decoded image, in mode L or RGB.
+
+        Its `format` is that of the file only if these are the file's own pixels.
 
         Raises:
           BadInput: it cannot be decoded.
@@ -33,21 +34,6 @@ class SourceImage(Protocol):
     def encoded(self) -> bytes | None:
         """Returns the bytes of its file, or None where it is no file of its own."""
         ...
-
-
-def _decode(name: str, source) -> Image.Image:
-    try:
-        image = open_image(source, name)
-        image.load()
-    except Exception as error:
-        why = "of no known format" if isinstance(error, UnidentifiedImageError) else error
-        raise BadInput(
-            f"{name}: cannot be read as an image ({why}). Replace the file, or fetch the archive"
-            " again."
-        ) from None
-    if len(image.getbands()) == 2:
-        image = image.convert(image.getbands()[0])
-    return eight_bits(image, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +48,7 @@ class FileImage(SourceImage):
         return str(self.path)
 
     def open(self) -> Image.Image:
-        return _decode(self.name, self.path)
+        return decode(self.path, self.name).image
 
     def encoded(self) -> bytes | None:
         return self.path.read_bytes()
@@ -70,13 +56,14 @@ class FileImage(SourceImage):
 
 @dataclass(frozen=True, slots=True)
 class BytesImage(SourceImage):
-    """An image whose file is held in memory."""
+    """An image whose file is held in memory, and the colour behind its transparent pixels."""
 
     data: bytes
     name: str
+    background: Colour = WHITE
 
     def open(self) -> Image.Image:
-        return _decode(self.name, io.BytesIO(self.data))
+        return decode(io.BytesIO(self.data), self.name, self.background).image
 
     def encoded(self) -> bytes | None:
         return self.data
@@ -84,22 +71,30 @@ class BytesImage(SourceImage):
 
 @dataclass(frozen=True, slots=True)
 class Crop(SourceImage):
-    """A box of an image file: left, top, right, bottom in pixels, cut to the image."""
+    """A box of an image file, cut to the image.
+
+    Attributes:
+      path: the file.
+      box: left, top, right, bottom in pixels, before an EXIF orientation is applied.
+      annotation: the place that gives the box, for error messages.
+    """
 
     path: Path
     box: tuple[int, int, int, int]
+    annotation: str
 
     @property
     def name(self) -> str:
         """What an error message calls it."""
-        return f"{self.path}, box {self.box}"
+        return f"{self.annotation}, image {self.path}"
 
     def open(self) -> Image.Image:
-        image = _decode(str(self.path), self.path)
-        left, top, right, bottom = self.box
-        return image.crop(
-            (max(0, left), max(0, top), min(right, image.width), min(bottom, image.height))
-        )
+        """Returns the piece of the image.
+
+        Raises:
+          BadInput: the image cannot be decoded, or the box contains nothing of it.
+        """
+        return decode(self.path, self.name, box=self.box).image
 
     def encoded(self) -> bytes | None:
         return None

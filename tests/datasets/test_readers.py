@@ -102,7 +102,7 @@ def test_16_bit_images_are_scaled_by_the_range_of_the_type(tmp_path, part):
     with pytest.warns(DataWarning) as warned:
         images = read(tmp_path, "x").parts["train"].images
     (message,) = (str(w.message) for w in warned)
-    assert str(tmp_path / part) in message and "(mode I;16)" in message
+    assert str(tmp_path / part) in message and "16-bit grey image" in message
     assert "65535 becomes 255" in message and "the same holds for 2 more" in message
     assert images[0][..., 0].tolist() == [[0, 1, 128], [156, 254, 255]]
     opened = FileImage(tmp_path / part).open()
@@ -114,7 +114,10 @@ def test_16_bit_images_are_scaled_by_the_range_of_the_type(tmp_path, part):
     ("values", "message"),
     [
         (np.zeros((3, 4), np.float32), r"0\.tif: its pixels are floating-point .*mode F"),
-        (np.full((3, 4), 70000, np.int32), r"0\.tif: its pixels are integers from 70000 to 70000"),
+        (
+            np.full((3, 4), 70000, np.int32),
+            r"0\.tif: its pixels are integers from 70000 to 70000",
+        ),
     ],
 )
 def test_pixels_of_an_unknown_range_are_refused(tmp_path, values, message):
@@ -275,7 +278,6 @@ def test_a_wrong_zip_is_named(tmp_path, labels, files, message):
         (b"garbage", "cannot be read as an image"),
         (encoded(size=(60, 60))[:-500], "cannot be read as an image"),
         (encoded(size=(60, 60), format="JPEG")[:-300], "cannot be read as an image"),
-        (encoded("LA"), "has 2 channels; valid: grey, RGB, RGBA or palette images"),
     ],
 )
 def test_a_corrupt_image_is_named(tmp_path, data, message):

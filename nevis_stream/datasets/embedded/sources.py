@@ -8,8 +8,8 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
+from nevis_stream.datasets.decoding import open_image
 from nevis_stream.errors import BadInput, unknown
 
 # Import name: the name to install, and the version whose files were checked.
@@ -88,7 +88,7 @@ def image(name: str, grey: bool = False, shrink: int = 1) -> np.ndarray:
         raise BadInput(unknown("packaged image", name, IMAGES))
     path = find(*IMAGES[name])
     try:
-        opened = Image.open(path).convert("L" if grey else "RGB")
+        opened = open_image(path, name).convert("L" if grey else "RGB")
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error}). Reinstall the package.") from error
     return np.asarray(opened.reduce(shrink) if shrink > 1 else opened)

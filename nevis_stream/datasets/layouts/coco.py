@@ -1,7 +1,9 @@
 """COCO json: one example for each annotated box, or for each image."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import Crop, FileImage
@@ -20,6 +22,10 @@ def coco(
       crop: one example per box, its class id the category id - 1; else one per image, with the name
         of its last category.
       min_side: boxes narrower or lower than this are left out, in pixels.
+
+    Raises:
+      BadInput: an annotation of an image or a category that the file does not list, or with a box
+        that is none. A box outside of its image is refused when the image is opened.
     """
     for entry in sets:
         file = tree.path(entry["annotations"])
@@ -27,25 +33,52 @@ def coco(
             content = json.loads(file.read_bytes())
             images = {image["id"]: image for image in content["images"]}
             annotations = content["annotations"]
-        except (ValueError, KeyError) as error:
+            names = {category["id"]: category["name"] for category in content["categories"]}
+        except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{file}: cannot be read as COCO json ({error!r}).") from None
-        names = {category["id"]: category["name"] for category in content["categories"]}
         labels: dict[str, str] = {}
-        for annotation in annotations:
-            name = fill(entry["images"], images[annotation["image_id"]])
+        for position, annotation in enumerate(annotations):
+            place = f"{file}, annotation {annotation.get('id', position)}"
+            category = _entry(annotation, "category_id", names, place)
+            name = fill(entry["images"], _entry(annotation, "image_id", images, place))
             if not crop:
-                labels[name] = names[annotation["category_id"]]
+                labels[name] = category
                 continue
-            left, top, width, height = annotation["bbox"]
+            left, top, width, height = _box(annotation.get("bbox"), place)
             if width < min_side or height < min_side:
                 continue
-            box = (round(left), round(top), round(left + width), round(top + height))
-            label = annotation["category_id"] - 1
+            corners = (round(left), round(top), round(left + width), round(top + height))
             yield Example(
-                entry["part"], f"{name}#{annotation['id']:012d}", Crop(tree.path(name), box), label
+                entry["part"],
+                f"{name}#{annotation['id']:012d}",
+                Crop(tree.path(name), corners, place),
+                annotation["category_id"] - 1,
             )
         for name, label in labels.items():
             yield Example(entry["part"], name, FileImage(tree.path(name)), label)
+
+
+def _entry(annotation: Mapping[str, Any], key: str, known: Mapping[Any, Any], place: str) -> Any:
+    """Returns the image or category that an annotation names.
+
+    Raises:
+      BadInput: the file has none of that number.
+    """
+    number = annotation.get(key)
+    if number not in known:
+        what = key.removesuffix("_id")
+        raise BadInput(
+            f"{place}: is of {what} {number!r}, which the file does not list. Correct the"
+            f" annotation, or add the {what}."
+        )
+    return known[number]
+
+
+def _box(box: Any, place: str) -> Sequence[float]:
+    numbers = isinstance(box, list) and all(isinstance(n, int | float) for n in box)
+    if not numbers or len(box) != 4 or not all(map(math.isfinite, box)):
+        raise BadInput(f"{place}: bbox is {box!r}, not left, top, width and height in pixels.")
+    return box
 
 
 READERS = {"coco": coco}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.source_images import FileImage, PixelImage
@@ -84,7 +83,7 @@ def _by_number(number: int, parts: Mapping[str, Any]) -> str:
 
 
 def _tiles(path: Path, tiles: int, slivers: bool) -> Sequence[np.ndarray]:
-    pixels = np.asarray(Image.open(path).convert("L"))
+    pixels = np.asarray(FileImage(path).open().convert("L"))
     height, width = pixels.shape[0] // tiles, pixels.shape[1] // tiles
     if slivers:
         rows, columns = range(0, pixels.shape[0], height), range(0, pixels.shape[1], width)

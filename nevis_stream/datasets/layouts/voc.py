@@ -12,6 +12,15 @@ from nevis_stream.errors import BadInput
 MIN_CROP = 2
 
 
+def _corners(box: ElementTree.Element, place: str) -> list[int]:
+    """Returns left, top, right and bottom of a box."""
+    texts = [box.findtext(side) for side in ("xmin", "ymin", "xmax", "ymax")]
+    try:
+        return [round(float(text or "")) for text in texts]
+    except (ValueError, OverflowError):
+        raise BadInput(f"{place}: its box is {texts}, not four numbers of pixels.") from None
+
+
 def _objects(path: Path) -> list[ElementTree.Element]:
     try:
         return ElementTree.parse(path).getroot().findall("object")
@@ -77,19 +86,18 @@ def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
     """
     for number in sorted({line.split()[0] for line in tree.lines(f"{root}/{list}")}):
         path = tree.path(f"{root}/JPEGImages/{number}.jpg")
-        for position, person in enumerate(_objects(tree.path(f"{root}/Annotations/{number}.xml"))):
+        annotation = tree.path(f"{root}/Annotations/{number}.xml")
+        for position, person in enumerate(_objects(annotation)):
             actions, box = person.find("actions"), person.find("bndbox")
             if actions is None or box is None:
                 continue
-            left, top, right, bottom = (
-                round(float(box.findtext(side))) for side in ("xmin", "ymin", "xmax", "ymax")
-            )
+            place = f"{annotation}, object {position + 1}"
+            left, top, right, bottom = _corners(box, place)
             if right - left < MIN_CROP or bottom - top < MIN_CROP:
                 continue
             active = frozenset(action.tag for action in actions if float(action.text) == 1)
-            yield Example(
-                "all", f"{number}#{position:03d}", Crop(path, (left, top, right, bottom)), active
-            )
+            crop = Crop(path, (left, top, right, bottom), place)
+            yield Example("all", f"{number}#{position:03d}", crop, active)
 
 
 READERS = {"voc_objects": voc_objects, "voc_lists": voc_lists, "voc_actions": voc_actions}

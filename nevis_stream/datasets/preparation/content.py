@@ -124,7 +124,7 @@ def from_examples(
         image_facts = duplicates.examine(opened)
         if min(image_facts.height, image_facts.width) < 1:
             raise BadInput(f"{example.image.name}: the image has no pixels.")
-        grey = grey and opened.mode in ("L", "1")
+        grey = grey and opened.mode == "L"
         readable.append(example)
         facts.append(image_facts)
         index.append(numbers[example.part])

@@ -19,8 +19,9 @@ _LEVEL = 1  # of zlib: three times faster than the usual one, files a tenth larg
 def stored(image: SourceImage, channels: int) -> bytes:
     """Returns the bytes of an image file with `channels` channels (1 or 3).
 
-    A JPEG or PNG with this number of channels is kept byte for byte; everything else becomes a PNG,
-    without loss unless colours are dropped.
+    A JPEG or PNG with this number of channels is kept byte for byte, if its pixels are those that
+    are shown (`SourceImage.open`); everything else becomes a PNG, without loss unless colours are
+    dropped.
     """
     data = image.encoded()
     opened = image.open()

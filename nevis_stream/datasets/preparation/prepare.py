@@ -233,7 +233,7 @@ def _examples(dataset: DataSet) -> list[Example]:
         images = samples.images
         for index, label in enumerate(samples.labels):
             if isinstance(images, EncodedImages):
-                image = BytesImage(*images.file(index))
+                image = BytesImage(*images.file(index), images.background)
             else:
                 image = PixelImage(
                     lambda images=images, i=index: _without_copies(images[i]), f"{part}[{index}]"

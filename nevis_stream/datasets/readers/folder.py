@@ -4,10 +4,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
+from nevis_stream.datasets.decoding import suffixes
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.errors import BadInput, DataWarning
 from nevis_stream.vocabulary import SPLITS
@@ -109,13 +109,12 @@ def _read_part(
     root: Path, classes: list[str], first: dict[Path, Path]
 ) -> tuple[EncodedImages, np.ndarray]:
     """Reads a part; `first` has the path under which each file was met, links resolved."""
-    extensions = Image.registered_extensions()
     files, labels, ignored = [], [], []
     for folder in _visible_folders(root):
         for file in sorted(folder.rglob("*")):
             if file.is_dir() or file.name.startswith("."):
                 continue
-            if file.suffix.lower() in extensions:
+            if file.suffix.lower() in suffixes():
                 before = first.setdefault(file.resolve(), file)
                 if before != file:
                     raise BadInput(
