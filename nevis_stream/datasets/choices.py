@@ -43,6 +43,8 @@ class Choices:
             raise BadInput(unknown("class_level", self.class_level, CLASS_LEVELS))
         if self.kind not in ("", *TASK_KINDS):
             raise BadInput(unknown("kind", self.kind, TASK_KINDS))
+        if self.background:
+            self.ground()
 
     @classmethod
     def of_row(cls, row: Mapping[str, str]) -> "Choices":
@@ -53,6 +55,16 @@ class Choices:
         """
         words = {name: row.get(name) or "" for name in HELP}
         return cls(**words, num_classes=int(row["num_classes"]) if row.get("num_classes") else None)
+
+    def ground(self) -> tuple[int, int, int]:
+        """Returns red, green and blue behind transparent pixels, 0 to 255.
+
+        Raises:
+          BadInput: `background` is not a colour.
+        """
+        from nevis_stream.datasets.decoding import colour
+
+        return colour(self.background)
 
     def given(self) -> dict[str, str]:
         """Returns the choices that were made, by name, without the number of classes."""

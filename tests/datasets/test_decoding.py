@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zipfile
 import zlib
 
 import numpy as np
@@ -10,6 +11,7 @@ from PIL import Image
 
 from experiments.labelling.pools import load_pool
 from nevis_stream.datasets import decoding
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.decoding import decode
 from nevis_stream.datasets.images import ArrayImages, EncodedImages
 from nevis_stream.datasets.layouts.paths import paths
@@ -327,6 +329,30 @@ def test_every_way_to_open_a_file_gives_the_same_pixels(tmp_path):
         upright = np.asarray(thumbnail.convert("RGB"), int)
     left, right = upright[: upright.shape[0] // 3], upright[-upright.shape[0] // 4 :]
     assert left.mean() < right.mean()
+
+
+@pytest.mark.parametrize("form", ["folder", "zip", "npz"])
+def test_the_background_is_chosen(tmp_path, form):
+    clear, path = np.zeros((6, 5, 4), np.uint8), tmp_path / "x"
+    if form == "npz":
+        path = tmp_path / "x.npz"
+        np.savez(path, images=np.stack([clear, clear]), labels=[0, 1])
+    elif form == "zip":
+        path = tmp_path / "x.zip"
+        with zipfile.ZipFile(path, "w") as out:
+            out.writestr("labels.csv", "path,split,label\na.png,all,0\nb.png,all,1\n")
+            for name in ("a.png", "b.png"):
+                out.writestr(name, saved(Image.fromarray(clear)))
+    else:
+        for name in "ab":
+            (path / name).mkdir(parents=True)
+            (path / name / "1.png").write_bytes(saved(Image.fromarray(clear)))
+    for background, expected in (("", 255), ("#070707", 7)):
+        with pytest.warns(DataWarning, match="composited on the background"):
+            images = read(path, "x", Choices(background=background)).parts["all"].images
+        assert (images[1] == expected).all() and images[1].shape == (6, 5, 3)
+    with pytest.raises(BadInput, match="background 'none' is not a colour"):
+        Choices(background="none")
 
 
 def test_a_transparent_file_on_another_background_has_another_fingerprint():

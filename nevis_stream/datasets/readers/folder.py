@@ -45,7 +45,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
             f" more; expected {DESCRIPTION}."
         )
     first: dict[Path, Path] = {}
-    parts = {part: _read_part(root, classes, first) for part, root in roots.items()}
+    parts = {part: _read_part(root, classes, first, choices) for part, root in roots.items()}
     dataset = make_dataset(
         dataset_id, SINGLE_LABEL, parts, choices.num_classes or len(classes), origin=str(path)
     )
@@ -106,7 +106,7 @@ def _visible_folders(path: Path) -> list[Path]:
 
 
 def _read_part(
-    root: Path, classes: list[str], first: dict[Path, Path]
+    root: Path, classes: list[str], first: dict[Path, Path], choices: Choices
 ) -> tuple[EncodedImages, np.ndarray]:
     """Reads a part; `first` has the path under which each file was met, links resolved."""
     files, labels, ignored = [], [], []
@@ -131,6 +131,7 @@ def _read_part(
             DataWarning,
             stacklevel=2,
         )
-    return EncodedImages([f.read_bytes() for f in files], [str(f) for f in files]), np.asarray(
-        labels, np.int32
+    images = EncodedImages(
+        [f.read_bytes() for f in files], [str(f) for f in files], background=choices.ground()
     )
+    return images, np.asarray(labels, np.int32)

@@ -32,7 +32,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
         labels = arrays.get(name.replace("images", "labels", 1))
         if labels is None:
             raise BadInput(f"{path}: has {name!r} but no {name.replace('images', 'labels', 1)!r}.")
-        parts[part] = ArrayImages(images, f"{path}[{name}]"), labels
+        parts[part] = ArrayImages(images, f"{path}[{name}]", choices.ground()), labels
     if not parts:
         raise BadInput(
             f"{path}: contains {', '.join(arrays) or 'nothing'}; expected {DESCRIPTION}."

@@ -55,7 +55,9 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     for split in dict.fromkeys(row["split"] for row in rows):
         members_of = [i for i, row in enumerate(rows) if row["split"] == split]
         images = EncodedImages(
-            [files[i] for i in members_of], [f"{path}:{rows[i]['path']}" for i in members_of]
+            [files[i] for i in members_of],
+            [f"{path}:{rows[i]['path']}" for i in members_of],
+            background=choices.ground(),
         )
         lines = [i + 2 for i in members_of]
         parts[split] = images, _labels(path, kind, classes, [ids[i] for i in members_of], lines)
