@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.images import Images, JoinedImages
+from nevis_stream.datasets.part_names import parts_by_name
+from nevis_stream.datasets.reading import Found, Reading, say
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.vocabulary import TASK_KINDS
 
@@ -21,11 +24,13 @@ class Samples:
       images: n images.
       labels: int32[n] class ids (single label) or uint8[n, classes] with 0 or 1 (multi label).
       ids: n sample ids, `dataset_id/source_part/index`.
+      names: n names of files, as their publisher or owner calls them; empty where there are none.
     """
 
     images: Images
     labels: np.ndarray
     ids: Sequence[str]
+    names: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.images)
@@ -33,7 +38,10 @@ class Samples:
     def take(self, indices: np.ndarray) -> "Samples":
         """Returns the samples at `indices`, in that order."""
         return Samples(
-            self.images.take(indices), self.labels[indices], [self.ids[i] for i in indices]
+            self.images.take(indices),
+            self.labels[indices],
+            [self.ids[i] for i in indices],
+            [self.names[i] for i in indices] if len(self.names) else (),
         )
 
     @classmethod
@@ -46,6 +54,9 @@ class Samples:
             JoinedImages([part.images for part in parts]),
             labels,
             [sample for part in parts for sample in part.ids],
+            [name for part in parts for name in part.names]
+            if all(len(part.names) for part in parts)
+            else (),
         )
 
 
@@ -63,6 +74,7 @@ class DataSet:
       local: whether it was imported from a file of the user's instead of being made from the
         published files.
       class_names: what its files call each class, for people; empty where they name none.
+      reading: what its files were understood as, where they were read.
     """
 
     dataset_id: str
@@ -72,6 +84,7 @@ class DataSet:
     known_fingerprint: str | None = None
     local: bool = False
     class_names: tuple[str, ...] = ()
+    reading: Reading | None = None
 
     def fingerprint(self) -> str:
         """Returns 64 hex digits that change when any pixel, label, id or part changes."""
@@ -109,7 +122,9 @@ class DataSet:
                     f" {list(classes)}."
                 )
             subset = samples.take(chosen)
-            parts[name] = Samples(subset.images, labels[chosen].astype(np.int32), subset.ids)
+            parts[name] = Samples(
+                subset.images, labels[chosen].astype(np.int32), subset.ids, subset.names
+            )
         inherited = None
         if self.known_fingerprint is not None:
             inherited = hashlib.sha256(
@@ -125,21 +140,29 @@ def make_dataset(
     parts: Mapping[str, tuple[Images, np.ndarray]],
     num_classes: int | None = None,
     origin: str | None = None,
+    choices: Choices | None = None,
+    found: Found | None = None,
 ) -> DataSet:
-    """Checks images and labels and joins them into a `DataSet`.
+    """Checks images and labels and joins them into a `DataSet`; prints what it understood.
 
     Args:
       dataset_id: name of the data set.
       kind: "single_label" or "multi_label".
-      parts: images and labels by source part; labels integer[n] or, for multi label, 0/1 [n,
-        classes].
+      parts: images and labels by source part (all; train and test; and so on, or what else these
+        are called); labels integer[n] or, for multi label, 0/1 [n, classes].
       num_classes: number of classes; None takes one more than the largest class id found.
       origin: file or builder named in error messages.
+      choices: what was chosen for the reading; None: nothing.
+      found: names of classes and files, and what was left out; None: nothing of this.
 
     Raises:
-      BadInput: counts differ, a label is out of range or not an integer, or a part is empty.
+      BadInput: counts differ, a label is out of range or not an integer, a part is empty, or parts
+        have other names or more than one reading.
     """
-    origin = origin or dataset_id
+    origin, choices, found = origin or dataset_id, choices or Choices(), found or Found()
+    called = {name: name for name in parts}
+    if not found.parts_known:
+        called = parts_by_name(list(parts), choices.parts, origin)
     if kind not in TASK_KINDS:
         raise BadInput(f"{origin}: {unknown('kind', kind, TASK_KINDS)}")
     checked = {}
@@ -189,16 +212,37 @@ def make_dataset(
             if not np.isin(labels, (0, 1)).all():
                 raise BadInput(f"{origin}: multi-label labels of part {name!r} must be 0 or 1.")
         dtype = np.uint8
-    return DataSet(
-        dataset_id,
+    samples = {}
+    for part in dict.fromkeys(called.values()):
+        one = Samples.joined(
+            [
+                Samples(images, labels.astype(dtype), (), found.file_names.get(name, ()))
+                for name, (images, labels) in checked.items()
+                if called[name] == part
+            ]
+        )
+        ids = [f"{dataset_id}/{part}/{i}" for i in range(len(one))]
+        samples[part] = Samples(one.images, one.labels, ids, one.names)
+    names = tuple(found.class_names)
+    if names:
+        names += tuple(str(number) for number in range(len(names), classes))
+    reading = Reading(
+        {part: len(one) for part, one in samples.items()},
         kind,
         classes,
-        {
-            name: Samples(
-                images,
-                labels.astype(dtype),
-                [f"{dataset_id}/{name}/{i}" for i in range(len(images))],
-            )
-            for name, (images, labels) in checked.items()
-        },
+        names,
+        found.labels,
+        classes - _populated([one.labels for one in samples.values()]),
+        tuple(found.left_out),
+        tuple(found.notes),
+        choices.given(),
     )
+    say(dataset_id, reading)
+    return DataSet(dataset_id, kind, classes, samples, class_names=names, reading=reading)
+
+
+def _populated(labels: Sequence[np.ndarray]) -> int:
+    """Returns how many classes have a sample."""
+    if labels[0].ndim == 1:
+        return len(np.unique(np.concatenate(labels)))
+    return int(np.any([of_part.any(axis=0) for of_part in labels], axis=0).sum())

@@ -5,6 +5,7 @@
 | all                       | 56% of all      | 12% of all      | 12% of all      | 20% of all |
 | train, test               | 70% of train    | 15% of train    | 15% of train    | test       |
 | train, dev, test          | 80% of train    | 20% of train    | dev             | test       |
+| train, dev (by choice)    | 64% of train    | 16% of train    | dev             | 20% of train |
 | train, dev, dev_test, test| train           | dev             | dev_test        | test       |
 
 Fractions, and that an official dev part becomes dev_test while dev is split from train, are those
@@ -28,6 +29,7 @@ _RULES: Mapping[frozenset[str], Mapping[str, Mapping[str, int]]] = {
         {"all": {"train": 56, "dev": 12, "dev_test": 12, "test": 20}},
         {"train": {"train": 70, "dev": 15, "dev_test": 15}, "test": {"test": 100}},
         {"train": {"train": 80, "dev": 20}, "dev": {"dev_test": 100}, "test": {"test": 100}},
+        {"train": {"train": 64, "dev": 16, "test": 20}, "dev": {"dev_test": 100}},
         {split: {split: 100} for split in SPLITS},
     )
 }
@@ -39,7 +41,7 @@ def divide(dataset: DataSet) -> dict[str, Samples]:
     Which samples go where depends on the sha256 of their ids alone, not on any random generator.
 
     Args:
-      dataset: with the parts {all}, {train, test}, {train, dev, test} or all four.
+      dataset: with the parts {all}, {train, test}, {train, dev, test}, {train, dev} or all four.
 
     Raises:
       BadInput: other parts, or so few samples that a split would be empty.

@@ -1,13 +1,13 @@
 """A folder of unpacked files, and the examples that readers make from it."""
 
 import functools
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nevis_stream.datasets.files import walk
 from nevis_stream.datasets.source_images import SourceImage
 from nevis_stream.errors import BadInput, unknown
 
@@ -42,19 +42,8 @@ class FileTree:
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all files, sorted, without hidden ones."""
-        all_names = (
-            Path(folder).joinpath(file).relative_to(self.root).as_posix()
-            for folder, _, files in os.walk(self.root, followlinks=True)
-            for file in files
-        )
-        return tuple(
-            sorted(
-                name
-                for name in all_names
-                if not any(part.startswith(".") for part in name.split("/"))
-            )
-        )
+        """The names of all files, sorted, without hidden ones and those of a system."""
+        return tuple(sorted(walk(self.root).files))
 
     @functools.cached_property
     def _known(self) -> frozenset[str]:

@@ -1,6 +1,6 @@
-"""A zip of image files with `labels.csv`: columns path, split, label.
+"""A zip of image files with `labels.csv` (columns path, split, label), or of class folders.
 
-A multi-label image has class ids with spaces between them.
+A multi-label image has class ids with spaces between them. A folder around all files is passed by.
 """
 
 import csv
@@ -10,14 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.datasets.arrangement import arrange
 from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets.class_folders import make_arranged
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
+from nevis_stream.datasets.files import is_hidden, is_image
 from nevis_stream.datasets.images import EncodedImages
+from nevis_stream.datasets.part_names import parts_by_name
+from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Found, LeftOut, left_out
 from nevis_stream.errors import BadInput
 
 DESCRIPTION = (
-    "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids)"
+    "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids),"
+    " or with one folder of images per class"
 )
+_LABELS, _CLASSES = "labels.csv", "classes.txt"
 
 
 def accepts(path: Path) -> bool:
@@ -26,34 +33,39 @@ def accepts(path: Path) -> bool:
 
 
 def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
-    """Reads the images in the order of labels.csv.
+    """Reads the images in the order of labels.csv; without it, as a directory of class folders.
 
-    `classes.txt`, where present, gives the number of classes.
+    `classes.txt`, where present, gives the names and the number of classes.
     """
-    kind, num_classes = choices.kind, choices.num_classes
+    kind, num_classes, names = choices.kind, choices.num_classes, []
     try:
         with zipfile.ZipFile(path) as archive:
-            members = set(archive.namelist())
-            if "labels.csv" not in members:
-                raise BadInput(f"{path}: has no labels.csv; expected {DESCRIPTION}.")
-            rows = _rows(path, archive.read("labels.csv"))
-            if num_classes is None and "classes.txt" in members:
-                num_classes = len(archive.read("classes.txt").decode().splitlines())
+            members = {name for name in archive.namelist() if not name.endswith("/")}
+            top = _top(path, members)
+            if top is None:
+                return _read_folders(path, dataset_id, archive, choices)
+            rows = _rows(path, archive.read(top + _LABELS))
+            if top + _CLASSES in members:
+                names = archive.read(top + _CLASSES).decode("utf-8-sig").splitlines()
+                num_classes = num_classes or len(names)
             for number, row in enumerate(rows, start=2):
-                if row["path"] not in members:
+                if top + row["path"] not in members:
                     raise BadInput(
                         f"{path}, labels.csv line {number}: no file {row['path']!r} in the archive."
                     )
-            files = [archive.read(row["path"]) for row in rows]
+            files = [archive.read(top + row["path"]) for row in rows]
     except (zipfile.BadZipFile, OSError, UnicodeDecodeError, EOFError) as error:
         raise BadInput(f"{path}: cannot be read as a zip ({error}).") from None
     ids = [_class_ids(path, number, row["label"]) for number, row in enumerate(rows, start=2)]
     if not kind:
         kind = SINGLE_LABEL if all(len(of_one) == 1 for of_one in ids) else MULTI_LABEL
     classes = num_classes or 1 + max((max(of_one, default=0) for of_one in ids), default=0)
-    parts = {}
-    for split in dict.fromkeys(row["split"] for row in rows):
-        members_of = [i for i, row in enumerate(rows) if row["split"] == split]
+    splits = list(dict.fromkeys(row["split"] for row in rows))
+    called = parts_by_name(splits, choices.parts, f"{path}, column split of labels.csv")
+    parts, file_names = {}, {}
+    for split in dict.fromkeys(called.values()):
+        members_of = [i for i, row in enumerate(rows) if called[row["split"]] == split]
+        file_names[split] = [rows[i]["path"] for i in members_of]
         images = EncodedImages(
             [files[i] for i in members_of],
             [f"{path}:{rows[i]['path']}" for i in members_of],
@@ -61,7 +73,71 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
         )
         lines = [i + 2 for i in members_of]
         parts[split] = images, _labels(path, kind, classes, [ids[i] for i in members_of], lines)
-    return make_dataset(dataset_id, kind, parts, classes, origin=str(path))
+    others = members - {top + row["path"] for row in rows} - {top + _LABELS, top + _CLASSES}
+    left = _left_out(sorted(others), "images that labels.csv does not list")
+    found = Found(names, file_names, _LABELS, left, parts_known=True)
+    return make_dataset(dataset_id, kind, parts, classes, str(path), choices, found)
+
+
+def _top(path: Path, members: set[str]) -> str | None:
+    """Returns the folder of labels.csv, as its files' names begin with it; None without the file.
+
+    Raises:
+      BadInput: several folders have one.
+    """
+    if _LABELS in members:
+        return ""
+    tops = [name.removesuffix(_LABELS) for name in members if name.endswith(f"/{_LABELS}")]
+    tops = sorted(top for top in tops if not _is_hidden(top))
+    if len(tops) > 1:
+        raise BadInput(f"{path}: has {len(tops)} files {_LABELS}: in {' and '.join(tops[:2])}.")
+    return tops[0] if tops else None
+
+
+def _read_folders(
+    path: Path, dataset_id: str, archive: zipfile.ZipFile, choices: Choices
+) -> DataSet:
+    """Reads class folders of an archive."""
+    listed = sorted(archive.namelist(), key=lambda name: name.split("/"))
+    files = [name for name in listed if not name.endswith("/")]
+    images = [name for name in files if is_image(name) and not _is_hidden(name)]
+    folders = {name.rstrip("/") for name in listed if name.endswith("/") and not _is_hidden(name)}
+    if not any("/" in name for name in images):
+        raise BadInput(
+            f"{path}: has no labels.csv and no class folder with images; expected {DESCRIPTION}."
+        )
+
+    def read_images(names: list[str]) -> EncodedImages:
+        return EncodedImages(
+            [archive.read(name) for name in names],
+            [f"{path}:{name}" for name in names],
+            background=choices.ground(),
+        )
+
+    return make_arranged(
+        str(path),
+        dataset_id,
+        arrange(str(path), images, folders, choices),
+        choices,
+        read_images,
+        _left_out([name for name in files if name not in set(images)], ""),
+    )
+
+
+def _is_hidden(name: str) -> bool:
+    return any(map(is_hidden, name.rstrip("/").split("/")))
+
+
+def _left_out(others: list[str], seen: str) -> list[LeftOut]:
+    """Returns what was left out of an archive: hidden images, images that can be seen, the rest."""
+    hidden = [name for name in others if is_image(name) and _is_hidden(name)]
+    images = [name for name in others if is_image(name) and not _is_hidden(name)]
+    rest = [name for name in others if not is_image(name) and not _is_hidden(name)]
+    return [
+        *left_out(seen, images),
+        *left_out(HIDDEN_IMAGES, hidden),
+        *left_out(NO_IMAGES, rest),
+    ]
 
 
 def _rows(path: Path, content: bytes) -> list[dict[str, str]]:

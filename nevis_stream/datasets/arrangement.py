@@ -1,0 +1,184 @@
+"""What the folders of images are: which are parts, and which are classes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from nevis_stream.datasets.choices import DEEPEST, TOP, Choices
+from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, nfc, parts_called
+from nevis_stream.datasets.reading import LeftOut, left_out
+from nevis_stream.errors import BadInput
+
+_SHOWN = 5
+
+Path = tuple[str, ...]
+"""The folders of an image, and its name."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Where images belong.
+
+    Attributes:
+      images: by part, the name of each image and that of its class, in order.
+      classes: names of the classes, in the order of their ids; some may have no image.
+      left_out: images that belong nowhere.
+    """
+
+    images: Mapping[str, Sequence[tuple[str, str]]]
+    classes: Sequence[str]
+    left_out: Sequence[LeftOut]
+
+
+def arrange(
+    origin: str, names: Sequence[str], folders: Iterable[str], choices: Choices
+) -> Arrangement:
+    """Returns the part and the class of each image in folders.
+
+    A folder around all others is passed by. Then come the parts, where folders are called so, and
+    the classes.
+
+    Args:
+      origin: named in errors.
+      names: of images, relative, with `/` between folders, in order; no hidden ones.
+      folders: names of all folders, those without images too.
+      choices: which folders are parts, and at which level the classes are.
+
+    Raises:
+      BadInput: no image below a class folder, or more than one reading; the message has the
+        readings and the choice.
+    """
+    paths: list[Path] = [tuple(name.split("/")) for name in names]
+    roots = _roots(origin, paths, choices)
+    images: dict[str, list[tuple[str, str]]] = {part: [] for part in roots.values()}
+    loose, beside, nested = [], [], []
+    for path in paths:
+        root = next((path[:n] for n in range(len(path)) if path[:n] in roots), None)
+        if root is None:
+            outside = len(path) > 1 and () not in roots
+            (beside if outside else loose).append("/".join(path))
+        elif not (levels := path[len(root) : -1]):
+            loose.append("/".join(path))
+        else:
+            if len(levels) > 1:
+                nested.append((path, levels))
+            label = levels[:1] if choices.class_level == TOP else levels
+            images[roots[root]].append(("/".join(path), nfc("/".join(label))))
+    classes = {label for part in images.values() for _, label in part}
+    if not classes:
+        raise BadInput(f"{origin}: contains no class folder with an image.")
+    if nested and not choices.class_level:
+        _refuse_levels(origin, nested, classes)
+    if choices.class_level != DEEPEST:
+        split = [tuple(folder.split("/")) for folder in folders]
+        classes |= {nfc(folder[-1]) for folder in split if folder[:-1] in roots}
+    return Arrangement(
+        images,
+        sorted(classes),
+        [
+            *left_out("images beside the class folders", loose),
+            *left_out("images in folders beside the parts", beside),
+        ],
+    )
+
+
+def _roots(origin: str, paths: Sequence[Path], choices: Choices) -> dict[Path, str]:
+    """Returns the folders that contain the class folders, with the part of each."""
+    top: Path = ()
+    while (only := _only_folder(paths, top)) and not parts_called([only]):
+        top = (*top, only)
+    inside = [path[len(top) :] for path in paths if path[: len(top)] == top]
+    parts = _parts(origin, inside, choices.parts)
+    roots = {(*top, name): part for name, part in parts.items()} or {top: "all"}
+    # seg_train/seg_train: a folder in each part that contains all of it
+    while parts and all(_only_folder(paths, root) for root in roots):
+        roots = {(*root, str(_only_folder(paths, root))): part for root, part in roots.items()}
+    return roots
+
+
+def _only_folder(paths: Sequence[Path], root: Path) -> str | None:
+    """Returns the only folder in another, if it contains folders of images and no image itself."""
+    deep = [path[len(root) :] for path in paths if path[: len(root)] == root]
+    deep = [path for path in deep if len(path) > 1]
+    tops = {path[0] for path in deep}
+    return tops.pop() if len(tops) == 1 and all(len(path) > 2 for path in deep) else None
+
+
+def _parts(origin: str, paths: Sequence[Path], choice: str) -> dict[str, str]:
+    """Returns which of the top folders are parts, and of which; none if all are classes."""
+    folders: dict[str, list[Path]] = {}
+    for path in paths:
+        if len(path) > 1:
+            folders.setdefault(path[0], []).append(path[1:])
+    chosen = chosen_parts(choice, folders, origin)
+    called = parts_called(folders)
+    if chosen is None or not (called or chosen):
+        return {}
+    if "all" in chosen.values():  # the only part: what is called like another one is none
+        called = {}
+    inner = {
+        name: {path[0] for path in inside if len(path) > 1} for name, inside in folders.items()
+    }
+    parts = called | chosen
+    flat = [name for name in parts if not inner[name]]
+    others = [name for name in folders if name not in parts]
+    if chosen:
+        if flat:
+            raise BadInput(
+                f"{origin}: the folder {flat[0]!r} contains images and no class folder, so it is"
+                f" no part {parts[flat[0]]!r} with labels."
+            )
+    elif len(flat) == len(parts) == 1:
+        return {}  # images of a class, as in its neighbours
+    else:
+        incomplete = "train" not in parts.values() or len(set(parts.values())) < 2
+        # folders of images beside folders that share no class: all may be classes
+        unlike = any(not inner[name] for name in others) and not set.intersection(
+            *(inner[name] for name in parts)
+        )
+        if flat or incomplete or unlike:
+            _refuse_parts(origin, parts, flat)
+    check_parts(parts, chosen, origin)
+    return parts
+
+
+def _refuse_parts(origin: str, parts: Mapping[str, str], flat: Sequence[str]) -> NoReturn:
+    """Refuses folders that are called like parts where the layout leaves a doubt."""
+    named = _listed(sorted(parts))
+    why = f"{flat[0]!r} contains images and no class folder" if flat else "they are not complete"
+    train = next((name for name, part in parts.items() if part == "train"), None)
+    one_part = ""
+    if train is not None and train not in flat:
+        one_part = (
+            f" If the images of {train!r} are all that have labels, from which the other parts are"
+            f" drawn: parts={train}=all."
+        )
+    raise BadInput(
+        f"{origin}: folders are called like parts ({named}), but {why}. If they are classes:"
+        f" {how('parts', 'none')}.{one_part} If they are parts, put train and test beside each"
+        " other, with one folder for each class in both."
+    )
+
+
+def _refuse_levels(
+    origin: str, nested: Sequence[tuple[Path, Path]], deepest: Iterable[str]
+) -> NoReturn:
+    """Refuses images below class folders."""
+    deep = sorted(deepest)
+    tops = sorted({label.partition("/")[0] for label in deep})
+    path, levels = nested[0]
+    inner = {levels[1] for _, levels in nested}
+    if parts_called(inner).keys() == inner:
+        hint = " They are called like parts: those come first, as in train/CLASS and test/CLASS."
+    else:
+        hint = ""
+    raise BadInput(
+        f"{origin}: class folders contain folders of images, for example {'/'.join(path)}. By the"
+        f" top folders there are {len(tops)} classes ({_listed(tops)}), by the deepest ones"
+        f" {len(deep)} ({_listed(deep)}).{hint} Choose {how('class_level', 'top')}, or"
+        f" class_level={DEEPEST}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")

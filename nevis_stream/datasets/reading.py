@@ -1,0 +1,141 @@
+"""The record of a reading: what files were understood as, and what was left out.
+
+It is printed once, kept with the data (prepared.json, a run's readings.json) and shown in reports.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nevis_stream.terminal import printable
+from nevis_stream.wording import plural
+
+VERSION = 1
+"""Rises when the same files are read differently from before; data without it are older."""
+
+HIDDEN_IMAGES = "images that are hidden or in a system's own folders"
+NO_IMAGES = "files that are no images"
+_SHOWN = 10  # names of classes in a line
+_said: set[str] = set()
+_silent: list[None] = []
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Files that were left out for one reason, with the name of the first."""
+
+    reason: str
+    count: int
+    example: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.count:,} ({self.example}{', …' if self.count > 1 else ''})"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a reader found besides images and labels.
+
+    Attributes:
+      class_names: in the order of the class ids; empty where classes have none.
+      file_names: by name of a part, those of its images; empty where images have none.
+      labels: where the labels are from, as a person would say it.
+      left_out: what was left out.
+      notes: sentences on what may be otherwise than a person thinks.
+      parts_known: whether the parts have the names that they have in the project already.
+    """
+
+    class_names: Sequence[str] = ()
+    file_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    labels: str = ""
+    left_out: Sequence[LeftOut] = ()
+    notes: Sequence[str] = ()
+    parts_known: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What files were understood as.
+
+    Attributes:
+      parts: number of images by part of the source.
+      kind: "single_label" or "multi_label".
+      num_classes: number of classes.
+      classes: their names, where they have any.
+      labels: where the labels are from, as a person would say it.
+      empty: how many classes have no image.
+      left_out: what was left out.
+      notes: sentences on what may be otherwise than a person thinks.
+      choices: what was chosen, by name.
+      version: of the reading.
+    """
+
+    parts: Mapping[str, int]
+    kind: str
+    num_classes: int
+    classes: Sequence[str] = ()
+    labels: str = ""
+    empty: int = 0
+    left_out: Sequence[LeftOut] = ()
+    notes: Sequence[str] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
+    version: int = VERSION
+
+    @property
+    def understood(self) -> str:
+        """What was understood, in one line."""
+        total, names = sum(self.parts.values()), list(self.classes[:_SHOWN])
+        parts = ", ".join(f"{name} {count:,}" for name, count in self.parts.items())
+        named = f" ({', '.join([*names, *['…'] * (len(self.classes) > _SHOWN)])})" if names else ""
+        noun = "classes" if self.kind == "single_label" else "labels"
+        without = f", {self.empty} of them without an image" if self.empty else ""
+        chosen = ", ".join(f"{name}={value}" for name, value in self.choices.items())
+        return (
+            f"understood as {plural(total, 'image')} ({parts}) of {self.num_classes} {noun}{named}"
+            f"{without}, {self.kind}{self.labels and f', by {self.labels}'}"
+            f"{chosen and f'; as chosen: {chosen}'}"
+        )
+
+    @property
+    def not_used(self) -> str:
+        """What was left out, in one line."""
+        return "left out: " + ("; ".join(map(str, self.left_out)) or "nothing")
+
+    def lines(self, name: str) -> list[str]:
+        """Returns what is printed of a data set."""
+        return [f"{name}: {text}" for text in (self.understood, self.not_used, *self.notes)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what is kept."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Reading":
+        """Returns what was kept; what this version does not know is ignored."""
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        return cls(**known | {"left_out": [LeftOut(**each) for each in values["left_out"]]})
+
+
+def left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
+    """Returns one record of files that were left out, or none without a file."""
+    return [LeftOut(reason, len(names), names[0])] if names else []
+
+
+def say(name: str, reading: Reading) -> None:
+    """Prints a reading to the standard error, once in a process."""
+    text = printable("\n".join(reading.lines(name)))
+    if text not in _said and not _silent:
+        print(text, file=sys.stderr)
+        _said.add(text)
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Prints no reading inside of it: the caller does, or nobody asked."""
+    _silent.append(None)
+    try:
+        yield
+    finally:
+        _silent.pop()
