@@ -87,7 +87,7 @@ MAY_IMPORT = {
     ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors", "vocabulary"),
     "nevis_stream.datasets": of_nevis_stream(
-        "datasets", "catalogue", "storage", "errors", "vocabulary"
+        "datasets", "catalogue", "storage", "errors", "vocabulary", "terminal", "wording"
     ),
     "nevis_stream.storage": of_nevis_stream("storage", "errors"),
     "nevis_stream.metrics": of_nevis_stream("metrics", "errors", "datasets.dataset", "vocabulary"),
