@@ -78,8 +78,8 @@ def study(arguments) -> None:
 def show(folders: list[Path]) -> None:
     """Prints the rules of finished runs, the control first."""
     runs, left_out = read_runs(folders)
-    for each in left_out:
-        print(f"left out: {each.path}: {each.reason}")
+    for item in left_out:
+        print(f"left out: {item.path}: {item.reason}")
     by_stream: dict[str, list] = {}
     for run in runs:
         by_stream.setdefault(run.header.stream_digest, []).append(run)

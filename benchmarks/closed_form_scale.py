@@ -104,7 +104,7 @@ def main() -> None:
         for size in sizes.split(","):
             run_dir = measure(words.folder, dataset, learner, size)
             ledger = Ledger(run_dir)
-            (answered,), (trained,) = (ledger.of_kind(k) for k in (PredictRecord, TrainRecord))
+            (answered,), (trained,) = ledger.of_kind(PredictRecord), ledger.of_kind(TrainRecord)
             cost = phase_flops(ledger)
             seconds = sum(event.cpu_seconds for event in read_timing(run_dir))
             memory = json.loads((run_dir / "peak_memory.json").read_text())["kilobytes"] / 1000

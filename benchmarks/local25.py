@@ -76,9 +76,9 @@ def main(words: Sequence[str]) -> None:
     print("|---|---:|---|---:|")
     for first, second in combinations(runs, 2):
         seeds = sorted(set(runs[first]) & set(runs[second]))
-        tables = [(errors(runs[first][seed]), errors(runs[second][seed])) for seed in seeds]
+        pairs = [(errors(runs[first][seed]), errors(runs[second][seed])) for seed in seeds]
         a, b = (
-            np.asarray([[table[side][task] for table in tables] for task in tables[0][0]])
+            np.asarray([[pair[side][task] for pair in pairs] for task in pairs[0][0]])
             for side in (0, 1)
         )
         interval, mean = over_tasks(a, b), (a - b).mean(axis=1)

@@ -34,7 +34,9 @@ def main() -> None:
             outcomes.complaint(probabilities, N, SINGLE_LABEL, CLASSES)
             outcomes.write(Path(directory) / "a.npz", samples, SINGLE_LABEL, probabilities)
             between = time.process_time()
-            mistakes.write(Path(directory), {"task_id": "a"}, samples, SINGLE_LABEL, probabilities)
+            mistakes.write(
+                Path(directory), "a", "test", "0" * 16, samples, SINGLE_LABEL, probabilities
+            )
             end = time.process_time()
         print(
             f"round {number + 1}: outcomes {between - start:.3f} CPU-s, mistakes"

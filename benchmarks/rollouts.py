@@ -106,7 +106,7 @@ def vmapped() -> None:
     parameters = network.initialise(generator, 10)
     moments, key = network.optimiser().init(parameters), jax.random.key(0)
     now, unit = machine.clock()
-    options = {"compiler_options": plain_convolutions()}
+    options = plain_convolutions()
 
     def best(program, *arguments) -> float:
         jax.block_until_ready(program(*arguments))
@@ -117,7 +117,7 @@ def vmapped() -> None:
             times.append(now() - begun)
         return min(times)
 
-    alone = best(jax.jit(step, **options), parameters, moments, images, labels, key)
+    alone = best(jax.jit(step, compiler_options=options), parameters, moments, images, labels, key)
     print(f"{machine.describe()}\none rollout: {1000 * alone:.1f} m{unit} a step (best of 10)")
     for count in (2, 4, 8):
 
@@ -126,7 +126,7 @@ def vmapped() -> None:
 
         each = (
             best(
-                jax.jit(jax.vmap(step), **options),
+                jax.jit(jax.vmap(step), compiler_options=options),
                 *(stacked(tree) for tree in (parameters, moments, images, labels)),
                 jax.random.split(key, count),
             )

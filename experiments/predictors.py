@@ -279,11 +279,11 @@ class KeptRun:
     @functools.cached_property
     def _answers(self) -> dict[tuple[str, str], tuple[PredictRecord, PredictRecord | AnswerRecord]]:
         """The records of a split and of the answers, by predictor id and split."""
-        return {
-            (answer.predictor_id, record.split): (record, answer)
-            for record in self.ledger.of_kind(PredictRecord)
-            for answer in (record, *record.others)
-        }
+        answers: dict[tuple[str, str], tuple[PredictRecord, PredictRecord | AnswerRecord]] = {}
+        for record in self.ledger.of_kind(PredictRecord):
+            several: list[PredictRecord | AnswerRecord] = [record, *record.others]
+            answers |= {(answer.predictor_id, record.split): (record, answer) for answer in several}
+        return answers
 
 
 def kept_checkpoint(

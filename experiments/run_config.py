@@ -168,7 +168,7 @@ def flat(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 def not_of_type(field: Field, text: str) -> str:
     """Returns an error message for a text that is not a value of a field's type."""
-    examples = {bool: "(True,)", int: "(32,64)", str: "('a','b')"}
+    examples: dict[type | None, str] = {bool: "(True,)", int: "(32,64)", str: "('a','b')"}
     example = examples.get(field.element, "(0.01,0.1)")
     example = f", for example {example}" if field.type is tuple else ""
     default = "set by the budget" if field.default is None else field.default

@@ -108,7 +108,8 @@ class TransferMatrixRun:
                     f"{error} The run of indep must keep its checkpoints (config.keep chosen or"
                     " all)."
                 ) from None
-            network = run_config.build(self.config).recipe.network
+            learner: Any = run_config.build(self.config)  # one that begins from weights
+            network = learner.recipe.network
             facts = weights.Facts(
                 weights.describe_network(network), f"{source} alone", total(record.flops)
             )

@@ -7,9 +7,10 @@ accelerator if there is one, and its FLOPs are counted. `python -m launch.report
 shows the results.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from absl.flags import FlagValues
 
@@ -43,7 +44,7 @@ def _method_names(bounds: bool = False) -> str:
     from nevis_stream.dynamic_evaluation import methods
 
     left_out = () if bounds else methods.BOUNDS
-    parts = {
+    parts: dict[str, Mapping[str, Any]] = {
         "Methods": methods.registry(),
         "Or POLICY+PREDICTOR, with one of these policies": methods.policy_registry(),
         "and one of these predictors": methods.predictor_registry(),

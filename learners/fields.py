@@ -53,7 +53,7 @@ class Field:
             raise self._wrong(value, f"of type {self.type.__name__}")
         if self.choices and value not in self.choices:
             raise BadInput(unknown(f"config.{self.name}", value, self.choices))
-        elements = value if self.type is tuple else (value,)
+        elements: tuple = value if isinstance(value, tuple) else (value,)
         if self.element and not all(_is_a(item, self.element) for item in elements):
             raise self._wrong(value, f"a tuple of {self.element.__name__}")
         if self.range and not all(self.range[0] <= item <= self.range[1] for item in elements):
@@ -75,8 +75,12 @@ def fields_of(section: type) -> dict[str, Field]:
     return {field.name: field for field in _fields(section, "")}
 
 
+def _is_frozen(section: type) -> bool:
+    return vars(section)["__dataclass_params__"].frozen
+
+
 def _fields(section: type, prefix: str) -> Iterator[Field]:
-    if not dataclasses.is_dataclass(section) or not section.__dataclass_params__.frozen:
+    if not dataclasses.is_dataclass(section) or not _is_frozen(section):
         raise BadInput(
             f"{section.__qualname__}: a learner's class must be a frozen dataclass"
             " (@dataclass(frozen=True)), whose fields are the learner's configuration."

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -110,7 +111,7 @@ def same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> N
     """Records what a folder's study is about; refuses to continue a study of something else, whose
     rows would be taken for rows of this one.
     """
-    settings = {"known": design.known, "matrices": {}}
+    settings: dict[str, Any] = {"known": design.known, "matrices": {}}
     ways = {"model_split": str(design.model_split), "hide": design.hide}
     if path.is_file():
         try:

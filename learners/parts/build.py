@@ -18,7 +18,7 @@ from learners.parts.initialisation import (
 from learners.parts.model import Network
 from learners.parts.relatedness import Neighbours
 from learners.parts.schedule import SCHEDULES
-from learners.parts.search import RANDOM_FIRST, BayesianSearch, GridSearch, RandomSearch
+from learners.parts.search import RANDOM_FIRST, BayesianSearch, GridSearch, RandomSearch, Search
 from learners.parts.training_data import Auxiliary
 from nevis_stream.errors import BadInput, RunWarning
 
@@ -83,7 +83,7 @@ def build(config: BaselineConfig) -> Baseline:
         "random": lambda: RandomSearch(config.search.trials, spaces),
         "bayesian": lambda: BayesianSearch(config.search.trials, spaces),
     }
-    search = searches[config.search.method]()
+    search: Search = searches[config.search.method]()
     if config.ensemble > search.trials:
         trials = (
             "the combinations of the grid" if config.search.method == "grid" else "search.trials"

@@ -108,7 +108,8 @@ class Feed:
         parts = stored, self._sizes[picked], target
         if self.mode == "ahead":
             parts = jax.device_put(parts)
-        return Batch(*self._ctx.spread(parts), self.shape)
+        images, sizes, target = self._ctx.spread(parts)
+        return Batch(images, sizes, target, self.shape)
 
 
 def _mode(size: int) -> str:

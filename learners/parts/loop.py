@@ -160,7 +160,7 @@ def _result(trial: Mapping[str, Any], hyper: Mapping[str, Any]) -> Tree:
     }
 
 
-def _log(ctx: Context, row: Sequence[float | None], rates: np.ndarray) -> None:
+def _log(ctx: Context, row: Sequence[Any], rates: np.ndarray) -> None:
     """Logs a row of a trial's curve, with the learning rate of its last step."""
     step, train_loss, dev_error = row
     rate = float(rates[step - 1]) if step else None

@@ -267,7 +267,7 @@ def step_program(
     if network.resolution >= LARGE_MAP * getattr(
         network.backbone(), "reduction", network.resolution
     ):
-        step.compiler_options = plain_convolutions()
+        step.compiler_options = plain_convolutions()  # type: ignore[attr-defined]
     return step
 
 
@@ -319,7 +319,8 @@ def several_steps(step):
 
         return jax.lax.scan(single_step, carry, (stored, sizes, target, index, rate, batches))[0]
 
-    steps.compiler_options = getattr(step, "compiler_options", {})
+    options = getattr(step, "compiler_options", {})
+    steps.compiler_options = options  # type: ignore[attr-defined]
     return steps
 
 

@@ -70,6 +70,12 @@ def _check(space: Space) -> None:
 class _DrawnSearch:
     """A search that draws the values of all trials before any result is known."""
 
+    trials: int
+
+    def draw(self, seed: int) -> list[Hyper]:
+        """Returns the values of each trial."""
+        raise NotImplementedError
+
     @property
     def at_once(self) -> int:
         """Number of trials that start before any result is known: all."""

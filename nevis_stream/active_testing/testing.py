@@ -73,7 +73,9 @@ def active_test(
     check_budget(budget, pool.n, "labels")
     batch_size = batch if callable(batch) else lambda asked: batch
     answers = Answers(Cells.none(1), np.empty((1, 0), np.int32))
-    members, evidence = _believe(Evidence(pool, answers, *np.zeros((2, 0)), np.zeros(0)), surrogate)
+    members, evidence = _believe(
+        Evidence(pool, answers, np.zeros(0), np.zeros(0), np.zeros(0)), surrogate
+    )
     left = np.ones(pool.n, bool)
     while evidence.asked < budget:
         count = batch_size(evidence.asked)

@@ -113,9 +113,9 @@ def compare(
     tasks = []
     for place, task_id in enumerate(common):
         task, rows = errors[0][task_id], [side[place : place + 1] for side in sides]
-        means = (float(row.mean()) for row in rows)
+        first, second = (float(row.mean()) for row in rows)
         difference = over_seeds(*rows).possible
-        tasks.append(TaskDifference(task.order, task_id, task.n, *means, difference))
+        tasks.append(TaskDifference(task.order, task_id, task.n, first, second, difference))
     return Comparison(
         a=a,
         b=b,

@@ -41,7 +41,7 @@ def check(ledger: Ledger) -> None:
 
 
 def _check_costs(header: Header, record: Record) -> None:
-    if isinstance(record, EndRecord):
+    if not isinstance(record, Header | TrainRecord | PredictRecord):
         return
     if header.published:
         if record.flops is not None:
@@ -72,7 +72,7 @@ def _check_error(record: PredictRecord) -> None:
 def _check_place(place: int, record: Record, length: int) -> None:
     if isinstance(record, Header) != (place == 0):
         raise ValueError(
-            f"a {record.kind} record; the first line, and no other, is the run record."
+            f"a {record.to_json()['kind']} record; the first line, and no other, is the run record."
         )
     if isinstance(record, EndRecord) and place != length - 1:
         raise ValueError("an end record before the last line.")

@@ -69,10 +69,21 @@ def method_points(groups: Sequence[SeedGroup]) -> list[MethodPoint]:
         pairs = zip(group.runs, points, strict=True)
         reasons = [f"{run.name}: {p.reason}" for run, p in pairs if p.reason]
         rows.append((group, points, spreads, tuple(reasons)))
-    fronts = [set(pareto_front([(r[2][0].mean, r[2][k].mean) for r in rows])) for k in (1, 2)]
+    paper_front, full_front = (
+        set(pareto_front([(r[2][0].mean, r[2][k].mean) for r in rows])) for k in (1, 2)
+    )
     return [
-        MethodPoint(group, points, *spreads, *(i in front for front in fronts), reasons)
-        for i, (group, points, spreads, reasons) in enumerate(rows)
+        MethodPoint(
+            group,
+            points,
+            error,
+            paper_total,
+            full_total,
+            i in paper_front,
+            i in full_front,
+            reasons,
+        )
+        for i, (group, points, (error, paper_total, full_total), reasons) in enumerate(rows)
     ]
 
 

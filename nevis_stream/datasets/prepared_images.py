@@ -169,7 +169,7 @@ class PreparedImages(Images):
         derived = self.resized(size)
         chosen = np.array(derived[rows], subok=False)
         if derived.nbytes > _RESIDENT and hasattr(mmap, "MADV_DONTNEED"):
-            derived._mmap.madvise(mmap.MADV_DONTNEED)
+            vars(derived)["_mmap"].madvise(mmap.MADV_DONTNEED)
         return chosen
 
     def _make_view(self, view: str, size: int) -> np.ndarray:

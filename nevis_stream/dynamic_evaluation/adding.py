@@ -304,7 +304,7 @@ def add_samples(
         for model in np.unique(models):
             new = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
             if len(new):
-                name, ids = names[model], [samples[i] for i in new]
+                name, ids = names[model], [samples[i] for i in new.tolist()]
                 answers = asks[name](Cells(new[None]))
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[new, model] = answers.values[0]

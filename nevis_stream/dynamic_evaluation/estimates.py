@@ -1,5 +1,6 @@
 """A method's estimates of new models: every cell, and each model's mean with its interval."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,10 @@ class Estimates:
     def __len__(self) -> int:
         """Number of models."""
         return len(self.accuracy)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        """Yields the estimate of each model."""
+        return (self[model] for model in range(len(self)))
 
     def __getitem__(self, model: int) -> Estimate:
         """Returns the estimate of one model's mean; its cost is that of all models together."""

@@ -216,8 +216,8 @@ def learned_rows(cache: EvaluationCache, rows: np.ndarray, samples: int) -> np.n
     """
     models = cache.column_sums(models=rows)[1][:samples]
     if cache.scores:
-        there = (observed(cache.matrix(rows[i : i + 1])[0, :samples]) for i in range(len(rows)))
-        return rows[_sharing(np.array([models[row].sum() for row in there]))]
+        seen = (observed(cache.matrix(rows[i : i + 1])[0, :samples]) for i in range(len(rows)))
+        return rows[_sharing(np.array([models[row].sum() for row in seen]))]
     shared = np.full(len(rows), models.sum())
     for i, (_, there) in enumerate(cache.packed_rows(rows)):
         if there is not None:

@@ -96,11 +96,11 @@ def write_report(
         raise
     except Exception:
         # one run with unexpected content must not prevent the report on the others
-        reasons = {run: reason for run in runs if (reason := fault(run))}
-        if not reasons or (len(reasons) == len(runs) and not any(others)):
+        faults = {run: reason for run in runs if (reason := fault(run))}
+        if not faults or (len(faults) == len(runs) and not any(others)):
             raise
-        runs = [run for run in runs if run not in reasons]
-        left_out += [LeftOut(run.path, reason) for run, reason in reasons.items()]
+        runs = [run for run in runs if run not in faults]
+        left_out += [LeftOut(run.path, reason) for run, reason in faults.items()]
         files = write()
     changed = files.close()
     partial = [LeftOut(run.path, unfinished(run.ledger)) for run in runs if not run.ledger.complete]

@@ -3,6 +3,7 @@ its own.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
@@ -81,13 +82,20 @@ def _columns(named: Mapping[str, Artist], width: float) -> int:
     for columns in (4, 3, 2):
         figure = svg.new_figure(width, 1, layout=None)  # only measured
         legend = _add(figure, named, "lower center", columns)
-        if legend.get_window_extent(figure.canvas.get_renderer()).width <= figure.bbox.width:
+        if legend.get_window_extent(svg.renderer(figure)).width <= figure.bbox.width:
             return columns
     return 1
 
 
-def _add(figure: Figure, named: Mapping[str, Artist], place: str, columns: int) -> Legend:
+def _add(figure: Figure, named: Mapping[str, Artist], place: Any, columns: int) -> Legend:
     names = [plain(shortened(name, _LONGEST)) for name in named]
-    looks = {"ncols": columns, "frameon": False, "fontsize": 8, "labelcolor": palette.ink()}
     with svg.any_script():
-        return figure.legend(named.values(), names, loc=place, **looks)
+        return figure.legend(
+            list(named.values()),
+            names,
+            loc=place,
+            ncols=columns,
+            frameon=False,
+            fontsize=8,
+            labelcolor=palette.ink(),
+        )

@@ -160,7 +160,7 @@ def _label(
 ) -> None:
     """Names each point and line, where possible where no other label or point is."""
     figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()
+    renderer = svg.renderer(figure)
     centres = [axes.transData.transform((float(m.paper_total.mean), m.error.mean)) for m in shown]
     taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
     taken += _along(axes.transData.transform(front)) if len(front) else []

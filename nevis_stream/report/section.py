@@ -16,6 +16,7 @@ from nevis_stream.analysis.seeds import SeedGroup, by_seed
 from nevis_stream.analysis.stand_ins import notes
 from nevis_stream.report.error_table import ErrorRow, error_rows
 from nevis_stream.report.styles import Style, assign
+from nevis_stream.run_directory.records import Header
 from nevis_stream.vocabulary import PROTOCOLS
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class Section:
     _values: dict[Callable, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def header(self) -> dict:
+    def header(self) -> Header:
         """The `run` record of the first run."""
         return self.runs[0].header
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import matplotlib
 from markupsafe import Markup
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -35,6 +35,13 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
     figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)  # measures texts; pyplot and its global state are not needed
     return figure
+
+
+def renderer(figure: Figure) -> RendererAgg:
+    """Returns what measures a figure's texts."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)  # of `new_figure`
+    return canvas.get_renderer()
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from nevis_stream.run_directory.records import (
     RECORDS,
     SCHEMA,
     EndRecord,
-    EventRecord,
     Header,
     PredictRecord,
     Record,
@@ -73,9 +72,9 @@ class History:
         return [each for each in self.records if isinstance(each, record)]
 
     @property
-    def events(self) -> list[EventRecord]:
+    def events(self) -> list[TrainRecord | PredictRecord]:
         """The records of events, in order."""
-        return self.of_kind(EventRecord)
+        return [each for each in self.records if isinstance(each, TrainRecord | PredictRecord)]
 
     def training_of(self, predicted: PredictRecord) -> TrainRecord:
         """Returns the record of the train event whose predictor answered.

@@ -18,7 +18,7 @@ from typing import Any
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
-from nevis_stream.run_directory.records import EndRecord, PredictRecord, Record, TrainRecord
+from nevis_stream.run_directory.records import Header, PredictRecord, Record, TrainRecord
 from nevis_stream.vocabulary import POOL
 
 FOLDER = "tensorboard"
@@ -128,7 +128,7 @@ def stream_points(records: Sequence[Record]) -> list[tuple[int, dict[str, float 
     meta_splits: dict[str, str] = {}
     training, everything = 0, 0
     for record in records:
-        if isinstance(record, EndRecord):
+        if not isinstance(record, Header | TrainRecord | PredictRecord):
             continue
         training += total(record.flops, "train")
         everything += total(record.flops)

@@ -316,7 +316,9 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
         "test": [pictures.array(28, 28, 1) for _ in range(20)],
     }
 
-    class Mnist(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    base = tfds.core.GeneratorBasedBuilder
+
+    class Mnist(base, skip_registration=True):  # type: ignore[call-arg]
         VERSION = tfds.core.Version("3.0.1")
         name = "mnist"
 

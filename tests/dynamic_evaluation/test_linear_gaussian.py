@@ -34,7 +34,8 @@ def whole(believed):
     return mean, design.T @ covariance @ design + np.diag(np.float64(believed.noise))
 
 
-def conditioned(mean, covariance, samples, values):
+def conditioned(normal, samples, values):
+    mean, covariance = normal
     gain = np.linalg.solve(covariance[np.ix_(samples, samples)], covariance[samples]).T
     return mean + gain @ (values - mean[samples]), covariance - gain @ covariance[samples]
 
@@ -61,7 +62,7 @@ def test_answers_condition_the_distribution(model):
     believed = lg.prior(model, WEIGHTS)
     samples, values = np.array([3, 17, 25, 8]), NEW[0][[3, 17, 25, 8]].astype(np.float32)
     state = lg.posterior(believed, samples, values, np.ones(4, bool))
-    mean, covariance = conditioned(*whole(believed), samples, values)
+    mean, covariance = conditioned(whole(believed), samples, values)
     expected = believed.offset + state.mean @ believed.design
     free = np.setdiff1d(np.arange(SAMPLES), samples)
     assert np.allclose(expected[free], mean[free], atol=1e-4)
@@ -89,7 +90,7 @@ def test_the_greedy_choice_leaves_the_least_variance(model):
         left = {}
         for candidate in set(range(SAMPLES)) - set(asked):
             _, covariance = conditioned(
-                *whole(believed), [*asked, candidate], np.zeros(len(asked) + 1)
+                whole(believed), [*asked, candidate], np.zeros(len(asked) + 1)
             )
             left[candidate] = weights @ covariance @ weights
         assert left[int(sample)] <= min(left.values()) * (1 + 1e-3)

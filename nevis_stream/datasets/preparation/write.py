@@ -188,7 +188,7 @@ def builder(
         def initialize_from_bucket(self):
             """Looks for no information online, for which TFDS would leave a temporary folder."""
 
-    class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
         VERSION = tfds.core.Version(prepared.VERSION)
         name = content.dataset_id.lower().replace("-", "_").replace(".", "_")
 

@@ -88,7 +88,7 @@ def training_step():
         updates, moments = optimiser().update(gradients, moments, parameters)
         return optax.apply_updates(parameters, updates), moments
 
-    step.compiler_options = plain_convolutions()
+    step.compiler_options = plain_convolutions()  # type: ignore[attr-defined]
     return step
 
 

@@ -99,10 +99,12 @@ def count(db: sqlite3.Connection, table: str) -> int:
 
 def repeated(ids: Sequence[str]) -> str | None:
     """Returns the first id that occurs twice, or None."""
-    if len(set(ids)) == len(ids):
-        return None
     seen: set[str] = set()
-    return next(text for text in ids if text in seen or seen.add(text))
+    for text in ids:
+        if text in seen:
+            return text
+        seen.add(text)
+    return None
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:

@@ -198,10 +198,11 @@ def episodes(
     estimates = advantages(np.stack(rewards), np.stack(values).astype(np.float64))
     returns = estimates + np.stack(values)
     normalised = (estimates - estimates.mean()) / (estimates.std() + 1e-8)
-    flat = [np.concatenate(list(each)) for each in (actions, likelihood, normalised, returns)]
+    taken, *rest = (
+        np.concatenate(list(each)) for each in (actions, likelihood, normalised, returns)
+    )
     joined = State(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
-    actions, *rest = flat
-    return Transitions(joined, actions.astype(np.int32), *(np.float32(each) for each in rest)), seen
+    return Transitions(joined, taken.astype(np.int32), *(np.float32(each) for each in rest)), seen
 
 
 def _answered(samples: np.ndarray, truth: np.ndarray) -> Answers:
