@@ -201,9 +201,10 @@ def _turn(image: Image.Image) -> Image.Transpose | None:
 def _scale_clear_colour(image: Image.Image) -> None:
     """Gives the transparent colour of a PNG 8 bits, as Pillow gives its pixels."""
     clear = image.info.get("transparency")
-    if image.format != "PNG" or clear is None or not image.tile:
+    tiles = getattr(image, "tile", None)  # of an image that is read from a file
+    if image.format != "PNG" or clear is None or not tiles:
         return
-    stored = image.tile[0].args
+    stored = tiles[0].args
     if stored in _GREY_STEPS:
         image.info["transparency"] = clear * _GREY_STEPS[stored]
     elif stored == "RGB;16B":
