@@ -85,7 +85,7 @@ def _warn_of_few_images(origin: str, classes: Sequence[str], labels: dict[str, n
     if "test" not in labels:
         return
     images, of_class = len(labels["test"]), counts["test"]
-    missing = [classes[i] for i in np.flatnonzero(present & (of_class == 0))]
+    missing = [classes[i] for i in np.flatnonzero(present & (of_class == 0)).tolist()]
     if missing:
         _warn(
             f"{origin}, part test: {images} images, but none of {_listed(missing)} of the"
