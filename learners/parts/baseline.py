@@ -49,6 +49,11 @@ class Baseline:
     halving: Halving | None = None
     frozen: bool = False
 
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        """How relatedness is measured, if anything depends on it."""
+        return ("relatedness",) if self._candidates(1) else ()
+
     def init(self, ctx: Context) -> State:
         """Returns the empty state, since the past is in the predictors' checkpoints.
 

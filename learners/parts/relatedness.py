@@ -3,7 +3,8 @@
 The score of a candidate is the accuracy of a 5-nearest-neighbour classifier on its features, which
 predicts the dev split of the current task from its train split (NEVIS'22, section 5); for a
 multi-label task it is the mAP of the neighbours' label frequencies. Embedding all images for each
-candidate, and the distances, are charged to the current phase.
+candidate, and the distances, are charged to the current phase. What changes the scores has a new
+version in `nevis_stream.run_directory.conventions`.
 """
 
 import functools
@@ -118,19 +119,21 @@ def embed(
 ) -> np.ndarray:
     """Returns float32[n, features] of the evaluation views of all images.
 
-    The last batch is filled up with repeated images. With `train`, BatchNorm uses the statistics of
-    the batch.
+    With `train`, BatchNorm uses the statistics of the batch, so the batches are drawn: where images
+    are sorted by class, a batch's mean would carry the class and be subtracted. The order of the
+    batches is always the same for n images. The last one is filled up with repeated images.
     """
     views = images.center_cropped(network.resolution)
+    order = np.random.RandomState(0).permutation(len(views)) if train else np.arange(len(views))
     program = ctx.jit(features_program(network, train))
     parameters = jax.device_put(backbone_of(variables))
     features = []
     for start in range(0, len(views), EVALUATION_BATCH):
-        rows = np.arange(start, start + EVALUATION_BATCH) % len(views)
+        rows = order[np.arange(start, start + EVALUATION_BATCH) % len(views)]
         features.append(
             np.asarray(program(parameters, np.asarray(views[rows])))[: len(views) - start]
         )
-    return np.concatenate(features)
+    return np.concatenate(features)[np.argsort(order)]
 
 
 def backbone_of(variables: Mapping[str, Any]) -> dict[str, Any]:

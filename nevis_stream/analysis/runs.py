@@ -12,6 +12,7 @@ from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import folders
 from nevis_stream.run_directory.config import read_config
+from nevis_stream.run_directory.conventions import KEY
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import Header, TrainRecord
 
@@ -222,11 +223,12 @@ def _without_repetitions(
     runs: list[Run],
     left_out: list[LeftOut],
 ) -> tuple[list[Run], list[LeftOut]]:
-    by_config: dict[str, list[Run]] = {}
+    by_config: dict[tuple, list[Run]] = {}
     for run in runs:
-        by_config.setdefault(run.header.config_hash, []).append(run)
+        versions = {n: v for n, v in (run.settings or {}).items() if n.startswith(f"{KEY}.")}
+        by_config.setdefault((run.header.config_hash, *versions.items()), []).append(run)
     longest = []
-    for config_hash, repetitions in by_config.items():
+    for (config_hash, *_), repetitions in by_config.items():
         furthest = max(repetitions, key=lambda run: _agreement(run, repetitions))
         differences = ((run, first_difference(run.ledger, furthest.ledger)) for run in repetitions)
         differing, difference = next((pair for pair in differences if pair[1]), (furthest, ""))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory import conventions
 from nevis_stream.storage.canonical import encode
 
 FILE_NAME = "config.json"
@@ -41,7 +42,8 @@ class RecordedConfig:
 
 def config_of(values: Mapping[str, Any]) -> RecordedConfig:
     """Returns the config that a new run records."""
-    return RecordedConfig(SCHEMA, hashlib.sha256(encode(values).encode()).hexdigest()[:16], values)
+    identity = encode(conventions.identity(values))
+    return RecordedConfig(SCHEMA, hashlib.sha256(identity.encode()).hexdigest()[:16], values)
 
 
 def read_config(run_dir: Path) -> RecordedConfig:

@@ -14,6 +14,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.executor import Executor, Inline, Progress
 from nevis_stream.learner import Learner
 from nevis_stream.progress import TerminalProgress
+from nevis_stream.run_directory import conventions
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.description import describe
 from nevis_stream.run_directory.ledger import Ledger
@@ -80,6 +81,8 @@ def run(
     values |= {"protocol": protocol, "seed": seed, "keep": keep}
     if stream.rule is not None:
         values["rule"] = stream.rule
+    if versions := conventions.of_learner(learner):
+        values[conventions.KEY] = versions
     recorded = config_of(values)
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
@@ -111,6 +114,8 @@ def _check_values(values: Mapping[str, Any], seed: int) -> None:
             " in"
             ' the config: run(…, config={"learner": "my_learner", …}).'
         )
+    if conventions.KEY in values:
+        raise BadInput(f"config: {conventions.KEY!r} is written by the run; choose another name.")
     for name in ("label", "budget"):
         if not isinstance(values.get(name), str | None):
             raise BadInput(f"config: {name} is {values[name]!r}, not a string.")

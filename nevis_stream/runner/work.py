@@ -1,6 +1,7 @@
 """What all parts of a run share: the learner, the stream, the directory and its ledger."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from nevis_stream.errors import BadInput, LearnerFault, unknown
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import config as config_file
+from nevis_stream.run_directory import conventions
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.scalars import RunScalars
@@ -91,26 +93,36 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
     """Prepares a directory for a run, or checks that it contains this run; returns its ledger.
 
     Raises:
-      BadInput: it contains another run, or one in the format of an earlier version.
+      BadInput: it contains another run, one in the format of an earlier version, or an unfinished
+        one that was begun under other conventions.
     """
     for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
         directory.mkdir(parents=True, exist_ok=True)
         remove_leftovers(directory)
     file = path / config_file.FILE_NAME
-    if file.exists():
-        _refuse_older_format(path)
-    write_once(file, config.to_text(), _OTHER_RUN)
+    versions = config.values.get(conventions.KEY, {})
+    begun = _versions(path) if file.exists() else versions
+    values = {name: value for name, value in config.values.items() if name != conventions.KEY}
+    if begun:
+        values[conventions.KEY] = begun
+    write_once(file, config_file.config_of(values).to_text(), _OTHER_RUN)
     write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
-    return Ledger(path)
+    ledger = Ledger(path)
+    if not ledger.complete:
+        conventions.refuse_others(path, begun, versions)
+    return ledger
 
 
-def _refuse_older_format(path: Path) -> None:
-    schema = config_file.read_config(path).schema
-    if schema < config_file.SCHEMA:
+def _versions(path: Path) -> Mapping[str, int]:
+    """Returns the versions of conventions with which a run was begun."""
+    recorded = config_file.read_config(path)
+    if recorded.schema < config_file.SCHEMA:
         raise BadInput(
             f"{path}: this run was started by an earlier version of nevis_stream. It can be read"
             " (report, compare, watch) but not continued. Choose another run_dir."
         )
+    versions = recorded.values.get(conventions.KEY)
+    return versions if isinstance(versions, dict) else {}
 
 
 def last_kept(keep: str) -> int | None:

@@ -98,6 +98,27 @@ def test_neighbours_are_found_by_tiles_with_one_program():
     assert compilations.so_far()[0] - before <= 1
 
 
+def test_the_score_does_not_depend_on_the_order_of_the_file():
+    """In the file's order a batch of sorted images has one class, whose features BatchNorm centres:
+    the classes would be close together.
+    """
+    dataset = toy.blobs("a", classes=4, n=1024)
+    part = dataset.parts["all"]
+    halves = [rows[np.argsort(part.labels[rows])] for rows in np.split(np.arange(1024), [768])]
+
+    def score(order):
+        """Of a copy whose splits are in an order."""
+        rows = [half[order(len(half))] for half in halves]
+        train, dev = (LabelledImages(part.images.take(r), part.labels[r]) for r in rows)
+        task = TaskView("a", 2000, dataset.kind, "shape", 4, train, dev)
+        return Neighbours(5).score(context(), task, NETWORK, variables())
+
+    in_order = score(np.arange)
+    shuffled = [score(np.random.RandomState(seed).permutation) for seed in (1, 2, 3)]
+    assert in_order == pytest.approx(np.mean(shuffled), abs=0.06)
+    assert max(shuffled) - min(shuffled) < 0.12
+
+
 def test_relatedness_costs_one_forward_pass_an_image():
     task, ctx = view(toy.blobs("a", n=60)), context()
     Neighbours(5).score(ctx, task, NETWORK, variables())
