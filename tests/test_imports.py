@@ -33,6 +33,7 @@ RUN_FILES = (
     "run_directory.ledger",
     "run_directory.records",
     "run_directory.config",
+    "run_directory.conventions",
     "run_directory.environment",
     "run_directory.mistakes",
     "run_directory.folders",
