@@ -31,6 +31,12 @@ EVENT_KINDS = ("train", "predict")
 
 TASK_KINDS = ("single_label", "multi_label")
 
+MOST_CLASSES = 10**6
+"""Class ids are below it: a larger number is a date, a hash or the number of a file."""
+
+YEARS = (0, 9999)
+"""The first and the last year of a task."""
+
 KEEP = ("chosen", "all")
 """Which predictors a run keeps, or a command takes from a run.
 

@@ -86,7 +86,7 @@ MAY_IMPORT = {
     "nevis_stream.active_testing": of_nevis_stream(
         "active_testing", "dynamic_evaluation", "cost", "errors", "seeds"
     ),
-    "nevis_stream.catalogue": of_nevis_stream("catalogue", "errors", "vocabulary"),
+    "nevis_stream.catalogue": of_nevis_stream("catalogue", "storage", "errors", "vocabulary"),
     "nevis_stream.datasets": of_nevis_stream(
         "datasets", "catalogue", "storage", "errors", "vocabulary", "terminal", "wording"
     ),

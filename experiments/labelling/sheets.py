@@ -6,7 +6,7 @@ import base64
 import csv
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,13 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.report.templates import render, resource
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
+from nevis_stream.storage.text import read_table, short, whole
 from nevis_stream.wording import plural
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 _SHOWN = 384  # pixels, the longest side of an image in the page
 _SMALL = 96  # images with shorter sides are enlarged without smoothing
 _CELL, _CAPTION, _PER_ROW = 96, 14, 10
-_LONGEST = 60  # characters of a cell that a message repeats
 
 
 @dataclass(frozen=True)
@@ -150,42 +150,18 @@ def read_labels(session: Session, file: Path) -> Labels:
       BadInput: the file cannot be read, is of another session, or has an unknown label or two
         labels of a sample; the message names the line.
     """
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise BadInput(f"{file}: cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{file}: is not a text file in UTF-8. Save it as CSV UTF-8.") from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    lines = _lines(file, reader)
-    columns = [name.strip() for name in next(lines, [])]
-    for name in ("sample", "label", "session"):
-        if columns.count(name) != 1 and (name != "session" or name in columns):
-            how_many = "several columns" if name in columns else "no column"
-            there = _short(", ".join(columns)) or "none"
-            raise BadInput(
-                f"{file}, line 1: has {how_many} {name!r}; its columns are {there}. Expected:"
-                " session, sample, label, separated by commas."
-            )
+    needed = {"sample": "", "label": ""}
+    table = read_table(file, str(file), needed, ["session", "number"])
     classes = list(session.settings.classes)
     answers, at = {}, {}
-    for cells in lines:
-        where = f"{file}, line {reader.line_num}"
-        while len(cells) > len(columns) and not cells[-1].strip():
-            cells.pop()  # empty cells that a spreadsheet adds
-        if not any(cells):
-            continue
-        if len(cells) != len(columns):
-            raise BadInput(
-                f"{where}: has {plural(len(cells), 'cell')}, the first line has {len(columns)}."
-                " Nothing of this file was recorded."
-            )
-        row = dict(zip(columns, cells, strict=True))
+    for line, cells in table.rows:
+        where = table.place(line)
+        row = dict(zip(table.columns, cells, strict=True))
         label, sample = unquoted(row["label"].strip()), unquoted(row["sample"])
         owner = row.get("session", "").strip() or session.settings.name
         if owner != session.settings.name:
             raise BadInput(
-                f"{where}: is of session {_short(owner)!r}, but {session.directory} is"
+                f"{where}: is of session {short(owner)!r}, but {session.directory} is"
                 f" {session.settings.name!r}. Nothing of this file was recorded."
             )
         if not label:
@@ -193,38 +169,22 @@ def read_labels(session: Session, file: Path) -> Labels:
         number = _class(label, classes)
         if number is None:
             raise BadInput(
-                f"{where}: {unknown('label', _short(label), classes)} Nothing of this file was"
+                f"{where}: {unknown('label', short(label), classes)} Nothing of this file was"
                 " recorded."
             )
         if answers.setdefault(sample, number) != number:
             raise BadInput(
-                f"{where}: sample {_short(sample)!r} is {label!r} here, but"
+                f"{where}: sample {short(sample)!r} is {label!r} here, but"
                 f" {classes[answers[sample]]!r} on an earlier line. Nothing of this file was"
                 " recorded."
             )
         at.setdefault(sample, where)
-    return Labels(answers, at, unnamed="session" not in columns)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _lines(file: Path, reader) -> Iterator[list[str]]:
-    """Yields the rows of a csv file; BadInput names the line that is none."""
-    try:
-        yield from reader
-    except csv.Error as error:
-        raise BadInput(
-            f"{file}, line {reader.line_num}: is not csv ({error}); perhaps a quotation mark is not"
-            " closed. Nothing of this file was recorded."
-        ) from None
+    return Labels(answers, at, unnamed="session" not in table.columns)
 
 
 def _class(label: str, classes: Sequence[str]) -> int | None:
     """Returns the number of a class, by its name, or by its number if that is no name."""
     if label in classes:
         return classes.index(label)
-    if label.isdecimal() and len(label) <= _LONGEST and int(label) < len(classes):
-        return int(label)
-    return None
+    number = whole(label)
+    return number if number is not None and 0 <= number < len(classes) else None

@@ -15,13 +15,12 @@ Reading them loads only the standard library.
 | `streams/*.csv`        | streams of these                                                               |
 """  # noqa: E501
 
-import csv
 import functools
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import BadInput
+from nevis_stream.storage.text import read_table
 
 _DIRECTORY = Path(__file__).parent
 
@@ -30,20 +29,9 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     """Returns the rows of a csv file as dicts of stripped strings.
 
     Raises:
-      BadInput: the file is not a csv in UTF-8.
+      BadInput: the file cannot be read as such a table; the message names the line.
     """
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            return [
-                {
-                    (key or "").strip(): (value or "").strip()
-                    for key, value in row.items()
-                    if isinstance(value, str | None)
-                }
-                for row in csv.DictReader(file)
-            ]
-    except (UnicodeDecodeError, csv.Error, OSError) as error:
-        raise BadInput(f"{path}: cannot be read as csv in UTF-8 ({error}).") from None
+    return [row for _, row in read_table(path, str(path), {}).records()]
 
 
 @functools.cache

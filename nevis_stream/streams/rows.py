@@ -1,6 +1,6 @@
 """The rows of a stream, by name or from a csv file: checked, with facts from the catalogue."""
 
-import re
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,11 +10,14 @@ from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.choices import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
-from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, TASK_KINDS
+from nevis_stream.storage.text import Table, read_table, short, whole
+from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, MOST_CLASSES, TASK_KINDS, YEARS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
 _FACTS = ("source", "kind", "domain", "num_classes")
-_WHOLE_NUMBERS = {"order": r"-?\d+", "year": r"-?\d+", "num_classes": r"\d*"}
+_OPTIONAL = ("path", *_FACTS, *(name for name in HELP if name not in _FACTS), "note")
+_NEAR = 0.85  # of `difflib`: a letter or two
+_RANGES = {"order": (-(10**9), 10**9), "year": YEARS, "num_classes": (2, MOST_CLASSES)}
 PARTIAL = "+partial"
 
 
@@ -75,17 +78,25 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
 
         return pool_rows(read_specification(name_or_csv))
     name = name_or_csv.removesuffix(PARTIAL)
-    rows, origin = variants.rows(name), name
+    rows = variants.rows(name)
     if rows is None:
         path = _csv_file(name)
-        rows, origin = catalogue.read_csv(path), str(path)
-        missing = [column for column in COLUMNS if rows and column not in rows[0]]
-        if missing:
+        table = read_table(path, str(path), dict.fromkeys(COLUMNS, ""), _OPTIONAL)
+        _check_columns(table)
+        return str(path), [_checked(str(path), line, row) for line, row in table.records()]
+    return name, [_checked(name, line, row) for line, row in enumerate(rows, start=2)]
+
+
+def _check_columns(table: Table) -> None:
+    """Refuses a column that would be left out, but whose name is nearly one that is read."""
+    known = (*COLUMNS, *_OPTIONAL)
+    for column in table.columns:
+        near = difflib.get_close_matches(column.lower().replace(" ", "_"), known, 1, _NEAR)
+        if column not in known and near:
             raise BadInput(
-                f"{path}: has no column {' or '.join(missing)}; a stream needs"
-                f" {', '.join(COLUMNS)}."
+                f"{table.place(1)}: column {column!r} is not one that is read. Did you mean"
+                f" {near[0]!r}? Valid: {', '.join(known)}."
             )
-    return origin, [_checked(origin, line, row) for line, row in enumerate(rows, start=2)]
 
 
 def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
@@ -135,9 +146,12 @@ def _checked(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
     _check_word(place, "kind", facts["kind"], ("", *TASK_KINDS))
     chosen = {column: row.get(column) or "" for column in HELP if column not in facts}
     values = {column: row[column] for column in COLUMNS} | facts | chosen
-    for column, pattern in _WHOLE_NUMBERS.items():
-        if not re.fullmatch(pattern, values[column]):
-            raise BadInput(f"{place}: {column} is {values[column]!r}, not a whole number.")
+    for column, (low, high) in _RANGES.items():
+        number = whole(values[column])
+        if number is None and (values[column] or column in COLUMNS):
+            raise BadInput(f"{place}: {column} is {short(values[column])!r}, not a whole number.")
+        if number is not None and not low <= number <= high:
+            raise BadInput(f"{place}: {column} is {short(values[column])}; valid: {low} to {high}.")
     for column in ("task_id", "dataset_id"):
         check_name(values[column], f"{place}: {column}")
     _check_choices(place, values, chosen)

@@ -20,7 +20,7 @@ from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import PARTIAL, is_adaptive, is_stream, stream_rows
 from nevis_stream.streams.task import Event, Task
-from nevis_stream.vocabulary import PROTOCOLS, SPLITS
+from nevis_stream.vocabulary import PROTOCOLS, SPLITS, YEARS
 from nevis_stream.wording import plural
 
 _SHOWN = 8  # missing data sets in an error message
@@ -76,6 +76,11 @@ class Stream:
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
             for column in ("task_id", "dataset_id"):
                 check_name(getattr(task, column), f"stream {name!r}: {column}")
+            if not YEARS[0] <= task.year <= YEARS[1]:
+                raise BadInput(
+                    f"stream {name!r}: the year of task {task.task_id!r} is {task.year}; valid:"
+                    f" {YEARS[0]} to {YEARS[1]}."
+                )
             if task.task_id in seen:
                 raise BadInput(
                     f"stream {name!r}: task_id {task.task_id!r} occurs twice; a repeat needs its"

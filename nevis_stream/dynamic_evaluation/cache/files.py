@@ -10,7 +10,6 @@ another. A cell is unknown if it is NaN, empty or `imputed`; or 255, in tables o
 is 0 to 1, in npz files unless 255 is in the range.
 """
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.text import read_table
 from nevis_stream.wording import plural
 
 # arrays of an npz file that become provenance
@@ -198,15 +198,10 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     path = Path(path)
     if not path.is_file():
         raise BadInput(f"{path}: no such file.")
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, strict=True)
-            rows, names = list(reader), list(reader.fieldnames or ())
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
-    except csv.Error as error:
-        raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
-    if "model" not in names or len(names) < 2:
+    table = read_table(path, str(path), {"model": ""})
+    names = table.columns
+    rows = [dict(zip(names, cells, strict=True)) for _, cells in table.rows]
+    if len(names) < 2:
         raise BadInput(f"{path}: needs the column `model` and at least one other.")
     if (name := repeated([row["model"] for row in rows])) is not None:
         raise BadInput(f"{path}: model {name!r} occurs twice.")

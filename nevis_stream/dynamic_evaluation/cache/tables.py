@@ -7,7 +7,6 @@ false), `hash` (of the sample's content), `category`, `subject` or `class` (a gr
 `confidence`, and `group` (of models).
 """
 
-import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from nevis_stream.dynamic_evaluation.cache.entries import repeated
 from nevis_stream.dynamic_evaluation.cache.facts import DIRECTION, HASH, METRIC, RANGE
 from nevis_stream.dynamic_evaluation.cache.imported import LeftOut
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.text import read_rows
 
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
@@ -67,14 +67,7 @@ class RawTable:
 
 def read_csv(path: Path) -> RawTable:
     """Reads a csv file; raises BadInput if it cannot be read."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            rows = [(f"line {reader.line_num}", row) for row in reader if row]
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
-    except csv.Error as error:
-        raise BadInput(f"{path}: cannot be read as csv ({error}).") from error
+    rows = [(f"line {line}", cells) for line, cells in read_rows(path, str(path), ("model",))]
     if not rows:
         raise BadInput(f"{path}: is empty.")
     return _table(path, rows[0][1], rows[1:])

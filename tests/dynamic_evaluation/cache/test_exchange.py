@@ -429,13 +429,13 @@ def test_mistakes_in_long_form_are_named(tmp_path, text, message):
         (b"model,sample,score,note\nm0,s0,1,x\n", r"has other columns \('note'\) than category"),
         (b"", "is empty"),
         (b"model,s0\nm\xe9,1\n", "is not UTF-8 text .*; save it as UTF-8"),
-        (b"model,s0\nm\x00,1\n", r"the model id 'm\\x00' contains a NUL"),
+        (b"model,s0\nm\x00,1\n", "line 2: contains a NUL byte"),
     ],
 )
 def test_what_is_wrong_with_a_csv_is_named_with_the_file(tmp_path, content, message):
     path = tmp_path / "board.csv"
     path.write_bytes(content)
-    with pytest.raises(BadInput, match=f"board.csv: .*{message}"):
+    with pytest.raises(BadInput, match=f"board.csv.*: .*{message}|board.csv, {message}"):
         read_values(path)
 
 

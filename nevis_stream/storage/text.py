@@ -1,0 +1,175 @@
+"""Reads text files from users, and tables of cells, so that an error names the line.
+
+UTF-8 with or without a byte-order mark and UTF-16 with one are read; cells may be separated by
+commas, semicolons or tabs, as spreadsheets save them in different countries.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nevis_stream.errors import BadInput
+
+DELIMITERS = (",", ";", "\t")
+_LONGEST = 60  # characters of a value that a message repeats
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a header.
+
+    Attributes:
+      name: of the file, for messages.
+      columns: the names of the columns, without blanks around them.
+      rows: the line of each row, and its cells: as many as there are columns.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[int, list[str]]]
+
+    def records(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yields the line of each row, and its cells by column, without blanks around them."""
+        for line, cells in self.rows:
+            yield line, {c: cell.strip() for c, cell in zip(self.columns, cells, strict=True)}
+
+    def place(self, line: int) -> str:
+        """Returns what a message calls a row."""
+        return f"{self.name}, line {line}"
+
+
+def read_text(source: Path | bytes, name: str) -> str:
+    """Returns the text of a file.
+
+    Args:
+      source: the file, or its content.
+      name: what a message calls it.
+
+    Raises:
+      BadInput: it cannot be read, or is not text in UTF-8 or UTF-16; the message names the line.
+    """
+    try:
+        content = source if isinstance(source, bytes) else source.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
+    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadInput(
+            f"{name}, line {line}: is not UTF-8 text ({error.reason}); save it as UTF-8 (in a"
+            " spreadsheet: CSV UTF-8)."
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise BadInput(
+            f"{name}, line {line}: contains a NUL byte, so that it is no text, or not in UTF-8;"
+            " save it as UTF-8 (in a spreadsheet: CSV UTF-8)."
+        )
+    return text
+
+
+def read_rows(
+    source: Path | bytes, name: str, expected: Collection[str] = ()
+) -> list[tuple[int, list[str]]]:
+    """Returns the line of each row of a csv file, and its cells as they are; blank rows are left
+    out.
+
+    Args:
+      source: the file, or its content.
+      name: what a message calls it.
+      expected: names of columns; the delimiter is the one by which most of them are in the first
+        row: a comma, a semicolon or a tab.
+
+    Raises:
+      BadInput: as `read_text`, or a row that is not csv; the message names the line.
+    """
+    text = read_text(source, name)
+    first = next(iter(text.lstrip().splitlines()), "")
+
+    def found(delimiter: str) -> int:
+        cells = {cell.strip().strip('"').strip() for cell in first.split(delimiter)}
+        return len(cells & set(expected))
+
+    delimiter = max(DELIMITERS, key=found)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+    rows, line = [], 1
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return rows
+        except csv.Error as error:
+            raise BadInput(
+                f"{name}, line {line}: is not csv ({error}); perhaps a quotation mark is not"
+                " closed."
+            ) from None
+        if any(cell.strip() for cell in cells):
+            rows.append((line, cells))
+        line = reader.line_num + 1
+
+
+def read_table(
+    source: Path | bytes, name: str, needed: Mapping[str, str], optional: Collection[str] = ()
+) -> Table:
+    """Returns a table from a csv file whose first row names the columns.
+
+    Empty cells at the end of a row, which spreadsheets add, are left out.
+
+    Args:
+      source: the file, or its content.
+      name: what a message calls it.
+      needed: the columns that must be there, and what each contains.
+      optional: further columns, by which the delimiter is recognised.
+
+    Raises:
+      BadInput: as `read_rows`; a column is missing or there twice; or a row has more or fewer
+        cells than there are columns.
+    """
+    rows = read_rows(source, name, {*needed, *optional})
+    line, header = rows[0] if rows else (1, [])
+    columns = [column.strip() for column in header]
+    while columns and not columns[-1]:
+        columns.pop()
+    missing = [column for column in needed if column not in columns]
+    if missing:
+        described = "; ".join(f"{column}: {what}" for column, what in needed.items() if what)
+        raise BadInput(
+            f"{name}, line {line}: has no column {' or '.join(missing)}; it needs"
+            f" {','.join(needed)}{f' ({described})' if described else ''}, and its columns are"
+            f" {short(', '.join(columns)) or 'none'}."
+        )
+    for column in columns:
+        if columns.count(column) > 1:
+            raise BadInput(f"{name}, line {line}: has several columns {short(column)!r}.")
+    for line, cells in rows[1:]:
+        while len(cells) > len(columns) and not cells[-1].strip():
+            cells.pop()
+        if len(cells) != len(columns):
+            cell = "cell" if len(cells) == 1 else "cells"
+            raise BadInput(
+                f"{name}, line {line}: has {len(cells)} {cell}, the first line has"
+                f" {len(columns)} ({short(', '.join(columns))})."
+            )
+    return Table(name, tuple(columns), rows[1:])
+
+
+def whole(text: str) -> int | None:
+    """Returns a whole number that a cell contains, or None.
+
+    >>> whole("12"), whole("-3"), whole("007"), whole("1.0"), whole("1e3"), whole("٣")
+    (12, -3, 7, None, None, None)
+    """
+    # `int` refuses numbers of thousands of digits, and takes digits of all scripts
+    return int(text) if re.fullmatch(r"-?[0-9]{1,1000}", text) else None
+
+
+def short(text: str) -> str:
+    """Returns a value as a message repeats it: its first 60 characters."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
