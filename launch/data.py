@@ -12,7 +12,7 @@ from absl import flags
 from launch import entry, shared_flags
 from launch.subcommands import Subcommand, define, start
 from nevis_stream.datasets.choices import CLASS_LEVELS, HELP, Choices
-from nevis_stream.vocabulary import TASK_KINDS
+from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS, YEARS
 
 
 def _list(_: Sequence[str]) -> None:
@@ -152,8 +152,17 @@ define(
     None,
     "Number of classes, where some of them have no sample.",
     lower_bound=2,
+    upper_bound=MOST_CLASSES,
 )
-define(flags.DEFINE_integer, [_IMPORT], "year", None, "Year of a new task.")
+define(
+    flags.DEFINE_integer,
+    [_IMPORT],
+    "year",
+    None,
+    "Year of a new task.",
+    lower_bound=YEARS[0],
+    upper_bound=YEARS[1],
+)
 define(
     flags.DEFINE_string,
     [_LIST],

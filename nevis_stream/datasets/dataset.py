@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets.class_ids import check_id, count_classes, empty_classes
 from nevis_stream.datasets.images import Images, JoinedImages
 from nevis_stream.datasets.part_names import parts_by_name
 from nevis_stream.datasets.reading import Found, Reading, say
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.vocabulary import TASK_KINDS
+from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
 
@@ -150,14 +151,14 @@ def make_dataset(
       kind: "single_label" or "multi_label".
       parts: images and labels by source part (all; train and test; and so on, or what else these
         are called); labels integer[n] or, for multi label, 0/1 [n, classes].
-      num_classes: number of classes; None takes one more than the largest class id found.
+      num_classes: number of classes; None: every class id from 0 to the largest has a sample.
       origin: file or builder named in error messages.
       choices: what was chosen for the reading; None: nothing.
       found: names of classes and files, and what was left out; None: nothing of this.
 
     Raises:
-      BadInput: counts differ, a label is out of range or not an integer, a part is empty, or parts
-        have other names or more than one reading.
+      BadInput: counts differ, a label is out of range or not an integer, ids have gaps, a part is
+        empty, or parts have other names or more than one reading.
     """
     origin, choices, found = origin or dataset_id, choices or Choices(), found or Found()
     called = {name: name for name in parts}
@@ -187,14 +188,13 @@ def make_dataset(
                 raise BadInput(
                     f"{origin}: labels of part {name!r} have shape {labels.shape}, not [n]."
                 )
-        classes = num_classes or 1 + max(int(labels.max()) for _, labels in checked.values())
         for name, (_, labels) in checked.items():
-            wrong = np.flatnonzero((labels < 0) | (labels >= classes))
-            if len(wrong):
-                raise BadInput(
-                    f"{origin}: label {int(labels[wrong[0]])} of sample {int(wrong[0])} in part"
-                    f" {name!r} is out of range; valid: 0..{classes - 1}."
-                )
+            wrong = np.flatnonzero((labels < 0) | (labels >= (num_classes or MOST_CLASSES)))
+            for sample in wrong[:1]:
+                place = f"{origin}, part {name!r}, sample {sample}"
+                check_id(int(labels[sample]), num_classes, place)
+        ids = np.unique(np.concatenate([np.unique(labels) for _, labels in checked.values()]))
+        classes = count_classes(map(int, ids), num_classes, origin)
         dtype: type[np.integer] = np.int32
     else:
         widths = {labels.shape[1:] for _, labels in checked.values()}
@@ -226,23 +226,25 @@ def make_dataset(
     names = tuple(found.class_names)
     if names:
         names += tuple(str(number) for number in range(len(names), classes))
+    present = _present([one.labels for one in samples.values()], classes)
+    empty = np.flatnonzero(~present).tolist()
     reading = Reading(
         {part: len(one) for part, one in samples.items()},
         kind,
         classes,
         names,
         found.labels,
-        classes - _populated([one.labels for one in samples.values()]),
+        len(empty),
         tuple(found.left_out),
-        tuple(found.notes),
+        (*found.notes, *empty_classes(empty, names)),
         choices.given(),
     )
     say(dataset_id, reading)
     return DataSet(dataset_id, kind, classes, samples, class_names=names, reading=reading)
 
 
-def _populated(labels: Sequence[np.ndarray]) -> int:
-    """Returns how many classes have a sample."""
+def _present(labels: Sequence[np.ndarray], classes: int) -> np.ndarray:
+    """Returns bool[classes]: which classes have a sample."""
     if labels[0].ndim == 1:
-        return len(np.unique(np.concatenate(labels)))
-    return int(np.any([of_part.any(axis=0) for of_part in labels], axis=0).sum())
+        return np.bincount(np.concatenate(labels), minlength=classes) > 0
+    return np.any([of_part.any(axis=0) for of_part in labels], axis=0)

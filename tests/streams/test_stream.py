@@ -137,11 +137,44 @@ def test_the_digest_is_the_same_in_another_process():
             [HEAD + ",path,num_classes", "1,1998,a,a,test,x.npz,few"],
             "num_classes is 'few', not a whole number",
         ),
+        (
+            [HEAD + ",path,num_classes", "1,1998,a,a,test,x.npz,1"],
+            "line 2: num_classes is 1; valid: 2 to 1000000",
+        ),
+        ([HEAD, ROW, "2,-2021,b,pico_digits,test"], "s.csv, line 3: year is -2021; valid: 0 to"),
+        ([HEAD, "", "1,20210,b,pico_digits,test"], "s.csv, line 3: year is 20210; valid: 0 to"),
+        ([HEAD, "1,2021.0,b,pico_digits,test"], "line 2: year is '2021.0', not a whole number"),
+        ([HEAD, "1,,b,pico_digits,test"], "line 2: year is '', not a whole number"),
+        ([HEAD, "1" + "0" * 30 + ",2021,b,pico_digits,test"], "line 2: order is 10+; valid: "),
+        ([HEAD, "1,2021,b,pico_digits"], "line 2: has 4 cells, the first line has 5"),
+        ([HEAD, "1,2021,b,pico_digits,test,x"], "line 2: has 6 cells, the first line has 5"),
+        ([HEAD, '1,2021,"b,pico_digits,test'], "line 2: is not csv .*quotation mark"),
+        (
+            [HEAD + ",Path", "1,1998,a,a,test,x.npz"],
+            "line 1: column 'Path' is not one that is read. Did you mean 'path'",
+        ),
+        (
+            [HEAD + ",num classes", "1,1998,a,a,test,5"],
+            "column 'num classes' is not one that is read. Did you mean 'num_classes'",
+        ),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(tmp_path, lines, message):
     with pytest.raises(BadInput, match=message):
         load_stream(write(tmp_path / "s.csv", *lines))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [";", "\t", ","])
+def test_a_stream_is_read_as_spreadsheets_save_it(tmp_path, encoding, delimiter):
+    text = f"{HEAD},remark\n{ROW},\n,,,,,\n".replace(",", delimiter).replace("\n", "\r\n")
+    (tmp_path / "s.csv").write_bytes(text.encode(encoding))
+    assert [task.task_id for task in load_stream(str(tmp_path / "s.csv")).tasks] == ["pico_digits"]
+
+
+def test_years_of_a_stream_in_memory():
+    with pytest.raises(BadInput, match="the year of task 'x' is -5; valid: 0 to 9999"):
+        Stream.from_datasets("s", [toy.blobs("x")], [-5], 1)
 
 
 def test_the_longest_names_make_files(tmp_path):

@@ -1,5 +1,6 @@
 """Prepares one data set: a catalogue row from its files, or a file of the user's."""
 
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from nevis_stream import catalogue
 from nevis_stream.datasets import layouts, prepared, sources
 from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.layouts.tree import Example, FileTree
@@ -190,7 +192,8 @@ def import_file(
     The file is an .npz, a folder of images or a zip with labels.csv.
 
     Args:
-      path: the file or folder; it brings its own number of classes.
+      path: the file or folder; it brings its own number of classes, but where its ids have gaps,
+        the catalogue declares that number.
       dataset_id: a data set of the catalogue, which the file replaces (marked as local), or a new
         name.
       choices: what was chosen for the reading; None: nothing.
@@ -205,7 +208,14 @@ def import_file(
     from nevis_stream.datasets.readers import read
 
     progress("read", 0, 1)
-    dataset = read(path, dataset_id, choices)
+    try:
+        dataset = read(path, dataset_id, choices)
+    except IdsWithGaps:
+        known = {**catalogue.nevis22_datasets(), **catalogue.shared()}.get(dataset_id)
+        if known is None:
+            raise
+        declared = dataclasses.replace(choices or Choices(), num_classes=int(known["num_classes"]))
+        dataset = read(path, dataset_id, declared)
     row = catalogue.datasets().get(dataset_id, {})
     facts = {
         "name": row.get("name", dataset_id),

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from nevis_stream.datasets.layouts.tree import FileTree
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, write_file
+from nevis_stream.storage.archives import check_zip
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
 SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -140,6 +141,7 @@ def _copy(archive: Path, source, target: Path, written: int = 0) -> int:
 
 def _unzip(archive: Path, folder: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
+        check_zip(opened, archive)
         members = [info for info in opened.infolist() if not info.is_dir()]
         for info in members:
             _check_name(archive, info.filename)
@@ -205,10 +207,11 @@ def _by_tool(archive: Path, folder: Path) -> None:
     inside = str(folder.resolve())
     command = {
         "bsdtar": ["bsdtar", "-xf", str(archive), "-C", inside],
-        "unrar": ["unrar", "x", "-idq", str(archive), inside + "/"],
+        "unrar": ["unrar", "x", "-idq", "-p-", str(archive), inside + "/"],
         "7z": ["7z", "x", "-bd", "-y", f"-o{inside}", str(archive)],
     }[tool]
-    done = subprocess.run(command, capture_output=True, check=False)
+    # none of them may ask for a password
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         raise BadInput(
             f"{archive}: {tool} could not unpack it"

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
+from nevis_stream.datasets.class_ids import check_names, read_arrays, similar_names
+from nevis_stream.datasets.dataset import DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.datasets.reading import Found, LeftOut
 from nevis_stream.errors import BadInput
@@ -41,15 +44,18 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
         raise BadInput(
             f"{path}: contains {', '.join(arrays) or 'nothing'}; expected {DESCRIPTION}."
         )
-    matrix = next(iter(parts.values()))[1].ndim == 2
-    kind = choices.kind or (MULTI_LABEL if matrix else SINGLE_LABEL)
+    labels = {part: np.asarray(ids) for part, (_, ids) in parts.items()}
+    kind, labels = read_arrays(labels, str(path), choices.kind)
+    parts = {part: (images, labels[part]) for part, (images, _) in parts.items()}
     others = [name for name in arrays if name not in used]
+    names = _class_names(path, arrays.get("classes"))
     found = Found(
-        _class_names(path, arrays.get("classes")),
+        names,
         labels="arrays",
         left_out=[LeftOut("arrays of other names", len(others), others[0])] if others else [],
+        notes=similar_names(names),
     )
-    number = choices.num_classes or len(found.class_names) or None
+    number = choices.num_classes or len(names) or None
     return make_dataset(dataset_id, kind, parts, number, str(path), choices, found)
 
 
@@ -58,4 +64,6 @@ def _class_names(path: Path, classes) -> list[str]:
         return []
     if classes.ndim != 1 or classes.dtype.kind not in "US":
         raise BadInput(f"{path}: 'classes' must be texts, one for each class.")
-    return [name.decode() if isinstance(name, bytes) else str(name) for name in classes.tolist()]
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in classes.tolist()]
+    check_names(names, f"{path}[classes]")
+    return names

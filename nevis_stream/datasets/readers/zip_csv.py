@@ -1,11 +1,12 @@
 """A zip of image files with `labels.csv` (columns path, split, label), or of class folders.
 
-A multi-label image has class ids with spaces between them. A folder around all files is passed by.
+A label is a class id or the name of a class; a multi-label image has several with spaces between
+them. A folder around all files is passed by.
 """
 
-import csv
-import io
+import lzma
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +14,27 @@ import numpy as np
 from nevis_stream.datasets.arrangement import arrange
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_folders import make_arranged
-from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
+from nevis_stream.datasets.class_ids import last_of_place, read_cells, read_names
+from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.files import is_hidden, is_image
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.part_names import parts_by_name
 from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Found, LeftOut, left_out
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.archives import check_zip
+from nevis_stream.storage.text import read_table
 
 DESCRIPTION = (
     "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids),"
     " or with one folder of images per class"
 )
 _LABELS, _CLASSES = "labels.csv", "classes.txt"
+_NEEDED = {
+    "path": "an image in the zip",
+    "split": "all for every image; or train or test, to which dev, or dev and dev_test, may be"
+    " added",
+    "label": "a class id or the name of a class",
+}
 
 
 def accepts(path: Path) -> bool:
@@ -37,46 +47,44 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
 
     `classes.txt`, where present, gives the names and the number of classes.
     """
-    kind, num_classes, names = choices.kind, choices.num_classes, []
+    names = []
     try:
         with zipfile.ZipFile(path) as archive:
+            check_zip(archive, path)
             members = {name for name in archive.namelist() if not name.endswith("/")}
             top = _top(path, members)
             if top is None:
                 return _read_folders(path, dataset_id, archive, choices)
-            rows = _rows(path, archive.read(top + _LABELS))
+            rows = _rows(f"{path}, {_LABELS}", archive.read(top + _LABELS))
             if top + _CLASSES in members:
-                names = archive.read(top + _CLASSES).decode("utf-8-sig").splitlines()
-                num_classes = num_classes or len(names)
-            for number, row in enumerate(rows, start=2):
+                names = read_names(archive.read(top + _CLASSES), f"{path}, {_CLASSES}")
+            for place, row in rows:
                 if top + row["path"] not in members:
-                    raise BadInput(
-                        f"{path}, labels.csv line {number}: no file {row['path']!r} in the archive."
-                    )
-            files = [archive.read(top + row["path"]) for row in rows]
-    except (zipfile.BadZipFile, OSError, UnicodeDecodeError, EOFError) as error:
+                    raise BadInput(f"{place}: no file {row['path']!r} in the archive.")
+            files = [archive.read(top + row["path"]) for _, row in rows]
+    except (zipfile.BadZipFile, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise BadInput(f"{path}: cannot be read as a zip ({error}).") from None
-    ids = [_class_ids(path, number, row["label"]) for number, row in enumerate(rows, start=2)]
-    if not kind:
-        kind = SINGLE_LABEL if all(len(of_one) == 1 for of_one in ids) else MULTI_LABEL
-    classes = num_classes or 1 + max((max(of_one, default=0) for of_one in ids), default=0)
-    splits = list(dict.fromkeys(row["split"] for row in rows))
+    cells = [(place, row["label"]) for place, row in rows]
+    labels = read_cells(cells, str(path), choices.kind, names, choices.num_classes)
+    splits = list(dict.fromkeys(row["split"] for _, row in rows))
     called = parts_by_name(splits, choices.parts, f"{path}, column split of labels.csv")
     parts, file_names = {}, {}
     for split in dict.fromkeys(called.values()):
-        members_of = [i for i, row in enumerate(rows) if called[row["split"]] == split]
-        file_names[split] = [rows[i]["path"] for i in members_of]
+        members_of = [i for i, (_, row) in enumerate(rows) if called[row["split"]] == split]
+        file_names[split] = [rows[i][1]["path"] for i in members_of]
         images = EncodedImages(
             [files[i] for i in members_of],
-            [f"{path}:{rows[i]['path']}" for i in members_of],
+            [f"{path}:{name}" for name in file_names[split]],
             background=choices.ground(),
         )
-        lines = [i + 2 for i in members_of]
-        parts[split] = images, _labels(path, kind, classes, [ids[i] for i in members_of], lines)
-    others = members - {top + row["path"] for row in rows} - {top + _LABELS, top + _CLASSES}
+        ids = [labels.ids[i] for i in members_of]
+        parts[split] = images, _array(labels.kind, labels.num_classes, ids)
+    others = members - {top + row["path"] for _, row in rows} - {top + _LABELS, top + _CLASSES}
     left = _left_out(sorted(others), "images that labels.csv does not list")
-    found = Found(names, file_names, _LABELS, left, parts_known=True)
-    return make_dataset(dataset_id, kind, parts, classes, str(path), choices, found)
+    found = Found(labels.class_names, file_names, _LABELS, left, labels.notes, parts_known=True)
+    return make_dataset(
+        dataset_id, labels.kind, parts, labels.num_classes, str(path), choices, found
+    )
 
 
 def _top(path: Path, members: set[str]) -> str | None:
@@ -140,62 +148,30 @@ def _left_out(others: list[str], seen: str) -> list[LeftOut]:
     ]
 
 
-def _rows(path: Path, content: bytes) -> list[dict[str, str]]:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: labels.csv is not UTF-8 ({error}). Save it as UTF-8.") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    missing = [name for name in ("path", "split", "label") if name not in (reader.fieldnames or ())]
-    if missing:
-        raise BadInput(
-            f"{path}: labels.csv has no column {' or '.join(missing)}; it needs path,split,label,"
-            " where split is all for every image, or train or test, to which dev, or dev and"
-            " dev_test, may be added."
-        )
-    rows = list(reader)
-    if not rows:
-        raise BadInput(f"{path}: labels.csv has no row.")
-    _refuse_repeated(path, rows)
+def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
+    """Returns the place of each row of labels.csv, and its cells by column; labels as they are."""
+    table = read_table(content, name, _NEEDED)
+    if not table.rows:
+        raise BadInput(f"{name}: has no row.")
+    label = table.columns.index("label")
+    rows = [
+        (table.place(line), row | {"label": cells[label]})
+        for (line, row), (_, cells) in zip(table.records(), table.rows, strict=True)
+    ]
+    first: dict[str, tuple[str, str]] = {}
+    for place, row in rows:
+        before, split = first.setdefault(row["path"], (place, row["split"]))
+        if before != place:
+            raise BadInput(
+                f"{place}: {row['path']!r} is in part {row['split']!r} here and in part {split!r}"
+                f" in {last_of_place(before)}. List every image once: delete one of the two"
+                " lines."
+            )
     return rows
 
 
-def _refuse_repeated(path: Path, rows: list[dict[str, str]]) -> None:
-    first: dict[str, int] = {}
-    for line, row in enumerate(rows, start=2):
-        before = first.setdefault(row["path"], line)
-        if before != line:
-            raise BadInput(
-                f"{path}, labels.csv line {line}: {row['path']!r} is in part {row['split']!r} here"
-                f" and in part {rows[before - 2]['split']!r} in line {before}. List every image"
-                " once: delete one of the two lines."
-            )
-
-
-def _class_ids(path: Path, line: int, label: str | None) -> list[int]:
-    try:
-        return [int(word) for word in (label or "").split()]
-    except ValueError:
-        raise BadInput(
-            f"{path}, labels.csv line {line}: label {label!r} is not a class id. Class ids"
-            " are whole numbers from 0; put spaces between those of an image with several."
-        ) from None
-
-
-def _labels(
-    path: Path, kind: str, classes: int, ids: list[list[int]], lines: list[int]
-) -> np.ndarray:
-    for of_one, line in zip(ids, lines, strict=True):
-        if kind == SINGLE_LABEL and len(of_one) != 1:
-            raise BadInput(
-                f"{path}, labels.csv line {line}: {len(of_one)} labels in a single_label task."
-            )
-        for label in of_one:
-            if not 0 <= label < classes:
-                raise BadInput(
-                    f"{path}, labels.csv line {line}: label {label} is out of range; valid:"
-                    f" 0..{classes - 1}."
-                )
+def _array(kind: str, classes: int, ids: list[list[int]]) -> np.ndarray:
+    """Returns int32[n], or uint8[n, classes] for multi label."""
     if kind == SINGLE_LABEL:
         return np.asarray([of_one[0] for of_one in ids], np.int32)
     labels = np.zeros((len(ids), classes), np.uint8)
