@@ -193,8 +193,8 @@ def make_dataset(
             for sample in wrong[:1]:
                 place = f"{origin}, part {name!r}, sample {sample}"
                 check_id(int(labels[sample]), num_classes, place)
-        ids = np.unique(np.concatenate([np.unique(labels) for _, labels in checked.values()]))
-        classes = count_classes(map(int, ids), num_classes, origin)
+        used = np.unique(np.concatenate([np.unique(labels) for _, labels in checked.values()]))
+        classes = count_classes(map(int, used), num_classes, origin)
         dtype: type[np.integer] = np.int32
     else:
         widths = {labels.shape[1:] for _, labels in checked.values()}

@@ -134,7 +134,9 @@ def test_the_same_pixels_have_one_hash_in_every_container(tmp_path):
     encoded = EncodedImages(files, [""] * 6)
     expected = ArrayImages(grey).pixel_hashes()
     assert len(set(expected.tolist())) == 3
-    for images in (ArrayImages(np.repeat(grey[..., None], 4, 3)), encoded.take(np.arange(3, 6))):
+    opaque = np.repeat(grey[..., None], 4, 3)
+    opaque[..., 3] = 255
+    for images in (ArrayImages(opaque), encoded.take(np.arange(3, 6))):
         assert np.array_equal(images.pixel_hashes(), expected)
         assert np.array_equal(images.dhashes(), ArrayImages(grey).dhashes())
     joined = JoinedImages([encoded.take(np.arange(2)), ArrayImages(grey[2:])])
