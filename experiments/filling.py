@@ -15,12 +15,12 @@ from experiments.predictors import (
     sample_facts,
     sample_id,
 )
-from experiments.recorded import UntrustedLearner
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.user_code import Untrusted
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 
 
@@ -89,17 +89,17 @@ def _check_trust(
     """Builds the learner if it must answer a split, so that an error leaves no empty cache.
 
     Raises:
-      UntrustedLearner: the message names the splits whose recorded answers need no trust.
+      Untrusted: the message names the splits whose recorded answers need no trust.
     """
     recorded = [split for split in splits if run.has_recorded(predictor, split)]
     if not predictor.checkpoint or (len(recorded) == len(splits) and not probabilities):
         return
     try:
         _ = run.learner
-    except UntrustedLearner as error:
+    except Untrusted as error:
         if not recorded or probabilities:
             raise
-        raise UntrustedLearner(
+        raise Untrusted(
             f"{error} Recorded answers are read without running it: --splits={','.join(recorded)}."
         ) from None
 

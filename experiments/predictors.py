@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from experiments.recorded import load_learner, recorded_values
-from nevis_stream import metrics
+from nevis_stream import metrics, user_code
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, unknown
@@ -72,7 +72,7 @@ class KeptRun:
     Args:
       run_dir: directory of a run of launch.run, finished or not.
       stream: name or csv of its stream; None uses the name that the run recorded.
-      trust: modules outside this project whose learners may be imported.
+      trust: modules outside this project whose learners and rules may be imported.
 
     Raises:
       BadInput: it is not such a directory, or no task has been trained yet.
@@ -87,7 +87,11 @@ class KeptRun:
                 f"{run_dir}: this run has no predictor yet, since it has not finished a task."
             )
         try:
-            self.stream: Stream = load_stream(stream or self.config["stream"])
+            self.stream: Stream = load_stream(
+                stream or self.config["stream"], None if stream else trust
+            )
+        except user_code.Untrusted as error:
+            raise user_code.Untrusted(f"{run_dir}: {error}") from None
         except BadInput as error:
             raise BadInput(
                 f"{run_dir}: {error} If the run's stream was a csv, give its path with"

@@ -12,15 +12,12 @@ import ml_collections
 from experiments import run_config
 from learners import fields
 from learners.table import TABLE
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Learner
 from nevis_stream.run_directory import config as config_file
 
 _OURS = ("learners",)
-
-
-class UntrustedLearner(BadInput):
-    """The learner is a class outside this project, whose code may not be run."""
 
 
 def recorded_values(run_dir: Path) -> dict[str, Any]:
@@ -47,26 +44,28 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
       trust: modules and packages outside this project that may be imported.
 
     Raises:
-      UntrustedLearner: the learner is a class outside this project that is not trusted.
+      Untrusted: the learner is a class outside this project that is not trusted.
       BadInput: it can only be built by the user's Python code.
     """
     learner = config["learner"]
-    module, colon, _ = learner.partition(":")
-    if not colon and learner not in TABLE:
+    if ":" not in learner and learner not in TABLE:
         raise BadInput(
             f"learner {learner!r} is not in the table of learners: its run was started from Python"
             " code, and only that code can build it."
         )
-    if colon and not any(_inside(module, package) for package in (*_OURS, *trust)):
-        raise UntrustedLearner(
-            f"learner {learner} is a class outside this project, whose code would be run. If you"
-            f" trust it, add --trust={module}."
-        )
+    if ":" in learner:
+        user_code.check_trusted(learner, trust, "learner", _OURS)
     return run_config.learner_of(learner, _known(config, learner))
 
 
 def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
-    """Returns the unresolved config of a run directory whose learner has a name."""
+    """Returns the unresolved config of a run directory whose learner has a name.
+
+    Raises:
+      BadInput: its learner has none.
+    """
+    if config["learner"] not in TABLE:
+        raise BadInput(f"learner {config['learner']!r} is not in the table of learners.")
     result = run_config.default(config["learner"])
     result.update_from_flattened_dict(_known(config, config["learner"]))
     return result
@@ -84,7 +83,3 @@ def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
     return dict(preset) | {
         name: fields_by_name[name].check(value) for name, value in recorded.items()
     }
-
-
-def _inside(module: str, package: str) -> bool:
-    return module == package or module.startswith(f"{package}.")

@@ -18,6 +18,7 @@ import learners
 from learners import fields
 from learners.fields import Field
 from learners.table import TABLE
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
 from nevis_stream.runner import last_kept
@@ -69,8 +70,9 @@ def default(learner: str) -> ml_collections.ConfigDict:
     """Returns a learner's config on the stream `pico` at budget `tiny`, with all else open.
 
     Args:
-      learner: a name of the table, or package.module:Class.
+      learner: a name of the table, or package.module:Class, as the user wrote it.
     """
+    learner = user_code.written_name(learner)
     values = {
         name: config_dict.placeholder(field.type) if field.default is None else field.default
         for name, field in fields_of(learner).items()
@@ -80,6 +82,7 @@ def default(learner: str) -> ml_collections.ConfigDict:
 
 def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collections.ConfigDict:
     """Returns a config with another learner; values of a learner of the same class are kept."""
+    learner = user_code.written_name(learner)
     if learners.class_of(learner) is learners.class_of(config.learner):
         changed = config.copy_and_resolve_references()
     else:

@@ -69,7 +69,7 @@ class TransferMatrixRun:
                 f"{indep}: this run is unfinished. Start its command again to complete it."
             )
         self.config = recorded.to_config(values)
-        self.stream = load_stream(stream or self.config.stream)
+        self.stream = load_stream(stream or self.config.stream, None if stream else ())
         if self.stream.digest != self.ledger.header.stream_digest:
             raise BadInput(
                 f"{indep}: stream {self.stream.name} is not the run's stream, or its data have"

@@ -15,6 +15,7 @@ from launch import entry
 from learners import class_of
 from learners.fields import Field
 from learners.table import TABLE
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
 
 _STUDIES = Path(__file__).resolve().parents[1] / "experiments" / "studies"
@@ -52,7 +53,8 @@ class ConfigWords:
         else:
             raise BadInput(f"--config is missing; {_choices()}.")
         for key, text in self.values.items():
-            grid.put(config, key, text, f"--config.{key}={text}")
+            if key != "learner":
+                grid.put(config, key, text, f"--config.{key}={text}")
         return config
 
 
@@ -137,9 +139,9 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
 
 def _load(path: str, argument: str) -> ml_collections.ConfigDict:
     """Returns the config that a file's get_config returns; an error names the line."""
-    entry.find_modules(Path(path).resolve().parent)
+    user_code.look_in([str(Path(path).resolve().parent)])
     try:
-        get_config = runpy.run_path(path).get("get_config")
+        get_config = runpy.run_path(path, run_name=user_code.CONFIG_FILE).get("get_config")
         config = get_config(*([argument] if argument else [])) if callable(get_config) else None
     except Exception as error:  # a user's file may raise anything
         lines = [

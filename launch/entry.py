@@ -12,6 +12,7 @@ from pathlib import Path
 
 from absl import flags, logging
 
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.terminal import protect_streams
 
@@ -70,7 +71,7 @@ def guard(work: Callable[[], None]) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
-    find_modules(Path.cwd())
+    user_code.look_in([os.getcwd()])
     try:
         work()
     except NevisStreamError as error:
@@ -198,12 +199,6 @@ def flag_help(shown: Iterable[flags.Flag]) -> str:
             text, WIDTH - 2, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
         )
     return "\n".join(lines) + "\n"
-
-
-def find_modules(folder: Path) -> None:
-    """Adds a folder to the end of sys.path, so that a user's learners can be imported from it."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
 
 
 def fail(message: str) -> None:

@@ -24,9 +24,9 @@ PATIENCE = 20.0
 LATE = 10.0  # seconds by which the job's signal may come after its command's
 
 PACKAGES = Path(__file__).resolve().parents[1]  # the folder that this package is in
-# so that packages of the same names in the job's directory do not hide this project's
+# nothing of the job's directory is imported but what its command names (nevis_stream.user_code)
 _START = (
-    "import runpy, sys; sys.path += [sys.argv.pop(1), '']; "
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 

@@ -1,12 +1,12 @@
 """The learners: those that have a name (learners.table), and any class given as MODULE:CLASS."""
 
 import difflib
-import importlib
 import inspect
 import sys
 
 from learners.fields import fields_of
 from learners.table import TABLE
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
 
 
@@ -16,7 +16,8 @@ def class_of(name: str) -> type:
     The class is either the learner itself, or has a method `build` that returns the learner.
 
     Args:
-      name: a name of the table, or MODULE:CLASS, which is imported.
+      name: a name of the table, or MODULE:CLASS, which is imported: the user wrote it, or trusts
+        it (nevis_stream.user_code).
 
     Raises:
       BadInput: no such name, module or class, or a class that cannot be configured.
@@ -29,7 +30,7 @@ def class_of(name: str) -> type:
             f"{unknown('learner', name, TABLE)} Your own class is given as package.module:Class."
         )
     try:
-        learner_class = getattr(importlib.import_module(module), class_name, None)
+        learner_class = getattr(user_code.import_module(module), class_name, None)
     except Exception as error:  # a user's module may raise anything
         hint = ""
         if isinstance(error, ModuleNotFoundError):

@@ -55,6 +55,7 @@ MAY_IMPORT = {
             "seeds",
             "cost.counted",
             "datasets.images",
+            "user_code",
             "vocabulary",
         ),
     ),
@@ -88,7 +89,14 @@ MAY_IMPORT = {
     ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "storage", "errors", "vocabulary"),
     "nevis_stream.datasets": of_nevis_stream(
-        "datasets", "catalogue", "storage", "errors", "vocabulary", "terminal", "wording"
+        "datasets",
+        "catalogue",
+        "storage",
+        "errors",
+        "terminal",
+        "user_code",
+        "vocabulary",
+        "wording",
     ),
     "nevis_stream.storage": of_nevis_stream("storage", "errors"),
     "nevis_stream.metrics": of_nevis_stream("metrics", "errors", "datasets.dataset", "vocabulary"),

@@ -71,6 +71,8 @@ def prepare(
     jobs = min(jobs or os.cpu_count() or 1, len(wanted))
     outcome: dict[str, str] = {}
     bars = progress_bars()
+    # the new processes must not import files of the working directory
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, bars, ProcessPoolExecutor(jobs, mp_context=context) as pool:
         messages = manager.Queue()

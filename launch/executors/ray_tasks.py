@@ -18,6 +18,7 @@ from typing import Any
 
 from launch import entry
 from launch.side_by_side import SideBySide
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarning
 from nevis_stream.executor import Result, Trial
 from nevis_stream.run_directory.environment import cores
@@ -88,7 +89,10 @@ class RayTasks:
         )
         function = ray.put(trials[0].function)
         folders = [os.path.abspath(folder) for folder in sys.path]
-        waiting = {task.remote([function], trial.to_send(), folders): trial for trial in trials}
+        places = user_code.places()
+        waiting = {
+            task.remote([function], trial.to_send(), folders, places): trial for trial in trials
+        }
         try:
             while waiting:
                 (done,), _ = ray.wait(list(waiting), num_returns=1)
@@ -197,7 +201,10 @@ class RayTasks:
 
 
 def _run_trial(
-    function: Sequence[Any], trial: Trial, folders: Sequence[str]
+    function: Sequence[Any],
+    trial: Trial,
+    folders: Sequence[str],
+    places: tuple[Sequence[str], Sequence[str]],
 ) -> tuple[Result, list[tuple[type, str]]]:
     """Runs a trial in a worker; returns its result and its warnings.
 
@@ -205,8 +212,10 @@ def _run_trial(
       function: Ray's reference to the trial's function, in a list so that Ray does not fetch it
         for every trial of a map.
       trial: the trial, without its function.
-      folders: the driver's sys.path; a user's learner may be in one of these folders.
+      folders: the driver's sys.path.
+      places: where the driver finds the user's own code (`user_code.places`).
     """
+    user_code.look_in(*places)
     sys.path += [folder for folder in folders if folder not in sys.path]
     entry.use_compilation_cache()
     with warnings.catch_warnings(record=True) as caught:

@@ -18,6 +18,7 @@ from PIL import Image
 
 from nevis_stream.datasets.decoding import open_image
 from nevis_stream.datasets.images import Images, view_of, view_shape
+from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
 
@@ -221,5 +222,5 @@ def _data_source(folder: Path, split: str):
             f"{folder}: reading single images needs TFDS: pip install 'nevis_stream[data]'"
             " (derived arrays need no TFDS)."
         ) from None
-    builder = tfds.builder_from_directory(folder)
+    builder = open_builder(folder)
     return builder.as_data_source(split, decoders={"image": tfds.decode.SkipDecoding()})

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream import user_code
 from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_benchmarks import rule as rules
@@ -321,13 +322,23 @@ def _joined(parts: Sequence[PoolState]) -> PoolState:
     return PoolState(**dict.fromkeys(("wrong", "confidence"), None) | joined)
 
 
-def load_adaptive(name: str) -> AdaptiveStream:
+def load_adaptive(name: str, trust: Sequence[str] | None = None) -> AdaptiveStream:
     """Returns the stream of a name, "adaptive:POOL,…".
+
+    Args:
+      name: of the stream.
+      trust: as of `load_stream`.
 
     Raises:
       BadInput: an invalid name, an unknown data set or rule, or data that are not on this machine.
+      Untrusted: its rule is code that is not trusted.
     """
     specification = read_specification(name)
+    if ":" in specification.rule:
+        user_code.check_trusted(specification.rule, trust, "rule")
+        if trust is None:
+            own = user_code.written_name(specification.rule)
+            specification = replace(specification, rule=own)
     rules.get(specification.rule)
     origin, rows = pool_rows(specification)
     base = stream_of_rows(specification.pool, origin, rows, chronological=False)

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import importlib
 import inspect
 import sys
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from nevis_stream import user_code
 from nevis_stream.dynamic_benchmarks import rules
 from nevis_stream.dynamic_evaluation.registry import scanned
 from nevis_stream.errors import BadInput, unknown
@@ -82,7 +82,8 @@ def registry() -> Mapping[str, Rule]:
 
 
 def get(name: str) -> Rule:
-    """Returns the rule of this name; or of module:ATTRIBUTE, one's own.
+    """Returns the rule of this name; or of module:ATTRIBUTE, one's own, which is imported: the user
+    wrote it, or trusts it (nevis_stream.user_code).
 
     Raises:
       BadInput: there is no such rule, or it lacks a part of the interface.
@@ -93,7 +94,7 @@ def get(name: str) -> Rule:
             raise BadInput(f"{unknown('rule', name, registry())} Or module:ATTRIBUTE, your own.")
         return registry()[name]
     try:
-        rule = getattr(importlib.import_module(module), attribute)
+        rule = getattr(user_code.import_module(module), attribute)
         rule = rule() if isinstance(rule, type) else rule
     except (Exception, SystemExit) as error:  # whatever the module does
         raise BadInput(

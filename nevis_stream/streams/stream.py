@@ -251,7 +251,7 @@ class Stream:
         return hashlib.sha256(content.encode()).hexdigest()[:16] + marks
 
 
-def load_stream(name_or_csv: str) -> Stream:
+def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
     """Returns a stream by its lower-case name, or from a csv file of rows.
 
     Args:
@@ -261,15 +261,18 @@ def load_stream(name_or_csv: str) -> Stream:
         and num_classes optional. With `+partial` appended, tasks whose data are not on this machine
         are left out, and the stream's digest is marked. Or "adaptive:POOL,rule=…", a stream that
         answers back (docs/dynamic-benchmarks.md).
+      trust: modules whose rules may be imported, if the name was read from a file; None if the user
+        wrote it.
 
     Raises:
+      Untrusted: a name that was read from a file names code that is not trusted.
       BadInput: as `stream_rows`; or data sets are not on this machine: the message says how to get
         them.
     """
     if is_adaptive(name_or_csv):
         from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive
 
-        return load_adaptive(name_or_csv)
+        return load_adaptive(name_or_csv, trust)
     origin, rows = stream_rows(name_or_csv)
     chronological = variants.is_chronological(name_or_csv.removesuffix(PARTIAL))
     return stream_of_rows(name_or_csv, origin, rows, chronological)

@@ -16,6 +16,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.datasets.layouts.tree import Example
 from nevis_stream.datasets.source_images import FileImage, PixelImage
+from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import BadInput
 
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
@@ -61,7 +62,7 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     options = catalogue.file_layouts()[dataset_id]["tfds"]
     kind = catalogue.nevis22_datasets()[dataset_id]["kind"]
     parts = options.get("parts", PARTS)
-    builder = tfds.builder_from_directory(copy)
+    builder = open_builder(copy)
     splits = [split for split in builder.info.splits if split in parts]
     if set(parts.values()) & {"train", "test"} - {parts[split] for split in splits}:
         raise BadInput(

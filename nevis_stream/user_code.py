@@ -1,0 +1,176 @@
+"""Code from outside this project: which of it may run, and where it is found.
+
+A module is imported if the user wrote its name: on the command line, in a config file, in Python. A
+name that was read from a file (a run directory, a data set), which may be a stranger's, is imported
+only if the user trusts it. The folders of the user's code, the working directory of a command among
+them, are not on Python's path: libraries look for optional modules, and would run a stranger's file
+of such a name. Only the modules that the user wrote are found there, and what these import.
+"""
+
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import FrameType, ModuleType
+
+from nevis_stream.errors import BadInput
+
+OWN_FOLDER = "own_folder"
+"""Package under which the user's module is imported if another one has its name already."""
+CONFIG_FILE = "config_file"
+"""Name of a config file as a module; it imports what it needs from the user's folders."""
+
+
+class Untrusted(BadInput):
+    """A file names code from outside this project, and the user has not said that it may run."""
+
+
+class _Finder:
+    """Finds modules in the user's folders, for what the user named and for the user's own code.
+
+    Attributes:
+      folders: of the user's code.
+      names: top-level modules that may be found there, or were; what they import is found too.
+    """
+
+    def __init__(self):
+        self.folders: list[str] = []
+        self.names: set[str] = {CONFIG_FILE, OWN_FOLDER}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Finds a top-level module; called by Python after all its other finders."""
+        if path is not None or not self.folders:
+            return None
+        if name not in self.names and _importer(sys._getframe(1)) not in self.names:
+            return None
+        spec = PathFinder.find_spec(name, self.folders)
+        if spec is not None:
+            self.names.add(name)
+        return spec
+
+
+def _importer(frame: FrameType | None) -> str:
+    """Returns the top-level name of the module whose code imports another one."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "").partition(".")[0]
+        if name != "importlib" and not frame.f_code.co_filename.startswith("<frozen importlib"):
+            return name
+        frame = frame.f_back
+    return ""
+
+
+_finder = _Finder()
+
+
+def look_in(folders: Sequence[str], names: Sequence[str] = ()) -> None:
+    """Adds folders of the user's code, and the names of modules that the user wrote."""
+    if _finder not in sys.meta_path:
+        sys.meta_path.append(_finder)
+    _finder.folders += [folder for folder in folders if folder not in _finder.folders]
+    _finder.names |= set(names)
+    if OWN_FOLDER not in sys.modules:
+        sys.modules[OWN_FOLDER] = ModuleType(OWN_FOLDER, "The user's folders, as one package.")
+    sys.modules[OWN_FOLDER].__path__ = _finder.folders
+
+
+def places() -> tuple[list[str], list[str]]:
+    """Returns the arguments with which `look_in` finds the same modules in another process."""
+    return list(_finder.folders), sorted(_finder.names)
+
+
+def check_trusted(
+    name: str, trust: Sequence[str] | None, what: str, ours: Sequence[str] = ()
+) -> None:
+    """Checks that a module may be imported; call it before `import_module` wherever a name is read.
+
+    Args:
+      name: MODULE:ATTRIBUTE.
+      trust: modules and packages that the user trusts; None if the user wrote the name.
+      what: the name is, for the message, for example "learner".
+      ours: packages of this project that need no trust.
+
+    Raises:
+      Untrusted: the name was read from a file, and its module is not trusted.
+    """
+    module = name.partition(":")[0]
+    if trust is None or any(_inside(module, package) for package in (*ours, *trust)):
+        return
+    raise Untrusted(
+        f"{what} {name} is code from outside this project, which would be run. If you trust it,"
+        f" add --trust={module}."
+    )
+
+
+def import_module(module: str) -> ModuleType:
+    """Imports a module whose name the user wrote, or trusts (`check_trusted`).
+
+    Raises:
+      Exception: whatever the module raises.
+    """
+    _finder.names.add(module.partition(".")[0])
+    return importlib.import_module(module)
+
+
+def written_name(name: str) -> str:
+    """Returns the name of MODULE:ATTRIBUTE, written by the user, by which it is recorded.
+
+    If one of the user's folders has such a file, but its name belongs to another module, of this
+    project or an installed one, the user's file is meant, and a line says so. A recorded name
+    means the same on every machine: without the prefix never this file.
+
+    >>> written_name("learners.closed_form.frontier:Frontier")
+    'learners.closed_form.frontier:Frontier'
+    """
+    module = name.partition(":")[0]
+    file = _file_of(module)
+    if file is None or module.partition(".")[0] in _finder.names:
+        return name
+    other = _origin(module)
+    if other is None or other == file.resolve():
+        return name
+    recorded = f"{OWN_FOLDER}.{name}"
+    _say_once(
+        f"{name}: your file {file} is meant, not the installed {module.partition('.')[0]}; it is"
+        f" recorded as {recorded}"
+    )
+    return recorded
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _file_of(module: str) -> Path | None:
+    """Returns the file of a module in the user's folders, or None."""
+    for folder in _finder.folders:
+        path = Path(folder, *module.split("."))
+        for file in (path / "__init__.py", path.with_name(f"{path.name}.py")):
+            if file.is_file():
+                return file
+    return None
+
+
+def _origin(module: str) -> Path | None:
+    """Returns the file that Python finds under a module's name without the user's folders.
+
+    An empty path: the top-level name belongs to another module, which has no such submodule or is
+    not a file. None: the name is free.
+    """
+    top = module.partition(".")[0]
+    if top not in sys.modules and importlib.util.find_spec(top) is None:
+        return None
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    return Path(spec.origin).resolve() if spec is not None and spec.has_location else Path()
+
+
+def _inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
