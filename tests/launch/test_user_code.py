@@ -153,7 +153,7 @@ def test_no_command_imports_what_a_strangers_folder_contains_or_names(stranger):
         if "add --trust=their_rule" in result["printed"]
     ]
     assert sorted(set(refused)) == ["add-model", "import", "start"], results
-    for name in ("report", "run", "compare", "watch"):
+    for name in ("report", "run", "watch"):
         assert all(
             result["status"] == 0
             for command, result in zip(commands, results, strict=True)
