@@ -422,6 +422,13 @@ def test_a_job_is_requeued_and_ends_with_the_same_ledger(tmp_path, cluster, smal
     assert "sent: 7_0: " in again.stdout and "sent: 7_1: " in again.stdout
 
 
+@pytest.fixture
+def own_path(tmp_path, monkeypatch):
+    """Jobs find programs of the test."""
+    folders = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+
+
 def own_job(cluster, tmp_path, program):
     """Sends a program of the test, and starts it."""
     from submitit.slurm.slurm import SlurmExecutor
@@ -438,7 +445,7 @@ BUSY = (
 )
 
 
-def test_a_cancelled_job_stays_cancelled(tmp_path, cluster):
+def test_a_cancelled_job_stays_cancelled(tmp_path, own_path, cluster):
     process = own_job(cluster, tmp_path, SLEEP)
     wait_for(lambda: "begun" in log(cluster))
     os.killpg(process.pid, signal.SIGTERM)
@@ -452,7 +459,7 @@ def test_a_cancelled_job_stays_cancelled(tmp_path, cluster):
 @pytest.mark.parametrize(
     ("program", "sent"), [("exit(2)", None), ("exit(1)", None), (BUSY, signal.SIGUSR2)]
 )
-def test_a_failed_command_is_not_requeued(tmp_path, cluster, program, sent):
+def test_a_failed_command_is_not_requeued(tmp_path, own_path, cluster, program, sent):
     process = own_job(cluster, tmp_path, program)
     if sent:
         wait_for(lambda: "begun" in log(cluster))
@@ -462,7 +469,7 @@ def test_a_failed_command_is_not_requeued(tmp_path, cluster, program, sent):
     assert "a mistake in the command" in log(cluster) or program == "exit(1)"
 
 
-def test_a_checkpoint_ends_the_command_and_is_the_same_job(tmp_path):
+def test_a_checkpoint_ends_the_command_and_is_the_same_job(tmp_path, own_path):
     (tmp_path / "own_program.py").write_text(
         "import time, pathlib; pathlib.Path('begun').touch(); time.sleep(600)"
     )
@@ -478,7 +485,7 @@ def test_a_checkpoint_ends_the_command_and_is_the_same_job(tmp_path):
     assert (tmp_path / "ended").exists()
 
 
-def test_the_local_executor_starts_a_stopped_job_again(tmp_path):
+def test_the_local_executor_starts_a_stopped_job_again(tmp_path, own_path):
     from submitit.local.local import LocalExecutor
 
     program = (
