@@ -124,7 +124,8 @@ def _text(subcommands, name, default, meaning) -> None:
 
 
 _MODEL = (
-    "A checkpoint, RUN/checkpoints/EVENT-TASK, or an .npz with `probabilities` [samples, classes]"
+    "A checkpoint, RUN/checkpoints/EVENT-TASK, an .npz with `probabilities` [samples, classes] and"
+    " `samples`, their ids, or a csv with a column `sample` and one for each class"
 )
 for _command, _times in ((START, "; may be given several times."), (SIMULATE, ".")):
     define(flags.DEFINE_multi_string, (_command,), "model", [], _MODEL + _times)

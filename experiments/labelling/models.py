@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.labelling import probability_files
 from experiments.labelling.features import PatchFeatures
 from experiments.labelling.pools import PoolImages
 from experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
 from nevis_stream.active_testing.material import Examples, Material
-from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.npz import read_npz
 
 SIDE = 28
 """Side in pixels of the images that surrogates see."""
@@ -30,6 +29,7 @@ class TestedModel:
       predictions: float64[n, c], its probabilities.
       classes: names of the classes, if they are known.
       run, predictor: where it comes from; None for a file.
+      remark: how a file was understood, if that could be otherwise.
     """
 
     name: str
@@ -37,6 +37,7 @@ class TestedModel:
     classes: Sequence[str] = ()
     run: KeptRun | None = None
     predictor: KeptPredictor | None = None
+    remark: str = ""
 
     __test__ = False  # its name looks like that of a test
 
@@ -45,7 +46,7 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
     """Returns a model's probabilities on a pool.
 
     Args:
-      path: a checkpoint, RUN/checkpoints/EVENT-TASK, or an .npz with `probabilities` [n, c].
+      path: a checkpoint, RUN/checkpoints/EVENT-TASK, or a file of `probability_files`.
       pool: n images.
       stream: csv of the run's stream, if it was one.
       trust: modules outside this project whose learners may be imported.
@@ -54,32 +55,22 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
       BadInput: no such model, or one of a multi-label task.
     """
     name = os.path.abspath(path)
-    if path.endswith(".npz"):
-        return TestedModel(name, _from_file(Path(path), len(pool.ids)))
+    if path.endswith(probability_files.SUFFIXES):
+        values, named, remark = probability_files.read(Path(path), pool)
+        return TestedModel(name, values, named, remark=remark)
     checkpoint = Path(path)
     if not checkpoint.is_dir() or checkpoint.parent.name != "checkpoints":
         siblings = sorted(each.name for each in checkpoint.parent.glob("*-*") if each.is_dir())
         there = f" {checkpoint.parent} contains: {', '.join(siblings)}." if siblings else ""
         raise BadInput(
             f"--model={path}: neither a checkpoint (RUN/checkpoints/EVENT-TASK) nor an .npz with"
-            f" the array 'probabilities' [samples, classes].{there}"
+            f" the array 'probabilities' [samples, classes], nor a csv.{there}"
         )
     run, predictor = kept_checkpoint(checkpoint, stream, trust)
     if predictor.task.kind != SINGLE_LABEL:
         raise BadInput(f"--model={path}: its task is multi-label; one label per sample is needed.")
     classes = run.stream.dataset(predictor.task).class_names
     return TestedModel(name, probabilities(run, predictor, pool), classes, run, predictor)
-
-
-def _from_file(file: Path, n: int) -> np.ndarray:
-    arrays = read_npz(file)
-    if "probabilities" not in arrays:
-        has = ", ".join(arrays) or "nothing"
-        raise BadInput(f"{file}: contains {has}; expected 'probabilities' [samples, classes].")
-    values = check_probabilities(arrays["probabilities"], f"{file}: the probabilities", 2)
-    if len(values) != n:
-        raise BadInput(f"{file}: has probabilities of {len(values)} samples; the pool has {n}.")
-    return values
 
 
 def probabilities(run: KeptRun, predictor: KeptPredictor, pool: PoolImages) -> np.ndarray:

@@ -31,12 +31,14 @@ class PoolImages:
       images: n images.
       labels: int64[n] if the source has them, else None. A session does not look at them.
       classes: names of the classes, if the source has them.
+      from_paths: whether the ids are paths of files, sorted.
     """
 
     ids: Sequence[str]
     images: Images
     labels: np.ndarray | None = None
     classes: Sequence[str] = ()
+    from_paths: bool = False
 
 
 def absolute(pool: str) -> str:
@@ -107,7 +109,7 @@ def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
     if "" not in classes and len(classes) > 1:
         labels = np.array([classes.index(name) for name in folders])
     images = EncodedImages(files, [str(file) for file in files])
-    return PoolImages(names, images, labels, classes if labels is not None else ())
+    return PoolImages(names, images, labels, classes if labels is not None else (), True)
 
 
 def _npz(file: Path, part: str) -> PoolImages:

@@ -1,7 +1,8 @@
 """The models, pool and surrogate that the flags of `start` and `simulate` name."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,7 @@ def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -
         classes = {model.predictions.shape[1] for model in tested}
         if len(classes) > 1:
             raise BadInput(f"the models have {', '.join(map(str, sorted(classes)))} classes.")
+        tested = [tested[0], *(in_order(tested[0].classes, model) for model in tested[1:])]
         if surrogate is None:
             surrogate = "heads" if tested[0].run is not None else "tested_model"
         runs = [KeptRun(Path(run), values.stream, values.trust) for run in values.run_dir]
@@ -112,4 +114,45 @@ def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -
         kind = SURROGATES[surrogate]
         material = gather(tested[0], pool, kind.needs, runs, cache, seed)
     kind.check(surrogate, material)
+    for remark in filter(None, (model.remark for model in tested)):
+        print(f"note: {remark}")
     return Subject(pool, tested, material, surrogate)
+
+
+def in_order(classes: Sequence[str], model: TestedModel) -> TestedModel:
+    """Returns a model whose classes are in this order, if both have names.
+
+    Raises:
+      BadInput: the names are others.
+    """
+    if _numbered(classes) or _numbered(model.classes) or list(classes) == list(model.classes):
+        return model
+    order = _places(classes, model.classes, f"--model={model.name}: the model")
+    return replace(model, predictions=model.predictions[:, order], classes=list(classes))
+
+
+def pool_labels(subject: Subject) -> np.ndarray | None:
+    """Returns int64[n], the pool's labels as classes of the model.
+
+    Raises:
+      BadInput: the pool's classes have other names than the model's.
+    """
+    pool, classes = subject.pool, subject.models[0].classes
+    if pool.labels is None or _numbered(pool.classes) or _numbered(classes):
+        return pool.labels
+    return _places(pool.classes, classes, "the model")[pool.labels]
+
+
+def _numbered(classes: Sequence[str]) -> bool:
+    """Whether classes have no names, or their numbers as names."""
+    return list(classes) == [str(number) for number in range(len(classes))]
+
+
+def _places(names: Sequence[str], among: Sequence[str], owner: str) -> np.ndarray:
+    """Returns int64[k]: the position of each name among others."""
+    if missing := [name for name in names if name not in among]:
+        raise BadInput(
+            f"{owner} has no class {missing[0]!r}; its classes are {', '.join(among)}, and"
+            f" {', '.join(names)} are expected. Give the same names to the same classes."
+        )
+    return np.array([list(among).index(name) for name in names])

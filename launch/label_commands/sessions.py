@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ from absl.flags import FlagValues
 from experiments.labelling import sheets
 from experiments.labelling.generations import Generation
 from experiments.labelling.pools import absolute, load_pool
+from experiments.labelling.probability_files import SUFFIXES
 from experiments.labelling.session import Session
 from experiments.labelling.settings import SETTINGS, SessionSettings
 from launch import entry
-from launch.label_commands.material import Subject, check_flags, load_subject
+from launch.label_commands.material import Subject, check_flags, in_order, load_subject
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
 from nevis_stream.wording import plural
@@ -64,6 +66,12 @@ def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
             raise BadInput(f"--classes={','.join(given)}: a name is empty.")
         if len(given) != count:
             raise BadInput(f"--classes: {len(given)} names; the model has {count} classes.")
+        known = list(subject.models[0].classes)
+        if given != known and sorted(given) == sorted(known):
+            raise BadInput(
+                f"--classes={','.join(given)}: the model has these classes in another order:"
+                f" {','.join(known)}. Leave the flag out."
+            )
         return list(given)
     for names in (subject.models[0].classes, subject.pool.classes):
         if len(names) == count:
@@ -95,7 +103,7 @@ def _grow(out: Path, values: FlagValues) -> None:
                 f" {', '.join(session.model_names)}."
             )
         models = values.model  # the same models, for example files of their new probabilities
-    elif files := [name for name in session.model_names if name.endswith(".npz")]:
+    elif files := [name for name in session.model_names if name.endswith(SUFFIXES)]:
         raise BadInput(
             f"--continue needs the probabilities of {files[0]} on the new samples: give --model for"
             f" each of {', '.join(session.model_names)}, in this order."
@@ -106,6 +114,7 @@ def _grow(out: Path, values: FlagValues) -> None:
         raise BadInput(
             f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
         )
+    subject = replace(subject, models=[in_order(fixed.classes, model) for model in subject.models])
     before, place = len(session.ids), len(session.generations)
     session.grow(_samples(values.pool, subject))
     print(

@@ -11,7 +11,7 @@ from experiments.labelling.pools import absolute
 from experiments.labelling.settings import STUDY, digest
 from experiments.labelling.study import StudySettings, run_study, write_page
 from launch import entry, executors
-from launch.label_commands.material import check_flags, load_subject
+from launch.label_commands.material import check_flags, load_subject, pool_labels
 from launch.terminal import console
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST
@@ -32,7 +32,7 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
     if len(values.model) > 1:
         raise BadInput(f"--model: given {len(values.model)} times; simulate takes one model.")
     subject = load_subject(values, values.model, values.surrogate, values.seed)
-    labels, (n, classes) = subject.pool.labels, subject.models[0].predictions.shape
+    labels, (n, classes) = pool_labels(subject), subject.models[0].predictions.shape
     if labels is None:
         raise BadInput(
             f"--pool={values.pool}: has no labels. simulate needs them: an .npz with labels, a"

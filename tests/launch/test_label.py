@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nevis_stream.run_directory.checkpoint import Checkpoint
 from tests import forked
 
 CLASSES = 3
@@ -144,6 +145,90 @@ def test_a_folder_of_photographs_is_found_from_everywhere(folder):
     (folder / "photos").rename(folder / "moved")
     done = command("next", session, "--count=5")
     assert done.returncode == 2 and "its pool cannot be read" in done.stderr
+
+
+def natural_photos(folder):
+    """Names of 120 photos, img0.png to img119.png, their labels, and probabilities, in order."""
+    random = np.random.default_rng(4)
+    labels = random.integers(CLASSES, size=120)
+    (folder / "photos").mkdir()
+    for number in range(120):
+        Image.new("L", (12, 9), number).save(folder / "photos" / f"img{number}.png")
+    logits = 3 * np.eye(CLASSES)[labels] + random.normal(0, 1, (120, CLASSES))
+    names = [f"img{number}.png" for number in range(120)]
+    return names, labels, softmax(logits)
+
+
+def predicted(session):
+    """The most probable class of each sample, by id."""
+    about = json.loads((session / "generation-0" / "ids.json").read_text())
+    rows = np.load(session / "generation-0" / "models.npy")[0]
+    return dict(zip(about["ids"], rows.argmax(1).tolist(), strict=True))
+
+
+def test_probabilities_belong_to_the_samples_that_their_ids_name(folder):
+    names, _, values = natural_photos(folder)
+    right = dict(zip(names, values.argmax(1).tolist(), strict=True))
+    np.savez(folder / "bare.npz", probabilities=values)
+    bare = command("start", "--model=bare.npz", "--pool=photos", "--out=s", cwd=folder)
+    assert bare.returncode == 2
+    assert "two orders: 'img10.png' or 'img2.png' may come first" in bare.stderr
+    order = np.random.default_rng(5).permutation(120)
+    np.savez(folder / "ids.npz", probabilities=values[order], samples=np.array(names)[order])
+    lines = [f"{names[i]},{','.join(map(str, values[i]))}\n" for i in order]
+    (folder / "ids.csv").write_text("sample,owl,cat,dog\n" + "".join(lines))
+    for file in ("ids.npz", "ids.csv"):
+        done = command("start", f"--model={file}", "--pool=photos", f"--out={file}.s", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert predicted(folder / f"{file}.s") == right
+    settings = json.loads((folder / "ids.csv.s" / "session.json").read_text())
+    assert settings["classes"] == ["owl", "cat", "dog"]
+    (folder / "other.csv").write_text("sample,dog,owl,cat\n" + "".join(lines))
+    both = ["--model=ids.csv", "--model=other.csv"]
+    assert command("start", *both, "--pool=photos", "--out=two", cwd=folder).returncode == 0
+    rows = np.load(folder / "two" / "generation-0" / "models.npy")
+    assert np.array_equal(rows[1], rows[0][:, [1, 2, 0]])
+    few = [line for line in lines if not line.startswith("img7.")]
+    (folder / "few.csv").write_text("sample,owl,cat,dog\n" + "".join(few))
+    (folder / "twice.csv").write_text("sample,owl,cat,dog\n" + "".join([*lines, lines[0]]))
+    (folder / "words.csv").write_text("sample,owl,cat,dog\n" + lines[0] + "img1.png,1,0\n")
+    (folder / "ages.csv").write_text("sample,old,cat,dog\n" + "".join(lines))
+    for words, message in {
+        ("few.csv",): "has no sample 'img7.png'; 1 of 120 samples of the pool are missing",
+        ("twice.csv",): "is there twice",
+        ("words.csv",): "words.csv, line 3: expected a sample and 3 numbers",
+        ("ids.csv", "ages.csv"): "ages.csv: the model has no class 'owl'",
+    }.items():
+        models = [f"--model={word}" for word in words]
+        wrong = command("start", *models, "--pool=photos", "--out=s", cwd=folder)
+        assert wrong.returncode == 2 and message in wrong.stderr, wrong.stderr
+
+
+def test_rows_without_ids_are_taken_in_an_order_that_is_printed(folder):
+    begun = command("start", "--model=a.npz", "--pool=pool.npz", "--out=s", cwd=folder)
+    assert "note: a.npz has no ids: its rows are taken in the order 0, 1, …, 119" in begun.stdout
+
+
+def test_labels_of_a_pool_belong_to_the_classes_of_the_same_names(folder):
+    """The pool's classes are sorted, those of the model are as its file names them."""
+    for number in range(60):
+        place = folder / "pool" / ("cat", "dog")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (12, 9), number).save(place / f"{number:02d}.png")
+    lines = [
+        f"{('cat', 'dog')[i % 2]}/{i:02d}.png,{int(i % 2 == (i > 5))},{int(i % 2 != (i > 5))}"
+        for i in range(60)
+    ]
+    for name, head in (("right", "sample,dog,cat"), ("wrong", "sample,dog,bird")):
+        (folder / f"{name}.csv").write_text("\n".join([head, *lines]))
+    words = ["simulate", "--pool=pool", "--labels=60", "--repetitions=2", "--rules=uniform"]
+    done = command(*words, "--model=right.csv", "--out=right", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    trial = Checkpoint(folder / "right" / "trials" / "uniform" / "trial-000").load("result")
+    values = trial["estimates"][1:, -1, 0]  # with all labels; the first is the surrogate's
+    assert values[np.isfinite(values)] == pytest.approx(0.1, abs=1e-6)
+    done = command(*words, "--model=wrong.csv", "--out=wrong", cwd=folder)
+    assert done.returncode == 2 and "the model has no class 'cat'" in done.stderr
 
 
 def test_simulations_continue(folder):
