@@ -151,8 +151,8 @@ class Context:
         FLOPs to the meter.
 
         In one process, a function object is compiled once for each signature, also if several
-        contexts ask. Take it from module level or from a cached factory, and pass hyper-parameters
-        as arguments.
+        contexts ask, and its programs are freed with it. Take it from module level or from a cached
+        factory, and pass hyper-parameters as arguments.
 
         Raises (when called):
           CostUnknown: the program's FLOPs cannot be counted, or it is called while another program
@@ -162,8 +162,9 @@ class Context:
 
         program = counted(function, **options)
 
-        def call(*args):
-            result, flops = program.charged(*args)
+        @functools.wraps(function, updated=())
+        def call(*args, **named):
+            result, flops = program.charged(*args, **named)
             self.charge(flops)
             return result
 

@@ -4,16 +4,22 @@ The canonical program is counted. Code that has a faster form of the same comput
 `faster_form()` while it is traced, to learn which of the two forms is needed.
 """
 
+import contextlib
 import contextvars
+import copy
 import functools
+import inspect
 import threading
-from collections.abc import Callable
+import types
+import weakref
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
 from nevis_stream.cost import compilations, flops
-from nevis_stream.errors import CostUnknown
+from nevis_stream.cost.tracing import refuse_while_tracing
+from nevis_stream.errors import BadInput
 
 compilations.listen()
 _MEASURED_JAX = (0, 10)
@@ -61,86 +67,151 @@ class CountedFunction:
     """
 
     def __init__(self, function: Callable, **options: Any):
-        self._function = function
+        self.function: Callable | None = function
+        self._function = _weak(function)
+        self._where = flops.place_of(function)
         self._options = {"compiler_options": getattr(function, "compiler_options", {})} | options
-        self._jitted = jax.jit(function, **self._options)
-        self._values_matter = any(name.startswith("static") for name in options)
+        self._jitted = jax.jit(self._function, **self._options)
+        self._static_places, self._static_names = _static(self._function, options)
         self._flops: dict[Any, int] = {}
         self._compiled: set[Any] = set()
         # trials may run in parallel, but each program is counted and compiled once
         self._lock = threading.Lock()
 
-    def flops(self, *args: Any) -> int:
+    def flops(self, *args: Any, **named: Any) -> int:
         """Returns the FLOPs of one call; `jax.ShapeDtypeStruct` may replace arrays.
 
         Raises:
           CostUnknown: the program's cost cannot be counted, or it is called while another program
             is traced.
         """
-        return self._counted(self._signature(args), args)
+        return self._counted(self._signature(args, named), args, named)
 
-    def charged(self, *args: Any) -> tuple[Any, int]:
+    def charged(self, *args: Any, **named: Any) -> tuple[Any, int]:
         """Calls the function; returns its result and the FLOPs of the call.
 
         Raises:
           CostUnknown: as `flops`; then it is not called.
         """
-        signature = self._signature(args)
-        cost = self._counted(signature, args)
+        signature = self._signature(args, named)
+        cost = self._counted(signature, args, named)
         if signature in self._compiled:
-            return self._jitted(*args), cost
+            return self._jitted(*args, **named), cost
         with self._lock:  # other threads that need the same program wait for it
-            result = self._jitted(*args)
+            result = self._jitted(*args, **named)
             self._compiled.add(signature)
         return result, cost
 
-    def _counted(self, signature: Any, args: Any) -> int:
+    def shapes(self, *args: Any, **named: Any) -> Any:
+        """Returns the shapes and dtypes of the result of a call."""
+        return self._jitted.eval_shape(*args, **named)
+
+    def _counted(self, signature: Any, args: Any, named: Any) -> int:
         if signature not in self._flops:
             with self._lock:
                 if signature not in self._flops:
-                    self._flops[signature] = self._count(args)
+                    self._flops[signature] = self._count(args, named)
         return self._flops[signature]
 
-    def _count(self, args: Any) -> int:
-        executed, differs = self._traced(self._jitted, args, canonical=False)
+    def _count(self, args: Any, named: Any) -> int:
+        executed, differs = self._traced(self._jitted, args, named, canonical=False)
         if differs:  # for the same function object JAX would return the cached trace
-            same = functools.wraps(self._function)(lambda *inner: self._function(*inner))
-            executed, _ = self._traced(jax.jit(same, **self._options), args, canonical=True)
-        return flops.count_jaxpr(executed)
+            same = _same_signature(lambda *a, **n: self._function(*a, **n), self._function)
+            jitted = jax.jit(same, **self._options)
+            executed, _ = self._traced(jitted, args, named, canonical=True)
+        return flops.count_jaxpr(executed, self._where)
 
     @staticmethod
-    def _traced(jitted: Any, args: Any, canonical: bool) -> tuple[Any, bool]:
+    def _traced(jitted: Any, args: Any, named: Any, canonical: bool) -> tuple[Any, bool]:
         """Returns the traced program, and whether it has a form that is not the canonical one."""
         tracing = _Tracing(canonical)
         token = _tracing.set(tracing)
         try:
-            return jitted.trace(*args).jaxpr, tracing.differs
+            return jitted.trace(*args, **named).jaxpr, tracing.differs
         finally:
             _tracing.reset(token)
 
-    def compile(self, *args: Any) -> None:
+    def compile(self, *args: Any, **named: Any) -> None:
         """Compiles for this signature without a call; `jax.ShapeDtypeStruct` may replace arrays."""
-        self.flops(*args)
-        self._jitted.lower(*args).compile()
+        self.flops(*args, **named)
+        self._jitted.lower(*args, **named).compile()
 
-    def __call__(self, *args: Any) -> Any:
-        return self.charged(*args)[0]
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.charged(*args, **named)[0]
 
-    def _signature(self, args: Any) -> Any:
-        leaves, structure = jax.tree_util.tree_flatten(args)
-        key = []
-        for leaf in leaves:
-            if isinstance(leaf, jax.core.Tracer):
-                raise CostUnknown(
-                    "a function from ctx.jit was called inside another compiled or differentiated"
-                    " function, where its calls cannot be counted. Use the plain function there,"
-                    " and ctx.jit for the outermost one."
-                )
-            if hasattr(leaf, "shape"):
-                key.append((leaf.shape, leaf.dtype))
-            else:
-                key.append(leaf if self._values_matter else type(leaf))
-        return structure, tuple(key)
+    def _signature(self, args: Any, named: Any) -> Any:
+        refuse_while_tracing("a function from ctx.jit was called")
+        static: tuple[Any, ...] = ()
+        if self._static_places or self._static_names:
+            static, args, named = self._divided(args, named)
+        leaves, structure = jax.tree_util.tree_flatten((args, named))
+        key = [
+            (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))
+            if hasattr(leaf, "shape")
+            else type(leaf)
+            for leaf in leaves
+        ]
+        return static, structure, tuple(key)
+
+    def _divided(self, args: Any, named: Any) -> tuple[tuple, list, dict]:
+        """Returns the static arguments with their types, and the others."""
+        places = {
+            place % len(args) for place in self._static_places if -len(args) <= place < len(args)
+        }
+        static = [(place, type(args[place]), args[place]) for place in sorted(places)]
+        names = sorted(self._static_names & named.keys())
+        static += [(name, type(named[name]), named[name]) for name in names]
+        for name, _, value in static:
+            try:
+                hash(value)
+            except TypeError:
+                raise BadInput(
+                    f"static argument {name!r} is a {type(value).__name__}, which has no hash; a"
+                    " tuple has one."
+                ) from None
+        others = [arg for place, arg in enumerate(args) if place not in places]
+        return tuple(static), others, {name: named[name] for name in named.keys() - set(names)}
+
+
+def _weak(function: Callable) -> Callable:
+    """Returns a function that calls `function` without keeping it alive."""
+    try:
+        reference = (
+            weakref.WeakMethod(function)
+            if isinstance(function, types.MethodType)
+            else weakref.ref(function)
+        )
+    except TypeError:  # it has no weak references, for example an object with slots
+        return _same_signature(lambda *args, **named: function(*args, **named), function)
+    return _same_signature(lambda *args, **named: reference()(*args, **named), function)
+
+
+def _same_signature(call: Callable, function: Callable) -> Callable:
+    """Gives a function the name and signature of another one, and returns it."""
+    call.__name__ = getattr(function, "__name__", type(function).__name__)
+    call.__qualname__ = getattr(function, "__qualname__", call.__name__)
+    with contextlib.suppress(TypeError, ValueError):  # of some built-in functions it is not known
+        call.__signature__ = inspect.signature(function)
+    return call
+
+
+def _static(function: Callable, options: Mapping[str, Any]) -> tuple[set[int], set[str]]:
+    """Returns the places and names of static arguments, each completed by the other as in JAX."""
+    places, names = options.get("static_argnums"), options.get("static_argnames")
+    names = {names} if isinstance(names, str) else set(names or ())
+    places = {places} if isinstance(places, int) else set(places or ())
+    signature = getattr(function, "__signature__", None)
+    if signature and bool(places) != bool(names):
+        by_place = [
+            parameter.name
+            for parameter in signature.parameters.values()
+            if parameter.kind == parameter.POSITIONAL_OR_KEYWORD
+        ]
+        if names:
+            places = {by_place.index(name) for name in names if name in by_place}
+        else:
+            names = {by_place[place] for place in places if -len(by_place) <= place < len(by_place)}
+    return places, names
 
 
 def made_once(factory: Callable) -> Callable:
@@ -159,11 +230,40 @@ def made_once(factory: Callable) -> Callable:
     return make
 
 
-@made_once
 def counted(function: Callable, **options: Any) -> CountedFunction:
-    """Returns the one `CountedFunction` of this function in this process.
+    """Returns the `CountedFunction` of this function and these options. All that are asked for in
+    this process share their programs and counts, which are forgotten with the function.
 
     Pass the same function object every time (a module-level function, or one from a cached
     factory), and hyper-parameters as scalar arguments, not in a closure.
     """
-    return CountedFunction(function, **options)
+    method = isinstance(function, types.MethodType)
+    owner = function.__self__ if method else function
+    key = (function.__func__ if method else None, _hashable(options))
+    with _making:
+        if id(owner) not in _programs:
+            try:
+                weakref.finalize(owner, _programs.pop, id(owner), None).atexit = False
+                _programs[id(owner)] = {}
+            except TypeError:  # without weak references it stays, so that its id stays its own
+                _programs[id(owner)] = {None: owner}
+        programs = _programs[id(owner)]
+        if key not in programs:
+            programs[key] = CountedFunction(function, **options)
+            programs[key].function = None  # what is kept here does not keep it alive,
+        asked = copy.copy(programs[key])
+        asked.function = function  # but what is used does
+        return asked
+
+
+_programs: dict[int, dict[Any, Any]] = {}
+"""By the id of a function, or of the object of a method: its programs."""
+_making = threading.RLock()
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return frozenset((name, _hashable(each)) for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_hashable(each) for each in value)
+    return frozenset(value) if isinstance(value, set) else value

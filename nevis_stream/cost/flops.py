@@ -24,6 +24,7 @@ An equation's count is rounded like XLA's float32: exact below 2**24, within a f
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -147,6 +148,13 @@ def count_jaxpr(closed_jaxpr: ClosedJaxpr, where: str | None = None) -> int:
     return walk.program(closed_jaxpr, 1, nothing if walk.chooses(closed_jaxpr) else None)[0]
 
 
+def place_of(function: Callable) -> str | None:
+    """Returns a function's name and the file and line of its code, or None if it has none."""
+    plain = inspect.unwrap(getattr(function, "func", function))  # of a functools.partial
+    code = getattr(plain, "__code__", None)
+    return code and f"{plain.__name__} at {code.co_filename}:{code.co_firstlineno}"
+
+
 class _Walk:
     """Goes through a program and those inside it.
 
@@ -157,7 +165,7 @@ class _Walk:
 
     def __init__(self, where: str):
         self.where = where
-        self._choices: dict[int, bool] = {}
+        self._choices: dict[Any, bool] = {}
 
     def program(
         self, jaxpr: Any, runs: int = 1, values: Sequence[Value] | None = None
@@ -190,12 +198,12 @@ class _Walk:
     def chooses(self, jaxpr: Any) -> bool:
         """Whether a program contains a branch, or a loop that is not a scan."""
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-        if id(jaxpr) not in self._choices:
-            self._choices[id(jaxpr)] = any(
+        if jaxpr not in self._choices:
+            self._choices[jaxpr] = any(
                 eqn.primitive.name in ("cond", "while") or any(map(self.chooses, _inside(eqn)))
                 for eqn in jaxpr.eqns
             )
-        return self._choices[id(jaxpr)]
+        return self._choices[jaxpr]
 
     def _equation(
         self, eqn: JaxprEqn, runs: int, operands: list[Value], follow: bool

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from nevis_stream.cost.tracing import refuse_while_tracing
 from nevis_stream.vocabulary import PHASES
 
 NO_TRIAL = "-"
@@ -21,7 +22,9 @@ class Meter:
 
         Raises:
           ValueError: an unknown phase, or FLOPs that are negative or not a whole number.
+          CostUnknown: JAX is tracing the running code.
         """
+        refuse_while_tracing("FLOPs were charged")
         if phase not in PHASES:
             raise ValueError(f"unknown phase {phase!r}; valid: {', '.join(PHASES)}")
         if flops != int(flops) or flops < 0:

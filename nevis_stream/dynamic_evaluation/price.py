@@ -1,5 +1,6 @@
 """The FLOPs that a method will compute, predicted from shapes alone, before anything is learned."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,15 +29,16 @@ class Rehearsal(Context):
 
     def jit(self, function: Callable, **options: Any) -> Callable:
         """As `Context.jit`."""
-        program, jitted = counted(function, **options), jax.jit(function, **options)
+        program = counted(function, **options)
 
-        def call(*args):
-            self.charge(program.flops(*args))
-            integers = [
-                np.ravel(leaf) for leaf in jax.tree.leaves(args) if _kind(leaf) in ("i", "u")
-            ]
+        @functools.wraps(function, updated=())
+        def call(*args, **named):
+            self.charge(program.flops(*args, **named))
+            leaves = jax.tree.leaves((args, named))
+            integers = [np.ravel(leaf) for leaf in leaves if _kind(leaf) in ("i", "u")]
             asked = np.unique(np.concatenate([np.empty(0, np.int64), *integers]))
-            return jax.tree.map(lambda s: _result(s, asked), jitted.eval_shape(*args))
+            shapes = program.shapes(*args, **named)
+            return jax.tree.map(lambda s: _result(s, asked), shapes)
 
         return call
 
