@@ -11,7 +11,7 @@ from experiments.run_config import flat
 from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.cost.engineering import engineering
+from nevis_stream.cost.engineering import cost_text, engineering
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 
@@ -82,7 +82,7 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
             table.add_row(*_cells(cell, keys), "0", *5 * "-")
             continue
         spread = f"{point.error.std:.4f}" if point.error.n > 1 else ""
-        costs = engineering(point.paper_total.mean), engineering(point.full_total.mean)
+        costs = cost_text(point.paper_total.mean), cost_text(point.full_total.mean)
         mark = "*" if point.on_paper_front else ""
         table.add_row(
             *_cells(cell, keys), str(point.error.n), f"{point.error.mean:.4f}", spread, *costs, mark

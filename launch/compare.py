@@ -25,7 +25,7 @@ from pathlib import Path
 from absl import flags
 
 from launch import entry
-from nevis_stream.cost.engineering import engineering, ratio
+from nevis_stream.cost.engineering import cost_text, engineering, ratio
 
 _A = flags.DEFINE_list(
     "a", [], "Run directories or patterns of method A, instead of naming both by position."
@@ -183,9 +183,9 @@ def _print(comparison, left_out, points) -> None:
     )
 
 
-def _cost(name: str, cost) -> str:
-    quotient = "" if math.isnan(cost.ratio) else f" (A / B = {ratio(cost.ratio)})"
-    return f"  {name}: A {engineering(cost.a)}, B {engineering(cost.b)}{quotient}"
+def _cost(name: str, pair) -> str:
+    quotient = "" if math.isnan(pair.ratio) else f" (A / B = {ratio(pair.ratio)})"
+    return f"  {name}: A {cost_text(pair.a)}, B {cost_text(pair.b)}{quotient}"
 
 
 def _reach_statement(points_a, points_b) -> str:

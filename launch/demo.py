@@ -57,7 +57,7 @@ def _print_points(directories: list[Path]) -> None:
 
     from nevis_stream.analysis.pareto import pareto_front
     from nevis_stream.analysis.points import point
-    from nevis_stream.cost.engineering import engineering
+    from nevis_stream.cost.engineering import cost_text
     from nevis_stream.run_directory.ledger import Ledger
     from nevis_stream.terminal import Console
 
@@ -74,8 +74,8 @@ def _print_points(directories: list[Path]) -> None:
             ledger.header.learner,
             ledger.header.budget or "-",
             f"{each.error:.4f}",
-            engineering(each.paper_total),
-            engineering(each.full_total),
+            cost_text(each.paper_total),
+            cost_text(each.full_total),
             "*" if number in front else "",
         )
     Console().print(table)

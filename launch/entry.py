@@ -28,6 +28,7 @@ _EXAMPLES = {"year": 2024}
 # TERM, and those that SLURM's --signal and submitit send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _console_started = False
+_warnings_shown: set[str] = set()
 
 
 def start(
@@ -224,7 +225,11 @@ def _stop(signum, frame) -> None:
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
-    print(as_typed(f"warning: {message}"), file=sys.stderr)
+    """Prints a warning once, not once for each learner of a command that has several."""
+    text = as_typed(f"warning: {message}")
+    if text not in _warnings_shown:
+        _warnings_shown.add(text)
+        print(text, file=sys.stderr)
 
 
 def compilation_cache() -> Path:

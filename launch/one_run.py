@@ -7,7 +7,7 @@ import ml_collections
 
 from experiments import run_config
 from nevis_stream.errors import DataWarning
-from nevis_stream.executor import Executor
+from nevis_stream.executor import Executor, Progress
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
 from nevis_stream.streams.rows import unprepared
@@ -22,6 +22,7 @@ def run_config_once(
     executor: Executor | None = None,
     devices: int = 1,
     tensorboard: bool = True,
+    progress: Progress | None = None,
 ) -> Ledger:
     """Runs or continues one config in one directory; returns the complete ledger."""
     _warn_of_unprepared(config.stream)
@@ -37,6 +38,7 @@ def run_config_once(
         executor=executor,
         devices=devices,
         tensorboard=tensorboard,
+        progress=progress,
     )
 
 

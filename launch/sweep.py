@@ -110,6 +110,7 @@ def _refuse_own_fields(axes: list[tuple[str, str]]) -> None:
 
 def _run_all(runs, load) -> None:
     from launch.one_run import run_config_once
+    from nevis_stream.executor import Silent
     from nevis_stream.run_directory.ledger import Ledger
 
     executor = _EXECUTOR.build()
@@ -118,12 +119,21 @@ def _run_all(runs, load) -> None:
     entry.stop_at_signals()
     for number, (cell, seed) in enumerate(runs, start=1):
         directory = _directory(cell, seed)
-        state = " (already complete)" if Ledger(directory).complete else ""
+        complete = Ledger(directory).complete  # its result is in the table at the end
+        state = " (already complete)" if complete else ""
         print(f"run {number} of {len(runs)}: {directory}{state}", flush=True)
         cell.config.seed = seed
         stream = load(cell.config.stream)
         devices = _EXECUTOR.devices.value
-        run_config_once(cell.config, stream, directory, _CHECKPOINT.value, executor, devices)
+        run_config_once(
+            cell.config,
+            stream,
+            directory,
+            _CHECKPOINT.value,
+            executor,
+            devices,
+            progress=Silent() if complete else None,
+        )
 
 
 def _directory(cell, seed: int) -> Path:

@@ -18,6 +18,7 @@ from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Progress, Result, Silent, Trial
+from nevis_stream.run_directory import structures
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.run_directory.workspace import EventWorkspace
@@ -104,6 +105,7 @@ class Context:
         self._devices = devices
         self._scalars = scalars
         self._trials = 0
+        self._like: Any = None
         self.trial = trial
         self.sparing = sparing
         self.meter = Meter()
@@ -133,9 +135,11 @@ class Context:
         """
         return generator(self.seed, *name)
 
-    def seed_for(self, *name: str | int) -> int:
-        """Returns an integer in [0, 2**63) for one use, as `generator`."""
-        return seed_for(self.seed, *name)
+    def seed_for(self, *name: str | int, bits: int = 63) -> int:
+        """Returns an integer in [0, 2**bits) for one use, as `generator`; NumPy's `RandomState` and
+        scikit-learn take `bits=32`.
+        """
+        return seed_for(self.seed, *name, bits=bits)
 
     def key_for(self, *name: str | int) -> Any:
         """Returns a JAX key for one use, as `generator`."""
@@ -309,20 +313,38 @@ class Context:
         )
 
     def checkpoint(self, step: int, tree: Callable[[], Tree]) -> None:
-        """Offers a position inside a trial; `tree()` is called and saved only if a save is due."""
-        if self._workspace and self._workspace.due(self.trial):
-            self._workspace.save(self.trial, step, tree(), self.meter.counts())
+        """Offers a position inside a trial; `tree()` is called and saved only if a save is due.
 
-    def restore(self) -> tuple[int, Tree] | None:
+        Raises:
+          BadInput: the tree contains what would not come back as it is, such as a namedtuple of
+            optax, and `restore` was not called with `like`.
+          LearnerFault: the tree has another structure than `like`.
+        """
+        if self._workspace and self._workspace.due(self.trial):
+            saved = tree() if self._like is None else structures.leaves(tree(), self._like)
+            self._workspace.save(self.trial, step, saved, self.meter.counts())
+
+    def restore(self, *, like: Any = None) -> tuple[int, Any] | None:
         """Returns the step and tree that `checkpoint` saved in this trial before a kill, or None.
 
         The meter is set back to what had been charged then, so call this before anything is
         charged.
+
+        Args:
+          like: a tree of the structure, shapes and dtypes of what `checkpoint` will save, for
+            example the first state of an optax optimiser. With it the tree has this structure, and
+            its arrays are numpy's; without it, that of a state: dicts, lists, arrays and JSON
+            scalars.
+
+        Raises:
+          LearnerFault: what was saved does not fit `like`.
         """
+        self._like = like
         saved = self._workspace.restore(self.trial) if self._workspace else None
         if saved is None:
             return None
         step, tree, counts = saved
+        tree = tree if like is None else structures.rebuilt(tree, like)
         self.meter = Meter()
         self.meter.add(counts)
         return step, tree

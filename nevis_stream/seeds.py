@@ -15,14 +15,15 @@ def seed_of_path(path: tuple[str, ...]) -> int:
     return _hashed("/".join(path))
 
 
-def seed_for(seed: int, *name: str | int) -> int:
-    """Returns the seed in [0, 2**63) of one use; different names give unrelated seeds.
+def seed_for(seed: int, *name: str | int, bits: int = 63) -> int:
+    """Returns the seed in [0, 2**bits) of one use; different names give unrelated seeds.
 
     Args:
       seed: of a run, a task or a trial.
       name: of the use, with numbers if it has several streams: `"batches", epoch`.
+      bits: at most 63.
     """
-    return _hashed(json.dumps([seed, *name]))
+    return _hashed(json.dumps([seed, *name])) >> (63 - bits)
 
 
 def generator(seed: int, *name: str | int) -> np.random.Generator:

@@ -17,7 +17,8 @@ class Point:
       error: the mean error over the judged tasks (E in the paper); NaN if undefined.
       paper_total: FLOPs of the `train` phase over all trials of all tasks (cFLOP in the paper); NaN
         if the run is unfinished or its cost unknown.
-      full_total: FLOPs of all phases, `init` included; NaN as `paper_total`.
+      full_total: FLOPs of all phases, `init` included; NaN as `paper_total`, and if only a part of
+        the cost is known.
       judged: number of judged tasks.
       reason: why a number is NaN; empty where all are defined.
     """
@@ -41,7 +42,7 @@ def point(ledger: Ledger) -> Point:
     if not ledger.complete:
         return Point(math.nan, math.nan, math.nan, len(judged), unfinished(ledger))
     costs = phase_flops(ledger)
-    totals = costs.get("train", 0), sum(costs.values())
+    totals = costs["train"], sum(costs.values())
     unknown = costs_unknown(ledger)
     if not judged:
         reason = "the stream has no task that this protocol judges"
@@ -56,22 +57,30 @@ def point(ledger: Ledger) -> Point:
 
 
 def costs_unknown(ledger: Ledger) -> str:
-    """Returns why the costs of a run are unknown; empty if they were counted, as in every run of
-    the runner.
+    """Returns why the costs of a run, or a part of them, are unknown; empty if they were counted.
+
+    What nobody counted is unknown and not nothing: a learner that computes nothing charges 0.
     """
-    return ledger.header.flops_reason if ledger.header.flops is None else ""
+    if ledger.header.flops is None:
+        return ledger.header.flops_reason
+    missing = " and ".join(ledger.uncounted)
+    return missing and (
+        f"cost unknown: nothing was charged to {missing} (ctx.jit or ctx.charge; ctx.charge(0)"
+        " says that it costs nothing)"
+    )
 
 
 def phase_flops(ledger: Ledger) -> dict[str, int | float]:
-    """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN if costs
+    """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN if they
     are unknown.
 
     The predictions of kept trials that were not chosen (`others`) are left out: they serve the
     evaluation cache, not the learner.
     """
-    if costs_unknown(ledger):
+    if ledger.header.flops is None:
         return dict.fromkeys(PHASES, math.nan)
-    totals = dict.fromkeys(PHASES, 0)
+    totals: dict[str, int | float] = dict.fromkeys(PHASES, 0)
+    totals |= dict.fromkeys(ledger.uncounted, math.nan)
     for record in (ledger.header, *ledger.events):
         for phase, by_trial in record.flops.items():
             totals[phase] += sum(by_trial.values())

@@ -22,6 +22,15 @@ def engineering(value: float) -> str:
     return f"{digits}e{power}" if power else digits
 
 
+def cost_text(value: float) -> str:
+    """Returns FLOPs as `engineering`, and words for what nobody counted.
+
+    >>> cost_text(12_345_678), cost_text(float("nan"))
+    ('12.3e6', 'cost unknown')
+    """
+    return "cost unknown" if math.isnan(value) else engineering(value)
+
+
 def ratio(value: float) -> str:
     """Returns a ratio of FLOPs with three significant digits; one that is very small or very large
     is written as FLOPs are.

@@ -3,7 +3,7 @@
 import math
 
 from nevis_stream.analysis.seeds import Spread
-from nevis_stream.cost.engineering import engineering
+from nevis_stream.cost.engineering import cost_text, engineering
 
 NONE = "–"
 
@@ -30,7 +30,7 @@ def error_spread(value: Spread) -> str:
 def cost_spread(value: Spread) -> str:
     """Returns "mean ± std" of FLOPs; the mean alone for a single seed or equal costs."""
     spread = "" if math.isnan(value.std) or value.std == 0 else f" ± {engineering(value.std)}"
-    return engineering(value.mean) + spread
+    return cost_text(value.mean) + spread
 
 
 def tick(flops: float) -> str:

@@ -28,11 +28,16 @@ None.
 _ARRAY = "__array__"
 
 
-def to_host(tree: Tree) -> Tree:
+def to_host(tree: Tree, name: str = "state") -> Tree:
     """Returns a tree as it is saved and loaded: arrays as numpy, tuples as lists.
 
+    Args:
+      tree: what is saved.
+      name: of the tree, for messages.
+
     Raises:
-      BadInput: a leaf that is neither an array nor a JSON scalar; the message gives its place.
+      BadInput: a leaf that is neither an array nor a JSON scalar, or a namedtuple, which would be
+        loaded as a list; the message gives its place.
     """
 
     def convert(node, place):
@@ -42,17 +47,26 @@ def to_host(tree: Tree) -> Tree:
             wrong = [key for key in node if not isinstance(key, str) or key == _ARRAY]
             if wrong:
                 raise BadInput(
-                    f"state{place}: key {wrong[0]!r}; keys must be strings other than {_ARRAY!r}."
+                    f"{name}{place}: key {wrong[0]!r}; keys must be strings other than {_ARRAY!r}."
                 )
             return {key: convert(value, f"{place}[{key!r}]") for key, value in node.items()}
+        if hasattr(node, "_fields") and isinstance(node, tuple):
+            raise BadInput(
+                f"{name}{place}: {type(node).__name__} is a namedtuple, which would come back as a"
+                " list. For ctx.checkpoint, ask for it before with ctx.restore(like=…), which gives"
+                " its structure back; elsewhere save jax.tree.leaves(…) of it, and build it again"
+                " with jax.tree.unflatten."
+            )
         if isinstance(node, (list, tuple)):
             return [convert(value, f"{place}[{i}]") for i, value in enumerate(node)]
+        if not hasattr(getattr(node, "dtype", np.dtype(int)), "kind"):
+            raise BadInput(f"{name}{place}: save jax.random.key_data(…) of a JAX key, not the key.")
         if hasattr(node, "__array__") and hasattr(node, "dtype"):
             array = np.asarray(node)
             if array.dtype.kind not in "OUS":
                 return array
         raise BadInput(
-            f"state{place}: {type(node).__name__} cannot be saved; valid: dict, list, arrays of"
+            f"{name}{place}: {type(node).__name__} cannot be saved; valid: dict, list, arrays of"
             " numbers, str, int, float, bool, None."
         )
 
@@ -108,7 +122,7 @@ def write(path: Path, trees: Mapping[str, Tree], record: Mapping[str, Any]) -> N
     """
     files, described = {}, {}
     for name, tree in trees.items():
-        structure, arrays = _split(to_host(tree))
+        structure, arrays = _split(to_host(tree, name))
         data = safetensors.numpy.save(arrays)
         files[f"{name}.safetensors"] = data
         described[name] = {"structure": structure, "sha256": hashlib.sha256(data).hexdigest()}

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from nevis_stream.storage.npz import read_npz
 
 FILE_NAME = "ledger.jsonl"
 _TRAIN_COLUMNS = ("order", "task_id", "year", "domain", "task_kind", "meta_split", "num_classes")
+_FLOPS = ("train_flops", "total_flops")
 _PREDICT_COLUMNS = ("split", "n", "metric", "value", "error", "trial")
 R = TypeVar("R", bound=Record)
 
@@ -75,6 +76,16 @@ class History:
     def events(self) -> list[TrainRecord | PredictRecord]:
         """The records of events, in order."""
         return [each for each in self.records if isinstance(each, TrainRecord | PredictRecord)]
+
+    @property
+    def uncounted(self) -> list[str]:
+        """The phases, of "train" and "predict", in whose events nothing was ever charged, not even
+        0: what nobody counted is unknown, not nothing.
+        """
+        kinds: dict[str, type[TrainRecord] | type[PredictRecord]]
+        kinds = {"train": TrainRecord, "predict": PredictRecord}
+        records = {phase: self.of_kind(kind) for phase, kind in kinds.items()}
+        return [p for p, rows in records.items() if rows and not any(row.flops for row in rows)]
 
     def training_of(self, predicted: PredictRecord) -> TrainRecord:
         """Returns the record of the train event whose predictor answered.
@@ -158,25 +169,28 @@ class Ledger(History):
 
         Columns: order, task_id, year, domain, task_kind, meta_split, num_classes, split, n, metric,
         value, error, trial, dev_error, steps, trials, train_flops (all trials), total_flops (all
-        phases of both events); FLOPs are NaN if they are unknown.
+        phases of both events); FLOPs are NaN if they are unknown, and exact integers else (of dtype
+        object if 64 bits cannot hold their sum).
         """
         import pandas as pd
 
-        return pd.DataFrame([self._row(predicted) for predicted in self.of_kind(PredictRecord)])
+        rows = [self._row(predicted) for predicted in self.of_kind(PredictRecord)]
+        large = [name for name in _FLOPS if sum(row[name] for row in rows) >= 2**63]
+        return pd.DataFrame(rows).astype(dict.fromkeys(large, object))
 
-    def _row(self, predicted: PredictRecord) -> dict[str, object]:
+    def _row(self, predicted: PredictRecord) -> dict[str, Any]:
         train = self.training_of(predicted)
         info = train.chosen_trial.info if train.chosen_trial else {}
         training = everything = math.nan
-        if train.flops is not None and predicted.flops is not None:
-            training = total(train.flops, "train")
+        if train.flops and predicted.flops:  # what nobody charged is unknown
             everything = total(train.flops) + total(predicted.flops)
+        if train.flops:
+            training = total(train.flops, "train")
         return {
             **{name: getattr(train, name) for name in _TRAIN_COLUMNS},
             **{name: getattr(predicted, name) for name in _PREDICT_COLUMNS},
             "dev_error": info.get("dev_error"),
             "steps": info.get("steps"),
             "trials": len(train.trials),
-            "train_flops": training,
-            "total_flops": everything,
+            **dict(zip(_FLOPS, (training, everything), strict=True)),
         }

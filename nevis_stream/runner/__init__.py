@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, LearnerFault
 from nevis_stream.executor import Executor, Inline, Progress
 from nevis_stream.learner import Learner
 from nevis_stream.progress import TerminalProgress
@@ -19,7 +19,7 @@ from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.description import describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.scalars import RunScalars
-from nevis_stream.runner.events import EventLoop
+from nevis_stream.runner.events import EventLoop, show_results
 from nevis_stream.runner.work import Work, last_kept, open_directory
 from nevis_stream.storage import exclusive
 from nevis_stream.streams.stream import Stream, load_stream
@@ -71,6 +71,7 @@ def run(
         a faulty learner.
     """
     last_kept(keep)
+    _check_learner(learner)
     values = describe(learner) if config is None else dict(config)
     if label is not None:
         values["label"] = label
@@ -87,10 +88,11 @@ def run(
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
         ledger = open_directory(path, recorded, stream)
-        if ledger.complete:
-            return ledger
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(values, seed)))
+        if ledger.complete:
+            show_results(ledger, progress)
+            return ledger
         work = Work(
             learner=learner,
             stream=stream,
@@ -105,6 +107,18 @@ def run(
         )
         EventLoop(work).run()
         return ledger
+
+
+def _check_learner(learner: Any) -> None:
+    if isinstance(learner, type):
+        name = learner.__name__
+        raise LearnerFault(f"learner {name} is a class; an instance is expected: {name}(…).")
+    missing = [name for name in ("init", "train", "predict") if not hasattr(learner, name)]
+    if missing:
+        raise LearnerFault(
+            f"learner {type(learner).__name__}: it has no {' and no '.join(missing)}; a learner has"
+            " init, train and predict (docs/adding-a-learner.md)."
+        )
 
 
 def _check_values(values: Mapping[str, Any], seed: int) -> None:

@@ -1,8 +1,10 @@
 """The loop over a run's events: it asks for the next one, does it and records it."""
 
+import warnings
 from collections.abc import Collection
 
-from nevis_stream.errors import BadInput, DamagedCheckpoint
+from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
+from nevis_stream.executor import Progress
 from nevis_stream.run_directory import checkpoint, environment, timing
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.ledger import History
@@ -82,7 +84,21 @@ class EventLoop:
         self.training.delete_old()
         timing.append(work.path, number, event.kind, task.task_id, start)
         if isinstance(record, PredictRecord) and record.split != POOL:
-            work.progress.result(f"{task.year} {task.task_id}: {_error(record)}")
+            self._warn_of_unknown_cost()
+            work.progress.result(_result(task.year, record))
+
+    def _warn_of_unknown_cost(self) -> None:
+        """Warns after the first task if nothing was charged."""
+        ledger = self.work.ledger
+        missing = " and ".join(ledger.uncounted)
+        if missing and len(ledger.of_kind(PredictRecord)) == 1:
+            warnings.warn(
+                f"learner {self.work.name}: nothing was charged to {missing}, so its cost is"
+                " unknown, and it has no place on the front. Compile with ctx.jit instead of"
+                " jax.jit, or charge with ctx.charge; ctx.charge(0) says that it costs nothing.",
+                RunWarning,
+                stacklevel=2,
+            )
 
     def _initialise(self) -> Header:
         """Returns the header, after calling `init` or, after a kill, from its checkpoint."""
@@ -155,6 +171,17 @@ def describe_event(key: tuple[str, str | None]) -> str:
     """Returns an event's key in words."""
     task_id, split = key
     return f"train on {task_id}" if split is None else f"predict {split} of {task_id}"
+
+
+def show_results(ledger: History, progress: Progress) -> None:
+    """Shows the results of a run again."""
+    for record in ledger.of_kind(PredictRecord):
+        if record.split != POOL:
+            progress.result(_result(ledger.training_of(record).year, record))
+
+
+def _result(year: int | None, record: PredictRecord) -> str:
+    return f"{year} {record.task_id}: {_error(record)}"
 
 
 def _error(record: PredictRecord) -> str:

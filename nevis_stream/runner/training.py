@@ -4,8 +4,9 @@ import functools
 import json
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -90,13 +91,10 @@ class TrainEvents:
         images = work.stream.splits(task)["train"].images
         write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
         ctx = self._context(event)
-        state, predictors = work.learner.train(work.view(task), self._state_before(event), ctx)
-        if not predictors or not all(isinstance(each, Predictor) for each in predictors):
-            raise work.fault(
-                task, "train must return (state, predictors), the chosen Predictor first"
-            )
-        if len({predictor.trial for predictor in predictors}) != len(predictors):
-            raise work.fault(task, "two predictors have the same trial number")
+        returned = work.learner.train(work.view(task), self._state_before(event), ctx)
+        if complaint := _complaint(returned):
+            raise work.fault(task, complaint)
+        state, predictors = returned
         record = self._record(event, predictors, leaked, ctx.meter.counts())
         saved = predictors if work.config.values["keep"] == "all" else predictors[:1]
         trees = {tree_name(predictor.trial): predictor.tree for predictor in saved}
@@ -188,6 +186,35 @@ class TrainEvents:
         if record is None or record.chosen is None:
             raise ValueError(f"event {event} has no chosen predictor")
         return self.load(event, tree_name(record.chosen))
+
+
+def _complaint(returned: Any) -> str:
+    """Returns what is wrong with what `train` returned; empty if nothing is."""
+    expected = "train must return (state, predictors), a list with the chosen Predictor first"
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        return f"{expected}; it returned {_described(returned)}"
+    predictors = returned[1]
+    if not isinstance(predictors, list | tuple) or not predictors:
+        return f"{expected}; instead of the list it returned {_described(predictors)}"
+    for place, each in enumerate(predictors):
+        if not isinstance(each, Predictor):
+            return f"{expected}; element {place} of the list is {_described(each)}"
+        for name in ("trial", "step"):
+            number = getattr(each, name)
+            if type(number) is not int or number < 0:
+                return f"{name} of predictor {place} is {number!r}; an int from 0 is expected"
+        if not isinstance(each.info, Mapping):
+            return f"info of predictor {place} is {_described(each.info)}; a dict is expected"
+    if len({predictor.trial for predictor in predictors}) != len(predictors):
+        return "two predictors have the same trial number"
+    return ""
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    kind = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    return f"{kind} of length {len(value)}" if isinstance(value, list | tuple | dict) else kind
 
 
 def _warn(message: str) -> None:

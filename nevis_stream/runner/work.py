@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import BadInput, LearnerFault, unknown
+from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, unknown
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import config as config_file
 from nevis_stream.run_directory import conventions
+from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import remove_leftovers
-from nevis_stream.storage.identity import write_once
+from nevis_stream.storage.identity import refuse_other, write_once
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, Task, TaskView
 from nevis_stream.vocabulary import KEEP
@@ -105,12 +107,37 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
     values = {name: value for name, value in config.values.items() if name != conventions.KEY}
     if begun:
         values[conventions.KEY] = begun
-    write_once(file, config_file.config_of(values).to_text(), _OTHER_RUN)
-    write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
+    expected = config_file.config_of(values)
+    if file.exists():
+        refuse_other(file, file.read_text(errors="replace"), expected.to_text(), _OTHER_RUN)
     ledger = Ledger(path)
+    if header := ledger.header if ledger.records else _header_of_init(path):
+        _refuse_other_header(ledger.path, header, expected)
+    write_once(file, expected.to_text(), _OTHER_RUN)
+    write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
     if not ledger.complete:
         conventions.refuse_others(path, begun, versions)
     return ledger
+
+
+def _header_of_init(path: Path) -> Header | None:
+    """Returns the header in the checkpoint of `init`, which a kill may have left alone."""
+    try:
+        return Header.from_json(Checkpoint(path / "checkpoints" / "init").record)
+    except (DamagedCheckpoint, ValueError):
+        return None
+
+
+def _refuse_other_header(file: Path, header: Header, config: RecordedConfig) -> None:
+    """Refuses a run that was begun with another config, also if its config.json is missing."""
+    if header.config_hash == config.config_hash:
+        return
+    now = {name: config.values.get(name) for name in ("budget", "stream", "protocol", "seed")}
+    now = {"learner": config.values.get("label") or config.values["learner"]} | now
+    there = {name: getattr(header, name) for name in now}
+    differing = [f"{n}: there {there[n]!r}, now {now[n]!r}" for n in now if there[n] != now[n]]
+    difference = differing or [f"config hash: there {header.config_hash}, now {config.config_hash}"]
+    raise BadInput(f"{file}: {_OTHER_RUN.format(difference=difference[0])}")
 
 
 def _versions(path: Path) -> Mapping[str, int]:
