@@ -23,6 +23,7 @@ def run_config_once(
     devices: int = 1,
     tensorboard: bool = True,
     progress: Progress | None = None,
+    accept_changed_code: bool = False,
 ) -> Ledger:
     """Runs or continues one config in one directory; returns the complete ledger."""
     _warn_of_unprepared(config.stream)
@@ -39,6 +40,7 @@ def run_config_once(
         devices=devices,
         tensorboard=tensorboard,
         progress=progress,
+        accept_changed_code=accept_changed_code,
     )
 
 

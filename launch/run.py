@@ -27,6 +27,7 @@ _SEEDS = shared_flags.seeds()
 shared_flags.data_dir()
 _CHECKPOINT = shared_flags.checkpoint_seconds()
 _EXECUTOR = shared_flags.executor()
+_ACCEPT = shared_flags.accept_changed_code()
 _CACHE = flags.DEFINE_string(
     "cache",
     None,
@@ -72,6 +73,7 @@ def main(_):
             executor,
             _EXECUTOR.devices.value,
             _TENSORBOARD.value,
+            accept_changed_code=_ACCEPT.value,
         )
         print(f"done: {directory}")
         if _CACHE.value:

@@ -132,6 +132,15 @@ class ExecutorFlags:
                 )
 
 
+def accept_changed_code() -> flags.FlagHolder[bool]:
+    """Defines --accept_changed_code."""
+    return flags.DEFINE_bool(
+        "accept_changed_code",
+        False,
+        "Continue a run although your own code has changed since it was begun.",
+    )
+
+
 def executor() -> ExecutorFlags:
     """Defines --executor, the options of the executors, and --devices."""
     return ExecutorFlags(

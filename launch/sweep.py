@@ -40,6 +40,7 @@ _COMMANDS = flags.DEFINE_bool(
 _DATA_DIR = shared_flags.data_dir()
 _CHECKPOINT = shared_flags.checkpoint_seconds()
 _EXECUTOR = shared_flags.executor()
+_ACCEPT = shared_flags.accept_changed_code()
 
 
 def main(_):
@@ -133,6 +134,7 @@ def _run_all(runs, load) -> None:
             executor,
             devices,
             progress=Silent() if complete else None,
+            accept_changed_code=_ACCEPT.value,
         )
 
 
@@ -146,7 +148,14 @@ def _command(cell, seed: int) -> list[str]:
 
     words = config_flag.words()
     settings = {**words.values, **cell.settings, "seed": seed}
-    shared = (_DATA_DIR, _CHECKPOINT, _EXECUTOR.name, *_EXECUTOR.options, _EXECUTOR.devices)
+    shared = (
+        _DATA_DIR,
+        _CHECKPOINT,
+        _EXECUTOR.name,
+        *_EXECUTOR.options,
+        _EXECUTOR.devices,
+        _ACCEPT,
+    )
     return [
         "launch.run",
         *([f"--config={words.source}"] if words.source else []),

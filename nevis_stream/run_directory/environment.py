@@ -1,11 +1,14 @@
-"""environment.jsonl: versions, devices and cores of each process that worked in a run directory, to
-explain differences between runs.
+"""environment.jsonl: versions, devices, cores and digests of the user's code of each process that
+worked in a run directory, to explain differences between runs.
 """
 
+import contextlib
+import functools
 import importlib.metadata
 import json
 import os
 import platform
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,8 @@ def describe_environment() -> dict[str, Any]:
         "cores": cores(),
         "packages": {},
     }
+    if commit := project_commit():
+        facts["project"] = commit
     for package in _PACKAGES:
         try:
             facts["packages"][package] = importlib.metadata.version(package)
@@ -49,6 +54,52 @@ def describe_environment() -> dict[str, Any]:
         facts["devices"] = [device.device_kind for device in jax.devices()]
         facts["backend"] = jax.default_backend()
     return facts
+
+
+@functools.cache
+def project_commit() -> str | None:
+    """Returns the commit of the project's checkout, with "-dirty" if it was changed since, or that
+    from which it was installed; None if neither is known.
+    """
+    root = Path(__file__).resolve().parents[2]
+    if (root / ".git").exists():
+        words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(
+                [*words, "--exclude=*"], capture_output=True, text=True, timeout=20, check=True
+            )
+            return done.stdout.strip()
+    try:
+        origin = importlib.metadata.distribution("nevis_stream").read_text("direct_url.json")
+        return json.loads(origin or "{}")["vcs_info"]["commit_id"][:12]
+    except (importlib.metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def last_code(run_dir: Path) -> dict[str, str]:
+    """Returns the digests of the user's code (`user_code`) of the process that worked last in a run
+    directory; empty if none were recorded.
+    """
+    recorded = [
+        facts["code"] for facts in _recorded(run_dir) if isinstance(facts.get("code"), dict)
+    ]
+    return recorded[-1] if recorded else {}
+
+
+def changed_versions(run_dir: Path) -> list[str]:
+    """Returns which versions of the project and of packages differ from those of the process that
+    worked last in a run directory: "jax 0.10.1, now 0.10.2".
+    """
+    recorded, facts = _recorded(run_dir), describe_environment()
+    now = facts["packages"] | {"project": facts.get("project")}
+    last = recorded[-1] if recorded else {}
+    pairs = [(name, last.get(name), now[name]) for name in now]
+    return [f"{name} {old}, now {new}" for name, old, new in pairs if old and new and old != new]
+
+
+def _recorded(run_dir: Path) -> list[dict[str, Any]]:
+    file = run_dir / FILE_NAME
+    return read(file) if file.exists() else []
 
 
 def cores() -> int:

@@ -14,13 +14,13 @@ from nevis_stream.errors import BadInput, LearnerFault
 from nevis_stream.executor import Executor, Inline, Progress
 from nevis_stream.learner import Learner
 from nevis_stream.progress import TerminalProgress
-from nevis_stream.run_directory import conventions
+from nevis_stream.run_directory import conventions, user_code
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.description import describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop, show_results
-from nevis_stream.runner.work import Work, last_kept, open_directory
+from nevis_stream.runner.work import Work, last_kept, open_directory, refuse_changed_code
 from nevis_stream.storage import exclusive
 from nevis_stream.streams.stream import Stream, load_stream
 
@@ -42,6 +42,7 @@ def run(
     executor: Executor | None = None,
     devices: int = 1,
     tensorboard: bool = True,
+    accept_changed_code: bool = False,
 ) -> Ledger:
     """Runs a learner over a stream, or continues a run that was interrupted.
 
@@ -62,6 +63,8 @@ def run(
       executor: runs the trials; None runs them one after the other in this process.
       devices: number of devices that share each training batch.
       tensorboard: whether curves are written for TensorBoard during the run.
+      accept_changed_code: whether to go on although the user's code (the module of the learner, and
+        what it imports of the user's) differs from that with which the run was begun.
 
     Returns:
       The complete ledger.
@@ -88,6 +91,9 @@ def run(
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
         ledger = open_directory(path, recorded, stream)
+        module, colon, _ = values["learner"].partition(":")
+        code = user_code.digests((learner, stream), [module] if colon else [])
+        refuse_changed_code(ledger, code, accept_changed_code)
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(values, seed)))
         if ledger.complete:
@@ -104,6 +110,7 @@ def run(
             progress=progress,
             executor=executor or Inline(),
             devices=devices,
+            code=code,
         )
         EventLoop(work).run()
         return ledger

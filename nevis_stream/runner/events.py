@@ -35,7 +35,12 @@ class EventLoop:
     def run(self) -> None:
         """Does them all, from the header to the end record."""
         work = self.work
-        environment.append(work.path, executor=repr(work.executor), devices_a_batch=work.devices)
+        environment.append(
+            work.path,
+            executor=repr(work.executor),
+            devices_a_batch=work.devices,
+            code=work.code,
+        )
         if not work.ledger.records:
             work.ledger.append(self._initialise())
         self._replay()

@@ -1,21 +1,29 @@
 """What all parts of a run share: the learner, the stream, the directory and its ledger."""
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, unknown
+from nevis_stream.errors import (
+    BadInput,
+    DamagedCheckpoint,
+    LearnerFault,
+    RunWarning,
+    unknown,
+)
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import config as config_file
-from nevis_stream.run_directory import conventions
+from nevis_stream.run_directory import conventions, environment, user_code
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
+from nevis_stream.run_directory.user_code import Digests
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import remove_leftovers
 from nevis_stream.storage.identity import refuse_other, write_once
@@ -40,6 +48,7 @@ class Work:
       config: the content of config.json.
       ledger, scalars: of the directory.
       checkpoint_seconds, progress, executor, devices: see `run`.
+      code: digests of the user's code.
     """
 
     learner: Learner
@@ -52,6 +61,7 @@ class Work:
     progress: Progress
     executor: Executor
     devices: int
+    code: Digests
 
     @property
     def name(self) -> str:
@@ -150,6 +160,33 @@ def _versions(path: Path) -> Mapping[str, int]:
         )
     versions = recorded.values.get(conventions.KEY)
     return versions if isinstance(versions, dict) else {}
+
+
+def refuse_changed_code(ledger: Ledger, code: Digests, accepted: bool) -> None:
+    """Refuses a run whose results so far came from other code of the user's, and says in one line
+    if the project or a package changed.
+
+    Raises:
+      BadInput: the user's code changed, and this was not accepted.
+    """
+    if not ledger.records and _header_of_init(ledger.run_dir) is None:
+        return
+    changed = ", ".join(user_code.difference(environment.last_code(ledger.run_dir), code))
+    if changed and not accepted:
+        done = "was done" if ledger.complete else "was begun"
+        raise BadInput(
+            f"{ledger.run_dir}: the code of {changed} has changed since this run {done}, so its"
+            " results would come from two learners under one name. Choose another run_dir; or, if"
+            " the change does not matter, go on with --accept_changed_code (in Python:"
+            " accept_changed_code=True)."
+        )
+    versions = [] if ledger.complete else environment.changed_versions(ledger.run_dir)
+    if versions:
+        warnings.warn(
+            f"{ledger.run_dir}: this run is continued with other versions: {'; '.join(versions)}.",
+            RunWarning,
+            stacklevel=3,
+        )
 
 
 def last_kept(keep: str) -> int | None:

@@ -423,6 +423,7 @@ def test_the_expected_attempts_of_a_gamma_draw_are_those_of_its_formula():
     assert 1 / accepted.mean() == pytest.approx(1.05, abs=0.01)
 
 
+@pytest.mark.skipif(jax.__version_info__[:2] != (0, 10), reason="the table of JAX 0.10")
 def test_every_primitive_of_jax_is_in_one_table_or_refused():
     from jax.extend.core import primitives
 

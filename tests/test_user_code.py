@@ -1,0 +1,150 @@
+"""Changes of a user's code between the start of a run and its continuation."""
+
+import json
+import subprocess
+import sys
+import textwrap
+import types
+from importlib import reload
+from pathlib import Path
+
+import pytest
+
+from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.executor import Silent
+from nevis_stream.run_directory import environment, user_code
+from nevis_stream.runner import run
+from tests import toy
+
+QUIET = {"progress": Silent(), "tensorboard": False}
+LEARNER = """
+from dataclasses import dataclass
+from tests.toy import ToyLearner
+import {helper}
+
+@dataclass(frozen=True)
+class Mine(ToyLearner):
+    def train(self, task, state, ctx):
+        from {late} import nothing
+        if {helper}.dies(task):
+            raise KeyboardInterrupt
+        return super().train(task, state, ctx)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Modules of a user's: `mine_NAME` with the learner, and two that it imports."""
+    folder, name = tmp_path / "code", tmp_path.name.replace("-", "_")
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    names = {part: f"{part}_{name}" for part in ("mine", "helper", "late")}
+    (folder / f"{names['mine']}.py").write_text(LEARNER.format(**names))
+    (folder / f"{names['late']}.py").write_text("nothing = 0\n")
+    helper = folder / f"{names['helper']}.py"
+    helper.write_text("def dies(task): return task.year > 1995\n")
+    yield __import__(names["mine"]), helper
+    for each in names.values():
+        sys.modules.pop(each, None)
+
+
+def test_a_changed_module_of_the_users_is_refused_until_it_is_accepted(mine, tmp_path):
+    module, helper = mine
+    with pytest.raises(KeyboardInterrupt):
+        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
+    begun = (tmp_path / "run" / "ledger.jsonl").read_bytes()
+    assert b"code" not in begun and begun.count(b"\n") > 1
+    first = environment.last_code(tmp_path / "run")
+    assert set(first) == {module.__name__, helper.stem, "tests.toy"} | {
+        name for name in first if name.startswith(("late", "tests"))
+    }
+    helper.write_text("def dies(task): return False\n")
+    reload(sys.modules[helper.stem])
+    with pytest.raises(
+        BadInput, match=f"code of {helper.stem} has changed since this run was begun"
+    ):
+        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
+    assert (tmp_path / "run" / "ledger.jsonl").read_bytes() == begun
+    ledger = run(module.Mine(), toy.stream(), tmp_path / "run", accept_changed_code=True, **QUIET)
+    assert ledger.complete
+    assert run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET).complete
+    file = Path(module.__file__)
+    file.write_text(file.read_text() + "# another remark\n")  # a complete run is not "done" either
+    with pytest.raises(
+        BadInput, match=f"{module.__name__} has changed since this run was done.*--acc"
+    ):
+        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
+
+
+def test_a_run_without_recorded_code_is_continued(tmp_path):
+    run(toy.ToyLearner(), toy.stream(), tmp_path, **QUIET)
+    (tmp_path / "environment.jsonl").unlink()
+    assert run(toy.ToyLearner(), toy.stream(), tmp_path, **QUIET).complete
+
+
+def test_another_version_of_a_package_is_one_line(mine, tmp_path):
+    module, helper = mine
+    with pytest.raises(KeyboardInterrupt):
+        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
+    file = tmp_path / "run" / "environment.jsonl"
+    facts = json.loads(file.read_text().splitlines()[-1])
+    facts["packages"]["jax"], facts["project"] = "0.0.1", "0123456789ab"
+    file.write_text(json.dumps(facts) + "\n")
+    with (
+        pytest.warns(RunWarning, match="continued with other versions: .*jax 0.0.1, now") as told,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
+    assert len(told) == 1
+
+
+NOTEBOOK = """
+SCALE = {scale}
+def helper(x):
+    return x * SCALE
+def unused():
+    return {unused}
+class Mine:
+    def train(self, task):
+        return sorted(helper(t) for t in task if t in {{'a', 'b', 'c'}})
+print("a cell", {unused})
+"""
+
+
+def cell(scale=2, unused=0, extra=""):
+    """The digests of a class of a notebook whose cells have been run."""
+    module = types.ModuleType("__main__")
+    exec(textwrap.dedent(extra) + NOTEBOOK.format(scale=scale, unused=unused), vars(module))
+    return user_code.digests([module.Mine()])
+
+
+def test_a_redefined_class_of_a_notebook_is_noticed(capsys):
+    once = cell()
+    assert list(once) == [f"__main__ (Python 3.{sys.version_info.minor})"]
+    assert cell() == cell(unused=5) == cell(extra="\n\n# moved down\n") == once
+    assert user_code.difference(once, cell(scale=3)) == list(once)
+
+
+def test_digests_of_a_notebook_are_the_same_in_another_process():
+    script = (
+        "import sys; sys.path.insert(0, '.'); from tests.test_user_code import cell;print(cell())"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+        env={"PYTHONHASHSEED": "5", "JAX_PLATFORMS": "cpu"},
+    )
+    assert process.stdout.splitlines()[-1] == str(cell())
+
+
+def test_code_of_the_project_and_of_packages_is_not_the_users():
+    from learners.nearest_class_mean import NearestClassMean
+
+    assert user_code.digests([NearestClassMean()]) == {}
+
+
+def test_the_commit_of_the_checkout_is_recorded():
+    assert environment.project_commit()
