@@ -128,6 +128,21 @@ def test_the_header_decides_where_the_config_is_missing(tmp_path):
         run(Frequencies(), toy.stream(), tmp_path, **QUIET)
 
 
+def test_an_unfinished_run_whose_flops_were_counted_otherwise_is_refused(tmp_path):
+    def without_version(folder):
+        config = json.loads((folder / "config.json").read_text())
+        assert config.pop("conventions") == {"flops": 2}
+        (folder / "config.json").write_text(json.dumps(config, indent=1))
+
+    ledger = run(Frequencies(), toy.stream(), tmp_path, **QUIET)
+    without_version(tmp_path)  # as before FLOPs had a version
+    assert run(Frequencies(), toy.stream(), tmp_path, **QUIET).records == ledger.records
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    ledger.path.write_bytes(b"".join(lines[:4]))
+    with pytest.raises(BadInput, match="begun with version 1 of 'flops'.*branches that a loop's"):
+        run(Frequencies(), toy.stream(), tmp_path, **QUIET)
+
+
 class Lines(Progress):
     def __init__(self):
         self.lines = []

@@ -32,6 +32,12 @@ class Convention:
 
 
 CONVENTIONS = {
+    "flops": Convention(
+        2,
+        "Fourier transforms, complex numbers, ragged products, the index of the largest and"
+        " branches that a loop's counter decides count what runs",
+        everywhere=True,
+    ),
     "relatedness": Convention(
         2, "images are compared in a random order instead of the order of their file"
     ),

@@ -115,6 +115,7 @@ def test_learners_that_compare_tasks_follow_relatedness():
         for name in TABLE
         if not name.startswith("pt_")  # they need weights
         and name != "bhpo"  # it warns of few trials
-        and conventions.of_learner(run_config.build(run_config.resolve(run_config.default(name))))
+        and "relatedness"
+        in conventions.of_learner(run_config.build(run_config.resolve(run_config.default(name))))
     }
     assert following == {"ft_dynamic", "ft_static", "mt"}
