@@ -6,6 +6,7 @@ it is the same in all of them. None is a value that depends on data.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jax.extend.core import JaxprEqn, Literal
@@ -62,7 +63,7 @@ _REDUCTIONS = {
 }
 
 
-def of(value: object) -> Value:
+def of(value: Any) -> Value:
     """Returns a constant of a program, or None if it is not of whole numbers, or is too large."""
     array = np.asarray(value) if isinstance(value, int | np.generic | np.ndarray) else value
     if not _whole(getattr(array, "dtype", None)) or array.size > LARGEST:
@@ -105,8 +106,8 @@ def _computed(name: str, params: dict, shape: tuple[int, ...], operands: Sequenc
         return _REDUCTIONS[name](operands[0], axis=tuple(axis + 1 for axis in params["axes"]))
     if name == "iota":
         side = shape[params["dimension"]]
-        aligned = [1 if axis != params["dimension"] else side for axis in range(len(shape))]
-        return np.broadcast_to(np.arange(side).reshape(aligned), shape)[None]
+        sides = [1 if axis != params["dimension"] else side for axis in range(len(shape))]
+        return np.broadcast_to(np.arange(side).reshape(sides), shape)[None]
     if name == "squeeze" or (name == "reshape" and params["dimensions"] is None):
         return operands[0].reshape(len(operands[0]), *shape)
     if name == "broadcast_in_dim" and len(operands) == 1:

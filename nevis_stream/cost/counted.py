@@ -186,7 +186,7 @@ def _weak(function: Callable) -> Callable:
     return _same_signature(lambda *args, **named: reference()(*args, **named), function)
 
 
-def _same_signature(call: Callable, function: Callable) -> Callable:
+def _same_signature(call: Any, function: Callable) -> Callable:
     """Gives a function the name and signature of another one, and returns it."""
     call.__name__ = getattr(function, "__name__", type(function).__name__)
     call.__qualname__ = getattr(function, "__qualname__", call.__name__)
@@ -230,16 +230,17 @@ def made_once(factory: Callable) -> Callable:
     return make
 
 
-def counted(function: Callable, **options: Any) -> CountedFunction:
+def counted(function: Any, **options: Any) -> CountedFunction:
     """Returns the `CountedFunction` of this function and these options. All that are asked for in
     this process share their programs and counts, which are forgotten with the function.
 
     Pass the same function object every time (a module-level function, or one from a cached
     factory), and hyper-parameters as scalar arguments, not in a closure.
     """
-    method = isinstance(function, types.MethodType)
-    owner = function.__self__ if method else function
-    key = (function.__func__ if method else None, _hashable(options))
+    owner, method = function, None
+    if isinstance(function, types.MethodType):
+        owner, method = function.__self__, function.__func__
+    key = (method, _hashable(options))
     with _making:
         if id(owner) not in _programs:
             try:
