@@ -46,6 +46,31 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def sync_tree(path: Path) -> None:
+    """Makes a file, or a folder and all below it, durable; links are not followed."""
+    if path.is_symlink():
+        return
+    if not path.is_dir():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+        return
+    for each in path.iterdir():
+        sync_tree(each)
+    sync_directory(path)
+
+
+def make_directory(path: Path) -> None:
+    """Creates a folder, and missing ones above it, with durable names."""
+    missing = []
+    for each in (path, *path.parents):
+        if each.is_dir():
+            break
+        missing.append(each)
+    path.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        sync_directory(each.parent)
+
+
 def _temporary(path: Path) -> Path:
     """Returns a path next to `path` that nothing else uses; `remove_leftovers` deletes it."""
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
@@ -60,7 +85,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Writes a whole file: temporary name, sync, rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     temporary = _temporary(path)
     with clear_when_full(path):
         try:
@@ -80,7 +105,7 @@ def write_directory(path: Path, files: dict[str, bytes]) -> None:
     Another process may do the same. After a kill, `recover` or `remove_leftovers` restores the old
     one or the new one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     temporary = _temporary(path)
     with clear_when_full(path):
         try:
@@ -153,12 +178,14 @@ def append_line(path: Path, line: str) -> None:
     Raises:
       StorageFull: the line could not be written; the file is as before.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     with clear_when_full(path), open(path, "ab+", buffering=0) as file:
         # without the lock, a line that another process is writing would look like a leftover
         fcntl.flock(file, fcntl.LOCK_EX)
         end = _end_of_last_line(file)
         file.truncate(end)
+        if end == 0:  # the name of a new file, before its first line counts
+            sync_directory(path.parent)
         remaining = memoryview(line.encode() + b"\n")
         try:
             while remaining:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import tarfile
 import zipfile
 
@@ -173,3 +174,42 @@ def test_tools_that_are_missing_are_named(tmp_path, monkeypatch):
         match="bsdtar, unrar or 7z is needed .* unpack it by hand into a folder x next to it",
     ):
         unpack(tmp_path / "x.rar", tmp_path / "work")
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.tar.gz", "x.gz", "folder"])
+def test_the_mark_comes_after_the_bytes_and_names_are_synced(tmp_path, monkeypatch, name):
+    """What a power cut may take: everything whose file or folder was not synced before."""
+    if name == "folder":
+        (tmp_path / name / "a").mkdir(parents=True)
+        (tmp_path / name / "a" / "1.txt").write_text("one")
+    else:
+        write(tmp_path / name)
+    synced, marked = set(), []
+    fsync, write_mark = os.fsync, unpacking.write_file
+
+    def sync(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def mark(path, data):
+        below = [path.parent, *path.parent.rglob("*")]
+        marked.append([each for each in below if not each.is_symlink()])
+        assert {each.stat().st_ino for each in marked[-1]} <= synced
+        write_mark(path, data)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(unpacking, "write_file", mark)
+    unpack(tmp_path / name, tmp_path / "new" / "work")
+    assert len(marked) == 1 and marked[0]
+    assert tmp_path.stat().st_ino in synced  # the name of the folder `new`
+
+
+def test_what_an_earlier_version_unpacked_without_a_sync_is_unpacked_again(tmp_path):
+    write(tmp_path / "x.gz")
+    facts = (tmp_path / "x.gz").stat()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "x").write_bytes(bytes(1200))
+    mark = tmp_path / "work" / ".from-x"
+    mark.write_text(f"{tmp_path / 'x.gz'} {facts.st_size} {facts.st_mtime_ns}")
+    unpack(tmp_path / "x.gz", tmp_path / "work")
+    assert (tmp_path / "work" / "x").read_bytes() == MEMBERS["a/1.txt"]

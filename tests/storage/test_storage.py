@@ -177,3 +177,19 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path):
     holder.communicate()
     with exclusive(tmp_path / "lock"):  # the system dropped it with the process
         pass
+
+
+def test_the_name_of_a_new_log_is_synced_before_its_first_line_counts(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def sync(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    log = tmp_path / "new" / "log.jsonl"
+    append_line(log, "1")
+    inodes = [path.stat().st_ino for path in (tmp_path, tmp_path / "new", log)]
+    assert synced == inodes
+    append_line(log, "2")
+    assert synced == [*inodes, inodes[-1]]

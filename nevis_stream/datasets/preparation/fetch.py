@@ -11,6 +11,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets.preparation.unpack import stem
 from nevis_stream.datasets.sources import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
 from nevis_stream.errors import BadInput
+from nevis_stream.storage import TEMPORARY_PREFIX, make_directory, sync_directory, sync_tree
 
 _TIMEOUT = 60  # seconds without a byte
 
@@ -144,14 +145,18 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
     import requests
 
     pooch.get_logger().setLevel("ERROR")
-    folder.mkdir(parents=True, exist_ok=True)
+    # its final name, which says that it is complete, comes after its bytes
+    complete = folder / source.file
+    arriving = complete.with_name(f"{TEMPORARY_PREFIX}{complete.name}")
+    make_directory(complete.parent)
+    arriving.unlink(missing_ok=True)
     fetcher = pooch.HTTPDownloader(timeout=_TIMEOUT, progressbar=progress or False)
     try:
-        path = pooch.retrieve(
+        pooch.retrieve(
             source.url,
             f"md5:{source.md5}" if source.md5 else None,
-            source.file,
-            folder,
+            arriving.name,
+            arriving.parent,
             downloader=fetcher,
         )
     except requests.RequestException as error:
@@ -162,7 +167,10 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
         raise BadInput(
             f"{source.url}: the downloaded file does not have the published MD5 {source.md5}."
         ) from None
-    return Path(path)
+    sync_tree(arriving)
+    arriving.replace(complete)
+    sync_directory(complete.parent)
+    return complete
 
 
 def _reason(error: Exception) -> str:

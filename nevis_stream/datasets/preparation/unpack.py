@@ -14,7 +14,14 @@ from pathlib import Path, PurePosixPath
 
 from nevis_stream.datasets.layouts.tree import FileTree
 from nevis_stream.errors import BadInput
-from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full, write_file
+from nevis_stream.storage import (
+    TEMPORARY_PREFIX,
+    clear_when_full,
+    make_directory,
+    sync_directory,
+    sync_tree,
+    write_file,
+)
 from nevis_stream.storage.archives import check_zip
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
@@ -59,11 +66,11 @@ def unpack(archive: Path, folder: Path) -> None:
     facts = archive.stat()
     mark, identity = (
         folder / f".from-{target.name}",
-        f"{archive} {facts.st_size} {facts.st_mtime_ns}",
+        f"{archive} {facts.st_size} {facts.st_mtime_ns} synced",
     )
     if target.exists() and mark.is_file() and mark.read_text() == identity:
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     if target.is_symlink() or target.is_file():
         target.unlink()
     elif target.exists():  # of another archive, or of another state of it
@@ -71,11 +78,12 @@ def unpack(archive: Path, folder: Path) -> None:
     # folders of links, so that nothing that follows can change the user's files
     if archive.is_dir():
         shutil.copytree(archive.resolve(), target, copy_function=os.symlink)
-        write_file(mark, identity.encode())
+        sync_tree(target)
+        _mark(mark, identity)
         return
     if stem(name) == name:
         target.symlink_to(archive.resolve())
-        write_file(mark, identity.encode())
+        _mark(mark, identity)
         return
     if facts.st_size == 0:
         raise BadInput(f"{archive}: is damaged or truncated (it is empty). Fetch it again.")
@@ -98,8 +106,15 @@ def unpack(archive: Path, folder: Path) -> None:
                 raise
             why = str(error).partition("\n")[0]
             raise BadInput(f"{archive}: is damaged or truncated ({why}). Fetch it again.") from None
+        sync_tree(part)
         part.rename(target)
-        write_file(mark, identity.encode())
+        _mark(mark, identity)
+
+
+def _mark(mark: Path, identity: str) -> None:
+    """Says that what is beside the mark is complete: only once that would survive a power cut."""
+    sync_directory(mark.parent)
+    write_file(mark, identity.encode())
 
 
 def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:

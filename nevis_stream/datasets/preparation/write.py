@@ -22,9 +22,10 @@ from nevis_stream.storage import (
     TEMPORARY_PREFIX,
     clear_when_full,
     exclusive,
+    make_directory,
     remove_leftovers,
     replace_directory,
-    sync_directory,
+    sync_tree,
 )
 
 _EVERY = 256
@@ -60,6 +61,7 @@ def write(
             f"{content.dataset_id}: images of several sizes cannot be stored with --store=raw;"
             " use --store=array_record."
         )
+    make_directory(target.parent)
     with clear_when_full(target), exclusive(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
         work = target.parent / f"{TEMPORARY_PREFIX}{os.getpid()}"
@@ -93,18 +95,11 @@ def write(
             (folder / prepared.ABOUT).write_text(
                 json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
             )
-            _sync(folder)
+            sync_tree(folder)
             replace_directory(folder, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return target
-
-
-def _sync(folder: Path) -> None:
-    for path in folder.iterdir():
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-    sync_directory(folder)
 
 
 def _write_raw(content: Content, work: Path, progress: ReportProgress) -> Path:
