@@ -14,6 +14,7 @@ from experiments.filling import open_cache
 from experiments.predictors import KeptRun, cell_ids, kept_model, provenance, sample_facts
 from launch import entry
 from launch.evaluate_commands.caches import budget, one_cache, print_groups
+from launch.evaluate_commands.filling import print_import
 from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.additions import Addition
@@ -21,6 +22,7 @@ from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.cache.exchange import read_for
+from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
@@ -56,7 +58,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
     cache = one_cache(Path(values.cache))
-    table = read_for(cache, model, values.range, values.metrics)
+    table = read_for(cache, model, values.range, values.metrics, values.grades)
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]
@@ -68,7 +70,11 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"{model}: has none of the cache's samples, for example {columns[0]!r}; its own are"
             f" named like {table.samples[0]!r}."
         )
-    _add(cache, asks, values, available=available)
+    print_import(str(model), Imported(model.name, table.remarks, table.left_out))
+    stated = dict(
+        zip(table.models, table.model_provenance or [{}] * len(table.models), strict=True)
+    )
+    _add(cache, asks, values, {name: stated[name] for name in names}, available, from_file=True)
 
 
 def _check(values: FlagValues) -> None:
@@ -115,6 +121,7 @@ def _add(
     values: FlagValues,
     provenances: Mapping[str, dict[str, Any]] | None = None,
     available: Mapping[str, np.ndarray] | None = None,
+    from_file: bool = False,
 ) -> None:
     cells = budget(values.budget, cache.shape[1], "samples", cache)
     choices: list[Choice] = []
@@ -144,7 +151,7 @@ def _add(
     for choice in choices:
         _print_choice(choice.method, choice.reason)
     for account in accounts:
-        _print_account(account, before[account.name], provenances is None, measure)
+        _print_account(account, before[account.name], from_file, measure)
         print_groups(
             f"{account.name}: means of observed and expected values by data set and group, without"
             f" intervals; the {measure} above need not be their average, since it is corrected as a"
@@ -189,7 +196,9 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     cache = one_cache(Path(values.cache))
     asks: dict[str, Ask]
     if values.samples:
-        table = read_for(cache, values.samples, values.range)
+        table = read_for(cache, values.samples, values.range, values.metrics, values.grades)
+        source = Path(values.samples)
+        print_import(str(source), Imported(source.name, table.remarks, table.left_out))
         samples = list(table.samples)
         models = [model for model in cache.models() if model in set(table.models)]
         asks = {

@@ -18,6 +18,7 @@ from nevis_stream.dynamic_evaluation.cache.entries import of_each
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
 from nevis_stream.dynamic_evaluation.cache.facts import dataset
 from nevis_stream.dynamic_evaluation.cache.files import read_features, read_values
+from nevis_stream.dynamic_evaluation.cache.files import source as as_text
 from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.dynamic_evaluation.samples import checked_weights
@@ -46,8 +47,8 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
     if values.dataset_weights:
         _check_weights([path for path in paths if path not in runs], target, values)
     backbone = _backbone(values, paths, runs)
-    for path in paths:
-        if path in runs:
+    for path in _together(paths, runs):
+        if isinstance(path, Path) and path in runs:
             import_run(
                 path,
                 target,
@@ -62,6 +63,16 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
             _import_file(path, target, values)
     if values.dataset_weights:
         one_cache(target).set_dataset_weights(values.dataset_weights)
+
+
+def _together(paths: Sequence[Path], runs: Sequence[Path]) -> list[Path | tuple[Path, ...]]:
+    """Returns what is imported at a time: runs and files one by one, in their order, and all logs
+    together, so that their order does not matter.
+    """
+    logs = tuple(path for path in paths if path not in runs and is_log(path))
+    if len(logs) < 2:
+        return list(paths)
+    return [logs if path == logs[0] else path for path in paths if path not in logs[1:]]
 
 
 def _backbone(
@@ -101,25 +112,26 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
         cache = EvaluationCache(target)
         provenances = of_each(cache.sample_provenance())
         datasets = dict(zip(cache.samples(), map(dataset, provenances), strict=True))
-    for path in files:
-        table = read_values(path, values.threshold, values.range, values.metrics)
+    for path in _together(files, ()):
+        table = read_values(path, values.threshold, values.range, values.metrics, values.grades)
         provenances = table.sample_provenance or [{}] * len(table.samples)
         datasets |= dict(zip(table.samples, map(dataset, provenances), strict=True))
     checked_weights(values.dataset_weights, Counter(datasets.values()))
 
 
-def _import_file(path: Path, target: Path, values: FlagValues) -> None:
+def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues) -> None:
     caches = [] if (target / INDEX).is_file() else sorted(target.glob(f"*/{INDEX}"))
     if caches:
         raise BadInput(
             f"{target}: holds caches, {caches[0].parent} among them; a file goes into one cache:"
-            f" --cache={target / path.stem}"
+            f" --cache={target / Path(as_text(path)).stem}"
         )
 
     def features(samples: list[str]) -> np.ndarray:
         return read_features(values.features, samples)
 
-    with bar(f"import {path}") as show_progress:
+    name = as_text(path)
+    with bar(f"import {name}") as show_progress:
         table = import_file(
             target,
             path,
@@ -128,8 +140,9 @@ def _import_file(path: Path, target: Path, values: FlagValues) -> None:
             features if values.features else None,
             lambda stage: show_progress(stage, 0, None),
             values.metrics,
+            values.grades,
         )
-    print_import(str(path), Imported(path.name, table.remarks, table.left_out))
+    print_import(name, Imported(Path(name).name, table.remarks, table.left_out))
     print(_size(EvaluationCache(target)))
 
 

@@ -1,5 +1,6 @@
 """The flags of the subcommands of `launch.evaluate`."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -53,6 +54,19 @@ def _weights(text: str) -> dict[str, float] | str:
     return weights
 
 
+def _grades(text: str) -> dict[str, float]:
+    grades = {}
+    for word in text.split(","):
+        name, _, number = word.rpartition("=")
+        try:
+            grades[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name or not math.isfinite(grades[name]):
+            raise ValueError(f"{word!r} is not NAME=NUMBER; an example: A=1,B=0.75.")
+    return grades
+
+
 def _budgets(text: str) -> list[int]:
     for word in text.split(","):
         if not word.isdecimal() or int(word) < 1:
@@ -84,9 +98,12 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     )
     flag("import study", _parsed(_weights), "dataset_weights", None, meaning)
     meaning = (
-        "Metrics of logs: of each task the first of these that it has; default: its first one."
+        "Metrics of logs: of each task the first of these that it has; default: the one that most"
+        " models have."
     )
-    flag("import study add-model", words, "metrics", [], meaning)
+    flag(f"import study {adding}", words, "metrics", [], meaning)
+    meaning = "NAME=NUMBER,...: what grades of logs count that are no numbers, such as A=1,B=0.75."
+    flag(f"import study {adding}", _parsed(_grades), "grades", None, meaning)
     meaning = (
         "Describes the samples. For files: FILE.npz with `features`, float[n, d], and optionally"
         " the samples' ids, `samples`. For runs: a checkpoint, RUN/checkpoints/EVENT-TASK, whose"

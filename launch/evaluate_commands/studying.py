@@ -18,6 +18,7 @@ from launch import entry
 from launch.evaluate_commands import study_checks
 from launch.evaluate_commands.caches import caches_in, print_groups
 from launch.evaluate_commands.crossing import crossed
+from launch.evaluate_commands.filling import print_import
 from launch.terminal import console, progress_bars
 from nevis_stream.dynamic_evaluation import (
     evaluation_summary,
@@ -34,6 +35,7 @@ from nevis_stream.dynamic_evaluation.cache.files import (
     read_model_facts,
     read_values,
 )
+from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.groups import kind_of_groups
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
@@ -92,14 +94,13 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         raise BadInput(f"--out={folder}: is a file; a folder is expected.")
     matrices = []
     for path in paths:
-        table = read_values(path, values.threshold, values.range, values.metrics)
+        table = read_values(path, values.threshold, values.range, values.metrics, values.grades)
         if values.features:
             features = read_features(values.features, table.samples)
             table = dataclasses.replace(
                 table, features=features, remarks=(*table.remarks, *features_remark(features))
             )
-        for remark in table.remarks:
-            print(f"{path}: {remark}")
+        print_import(str(path), Imported(path.name, table.remarks, table.left_out))
         matrices.append(_matrix(path.stem, table, values))
     design = _design(values, matrices)
     for matrix in matrices:

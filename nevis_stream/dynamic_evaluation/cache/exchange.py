@@ -4,7 +4,7 @@ import dataclasses
 import io
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +15,32 @@ from nevis_stream.dynamic_evaluation.cache import (
     entries,
     facts,
     integrity,
+    variants,
     writing,
 )
 from nevis_stream.dynamic_evaluation.cache.files import (
     ValueTable,
     features_remark,
     read_values,
+    source,
 )
-from nevis_stream.dynamic_evaluation.cache.identity import missing_line
+from nevis_stream.dynamic_evaluation.cache.identity import TASKS, merged_tasks, missing_line
 from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, observed
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 
 
 def import_file(
     cache: EvaluationCache | Path,
-    path: str | Path,
+    path: str | Path | Sequence[Path],
     threshold: float | None = None,
     value_range: tuple[float, float] | None = None,
     features: Callable[[list[str]], np.ndarray] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
     metrics: Sequence[str] = (),
+    grades: Mapping[str, float] | None = None,
 ) -> ValueTable:
     """Adds a file's values to a cache, all or nothing.
 
@@ -45,7 +48,7 @@ def import_file(
 
     Args:
       cache: the cache; or its directory, in which it is created once the file has been read.
-      path, threshold, value_range, metrics: as of `read_values`.
+      path, threshold, value_range, metrics, grades: as of `read_values`.
       features: takes samples' ids and returns float32[n, d], NaN for a sample without features.
       progress: called with the name of each stage.
 
@@ -53,7 +56,7 @@ def import_file(
       BadInput: as `read_values`; or a value or range contradicts that of the cache.
     """
     progress("read")
-    table, path = read_values(path, threshold, value_range, metrics), Path(path)
+    table, path = read_values(path, threshold, value_range, metrics, grades), Path(source(path))
     vectors = table.features
     if features is not None:
         vectors = features(table.samples)
@@ -62,17 +65,17 @@ def import_file(
     provenances = table.sample_provenance or [{}] * len(table.samples)
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
-    planes, predicted = (
-        writing.arrays(table.models, table.samples, values)
-        for values in (
-            {CORRECT: table.values, CONFIDENCE: table.confidence},
-            {CORRECT: table.predicted},
-        )
-    )
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
             table = _compared(db, table)
+            planes, predicted = (
+                writing.arrays(table.models, table.samples, values)
+                for values in (
+                    {CORRECT: table.values, CONFIDENCE: table.confidence},
+                    {CORRECT: table.predicted},
+                )
+            )
             columns = entries.add_samples(db, table.samples, provenances)
             rows = [
                 (model, entries.add_model(db, model, origin | provenance))
@@ -93,8 +96,8 @@ def import_file(
 
 
 def _compared(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
-    """Returns a table with the names that its samples have in the cache, and with a line that
-    counts what could not be compared.
+    """Returns a table with the names that its models and samples have in the cache, and with lines
+    for people on what differs and what could not be compared.
 
     Raises:
       BadInput: what identifies a sample differs from the cache.
@@ -103,8 +106,57 @@ def _compared(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     names = entries.names_in_cache(db, table.samples, provenances)
     places = dict(zip(names, map(table.place, table.samples), strict=True))
     missing = entries.compare(db, names, provenances, places.__getitem__)
-    remarks = (*table.remarks, *missing_line(missing))
-    return dataclasses.replace(table, samples=names, remarks=remarks)
+    table = dataclasses.replace(table, samples=names)
+    table, lines = _with_rows(table, entries.models(db))
+    return dataclasses.replace(table, remarks=(*table.remarks, *lines, *missing_line(missing)))
+
+
+def _with_rows(
+    table: ValueTable, stored: Mapping[str, Mapping[str, Any]]
+) -> tuple[ValueTable, list[str]]:
+    """Returns a table with the names that its models have in a cache, and lines for people. Rows of
+    the table that are one row there are joined.
+
+    Raises:
+      BadInput: such rows have different values in one cell.
+    """
+    stated = table.model_provenance or [{}] * len(table.models)
+    rows, lines = variants.in_cache(list(zip(table.models, stated, strict=True)), stored)
+    tasks = {task for _, each in rows for task in each.get(TASKS, {})}
+    others = [(row, each) for row, each in stored.items() if tasks & each.get(TASKS, {}).keys()]
+    if others:
+        lines += [
+            each for each in variants.joined_settings([*others, *rows]) if each not in table.remarks
+        ]
+    names = [name for name, _ in rows]
+    provenances: dict[str, dict[str, Any]] = {}
+    for name, each in rows:
+        merged = merged_tasks(name, provenances.get(name, {}), each)
+        provenances[name] = provenances.get(name, {}) | each | ({TASKS: merged} if merged else {})
+    arrays = {"values": table.values, "confidence": table.confidence, "predicted": table.predicted}
+    if len(provenances) < len(names):
+        arrays = {
+            kind: None if values is None else _joined_rows(names, values)
+            for kind, values in arrays.items()
+        }
+    table = dataclasses.replace(
+        table, models=list(provenances), model_provenance=list(provenances.values()), **arrays
+    )
+    return table, lines
+
+
+def _joined_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
+    """Returns one row for each name; cells that are unknown in one row are taken from the next."""
+    order = list(dict.fromkeys(names))
+    joined = values[[names.index(name) for name in order]]
+    for name, row in zip(names, values, strict=True):
+        old, known = joined[order.index(name)], observed(row)
+        if (differs := known & observed(old) & (old != row)).any():
+            raise BadInput(
+                f"model {name!r} has two values of a sample ({differs.sum()} such cells)."
+            )
+        old[known] = row[known]
+    return joined
 
 
 def read_for(
@@ -112,6 +164,7 @@ def read_for(
     path: str | Path,
     value_range: tuple[float, float] | None = None,
     metrics: Sequence[str] = (),
+    grades: Mapping[str, float] | None = None,
 ) -> ValueTable:
     """Reads a file from which new cells of a cache will be asked: its values must be of the same
     kind as those of the cache, and what identifies a sample must agree.
@@ -120,7 +173,7 @@ def read_for(
       BadInput: as `read_values`; or the file has scores and the cache outcomes, or metric,
         direction, range or content of a sample differ.
     """
-    table = read_values(path, None, value_range, metrics)
+    table = read_values(path, None, value_range, metrics, grades)
     scores = cache.scores
     if table.values.dtype != np.uint8 and not scores:
         raise BadInput(

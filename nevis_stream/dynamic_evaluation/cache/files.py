@@ -91,27 +91,30 @@ class ValueTable:
 
 
 def read_values(
-    path: str | Path,
+    path: str | Path | Sequence[Path],
     threshold: float | None = None,
     value_range: tuple[float, float] | None = None,
     metrics: Sequence[str] = (),
+    grades: Mapping[str, float] | None = None,
 ) -> ValueTable:
     """Reads a file of values, or logs of evaluations.
 
     Args:
-      path: ends in .npz, .csv or .parquet; or a log, or a directory of logs (see `logs`).
+      path: ends in .npz, .csv or .parquet; or a log, or a directory of logs (see `logs`), or
+        several of these, whose order does not matter.
       threshold: scores above it become the outcome 1, others 0; None: scores stay scores.
       value_range: of all values whose range the file does not state.
-      metrics: of logs: of each task the first of these that it has is read, else its first metric.
+      metrics, grades: of logs, as of `read_logs`.
 
     Raises:
       BadInput: the file cannot be read, or a value is not valid; the message names file, model,
         sample and value.
     """
-    path = Path(path)
+    logs = [] if isinstance(path, str | Path) else sorted(path)
+    path = Path(source(path))
     readers = {".npz": _npz, ".csv": read_csv, ".parquet": read_parquet}
-    if path.exists() and is_log(path):
-        raw = read_logs(path, metrics)
+    if logs or (path.exists() and is_log(path)):
+        raw = read_logs(logs or path, metrics, grades, value_range)
     elif path.suffix not in readers:
         kinds = [*readers, "samples_TASK_DATE.jsonl", ".eval"]
         raise BadInput(f"{path}: {unknown('kind of file', path.suffix, kinds)}")
@@ -127,6 +130,11 @@ def read_values(
         if (name := repeated(ids)) is not None:
             raise BadInput(f"{path}: {kind} {name!r} occurs twice.")
     return _checked(path, raw, threshold, value_range)
+
+
+def source(path: str | Path | Sequence[Path]) -> str:
+    """Returns the path of a file, or of several logs, as people read it."""
+    return str(path) if isinstance(path, str | Path) else listed(sorted(map(str, path)))
 
 
 def read_features(path: str | Path, samples: list[str]) -> np.ndarray:

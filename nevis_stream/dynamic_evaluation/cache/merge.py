@@ -4,7 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import entries, identity, integrity, packing, writing
+from nevis_stream.dynamic_evaluation.cache import (
+    entries,
+    identity,
+    integrity,
+    packing,
+    variants,
+    writing,
+)
 from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -23,7 +30,8 @@ def merge(
     not at all. Repeating it adds nothing.
 
     Returns:
-      A line for people if facts that identify samples could not be compared.
+      Lines for people: on models that are other rows in `target`, and on facts of samples that
+      could not be compared.
 
     Args:
       target, source: two `EvaluationCache`.
@@ -57,9 +65,12 @@ def merge(
         for tile in features:
             positions, values = tile.decode(view)
             writing.write_features(db, target.cells, columns[positions], values)
-    for number, (model, provenance) in enumerate(models.items()):
-        progress(model, number, len(models))
-        planes = _planes(source, number, model, len(names))
+        rows, lines = variants.in_cache(list(models.items()), entries.models(db))
+    for number, ((own, _), (model, provenance)) in enumerate(
+        zip(models.items(), rows, strict=True)
+    ):
+        progress(own, number, len(models))
+        planes = _planes(source, number, own, len(names))
         with target.index.writing() as db:
             row = entries.add_model(db, model, provenance)
             writing.write(db, target.cells, OBSERVED, [(model, row)], columns, planes)
@@ -72,7 +83,7 @@ def merge(
                         row, PREDICTED, tile.shape.plane, columns_in_order, values[order]
                     )
                     writing.enter(db, target.cells, [(model, *copy)], made_by)
-    return identity.missing_line(missing)
+    return [*lines, *identity.missing_line(missing)]
 
 
 def _planes(source, row: int, model: str, n: int) -> writing.Planes:

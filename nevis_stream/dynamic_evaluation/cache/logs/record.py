@@ -1,0 +1,144 @@
+"""What a log of an evaluation says of itself; every reader of logs fills in the same record."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nevis_stream.errors import BadInput
+
+_LONGEST = 24  # characters of a setting; a longer one is named by a hash
+_MOST_NAMED = 5
+_DEFAULTS = {"revision": "main", "do_sample": "false", "fewshot_as_multiturn": "false"}
+
+
+class Skipped(NamedTuple):
+    """A value that is not a number, and its place, for example "line 3"."""
+
+    value: Any
+    place: str
+
+
+class Reported(NamedTuple):
+    """A score that the log itself reports, the number of samples behind it (None: not stated), and
+    how it was aggregated if not by the mean.
+    """
+
+    score: float
+    samples: int | None
+    aggregation: str = "mean"
+
+
+@dataclass
+class Log:
+    """The values of one model on one task.
+
+    Attributes:
+      path: of the file.
+      model: its name.
+      task: its name.
+      date: as text; later logs have greater ones.
+      identity: what makes it another model under the same name: revision, adapter, reasoning
+        effort and the like; None if the log does not say.
+      settings: how it was evaluated: number of shots, prompt template, generation arguments; None
+        if the log does not say.
+      fragment: why it has not all samples, for example "--limit=5"; "" if it has, None if the log
+        does not say.
+      size: number of samples of the task, if the log says it.
+      values: by metric, in the order of the file, and sample: value and place (for example "line
+        3").
+      hashes: by sample, of its content, where the log has them.
+      skipped: by metric and sample, values that are not numbers.
+      reported: by metric, the score in the log.
+      higher_is_better: by metric, where the log says it.
+      remarks: further things that people should know: of which kind, and what.
+      grades: numbers of grades, for example {"A": 1}.
+    """
+
+    path: Path
+    model: str
+    task: str
+    date: str
+    identity: dict[str, str] | None = None
+    settings: dict[str, str] | None = None
+    fragment: str | None = None
+    size: int | None = None
+    values: dict[str, dict[str, tuple[float, str]]] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, dict[str, Skipped]] = field(default_factory=dict)
+    reported: dict[str, Reported] = field(default_factory=dict)
+    higher_is_better: dict[str, bool] = field(default_factory=dict)
+    remarks: list[tuple[str, str]] = field(default_factory=list)
+    grades: Mapping[str, float] = field(default_factory=dict)
+
+    def add(self, metric: str, sample: str, value: Any, place: str) -> None:
+        """Adds a value; one that is not a number is skipped.
+
+        Raises:
+          BadInput: the sample has a value of this metric.
+        """
+        if sample in self.values.get(metric, ()) or sample in self.skipped.get(metric, ()):
+            raise BadInput(f"{self.path}, {place}: sample {sample} has {metric} twice.")
+        if isinstance(value, str):
+            value = self.grades.get(value, value)
+        if not isinstance(value, bool | int | float) or math.isnan(value):
+            self.skipped.setdefault(metric, {})[sample] = Skipped(value, place)
+            return
+        self.values.setdefault(metric, {})[sample] = float(value), place
+
+    @property
+    def samples(self) -> set[str]:
+        """The samples of which the log has a value, a number or not."""
+        return {
+            sample for cells in (*self.values.values(), *self.skipped.values()) for sample in cells
+        }
+
+    def state(self) -> str:
+        """Returns file, number of samples and status as text, for people."""
+        count = len(self.samples)
+        of = f" of {self.size:,}" if self.size and self.size != count else ""
+        status = f", {self.fragment}" if self.fragment else ""
+        return f"{self.path.name} ({count:,}{of} sample{'s'[: (self.size or count) != 1]}{status})"
+
+
+def lines(remarks: Iterable[tuple[str, str]]) -> list[str]:
+    """Returns a line for people for each kind of remark, which names the first few."""
+    kinds: dict[str, list[str]] = {}
+    for kind, text in remarks:
+        kinds.setdefault(kind, []).append(text)
+    return [f"{kind}: {named(texts)}" for kind, texts in kinds.items()]
+
+
+def named(texts: Sequence[str]) -> str:
+    """Returns the first few texts, and the number of the others."""
+    others = len(texts) - _MOST_NAMED
+    return "; ".join(texts[:_MOST_NAMED]) + (f"; and {others:,} more" if others > 0 else "")
+
+
+def as_texts(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Returns facts as short texts. A fact that is None or empty is left out, and so is a default
+    that some versions of a program write and others do not.
+    """
+    texts = {}
+    for name, value in facts.items():
+        if value is None or value in ("", "None", [], {}):
+            continue
+        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+        text = {"True": "true", "False": "false"}.get(text, text)
+        if _DEFAULTS.get(name) != text:
+            short = len(text) <= _LONGEST and text.isprintable()
+            texts[name] = text if short else f"#{digest(text)[:8]}"
+    return texts
+
+
+def digest(content: Any) -> str:
+    """Returns the SHA-256 of a text, or of anything that JSON can express; addresses of objects in
+    memory do not count.
+    """
+    text = content if isinstance(content, str) else json.dumps(content, sort_keys=True, default=str)
+    text = re.sub(r"0x[0-9a-fA-F]{6,}", "", text)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
