@@ -93,9 +93,7 @@ class Log:
     @property
     def samples(self) -> set[str]:
         """The samples of which the log has a value, a number or not."""
-        return {
-            sample for cells in (*self.values.values(), *self.skipped.values()) for sample in cells
-        }
+        return set().union(*self.values.values(), *self.skipped.values())
 
     def state(self) -> str:
         """Returns file, number of samples and status as text, for people."""
