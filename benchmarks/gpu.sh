@@ -53,7 +53,7 @@ if [ -n "$dry" ]; then
 else
     device=cuda
     # several processes share the GPU; each would take three quarters of its memory at the start
-    case $piece in correct | evaluation) export XLA_PYTHON_CLIENT_PREALLOCATE=false ;; esac
+    case $piece in correct | evaluation | trials) export XLA_PYTHON_CLIENT_PREALLOCATE=false ;; esac
 fi
 # pick FULL DRY: the value of this mode
 pick() { if [ -n "$dry" ]; then echo "$2"; else echo "$1"; fi; }
@@ -118,17 +118,20 @@ correct() {
     # GPUs add in any order unless they are told not to
     XLA_FLAGS=$(pick --xla_gpu_deterministic_ops=true "") bench 240 \
         "runs on the CPU and on $device, deterministic operations" devices_agree \
-        --out="$out/runs/agree" --device="$device" --config=ft_dynamic --config.stream="$stream" \
+        --out="$out/runs/agree" --device="$device" --config=indep --config.stream="$stream" \
         "--tolerance=$(pick 0.02 0)" \
         $(pick "" "--config.train.steps=8 --config.train.validate_every=4 --config.search.trials=1")
     local tests=(tests/cost tests/learners tests/dynamic_evaluation tests/launch/test_executors.py
         tests/test_runner.py tests/test_kill.py)
     if [ -n "$dry" ]; then tests=(tests/cost); fi
-    local workers=()
+    local workers=() tested
+    # tests compare with float64 and byte by byte; a GPU's products are TF32 unless it is told not to
+    tested="--xla_backend_optimization_level=0 $(pick --xla_gpu_deterministic_ops=true "")"
     if "$python" -c 'import xdist' 2>/dev/null; then workers=(-n "$(pick 8 0)"); fi
     for platform in "$device" ""; do
         JAX_PLATFORMS=$(pick "$platform" cpu) step "$(pick 130 300)" "tests, JAX_PLATFORMS=${platform:-default}" \
-            "$python" -m pytest -q -rfEs --timeout=120 "${workers[@]}" "${tests[@]}"
+            env XLA_FLAGS="$tested" JAX_DEFAULT_MATMUL_PRECISION=highest \
+            "$python" -m pytest -p no:benchmark -q -rfEs --timeout=120 "${workers[@]}" "${tests[@]}"
         if [ -n "$dry" ]; then break; fi
     done
 }

@@ -14,6 +14,7 @@ from learners.closed_form import ridge
 from learners.closed_form.config import ClosedFormConfig
 from learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
 from nevis_stream import metrics
+from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.run_directory.checkpoint import Tree
@@ -96,6 +97,7 @@ class ClosedForm:
         tree, *_ = self._learn(task, ctx)
         return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": "random"})]
 
+    @in_full_precision
     def _learn(
         self, task: TaskView, ctx: Context, held_out_above: float = np.inf
     ) -> tuple[dict[str, Any], TrainingImages, LeftOutAnswers]:
@@ -137,6 +139,7 @@ class ClosedForm:
         }
         return tree, examples, left_out
 
+    @in_full_precision
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
         gradients, pixels, patches = (predictor[key] for key in ("gradients", "pixels", "patches"))

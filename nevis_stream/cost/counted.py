@@ -57,6 +57,23 @@ def plain_convolutions() -> dict[str, str]:
     return {"xla_cpu_experimental_ynn_fusion_type": fusions}
 
 
+def in_full_precision(function: Callable) -> Callable:
+    """Decorates a function, so that what it multiplies in float32 is multiplied in float32.
+
+    On recent GPUs, JAX rounds the factors of float32 products to TF32, of 11 significant bits. That
+    suits networks; Cholesky factors of Gram matrices, and posteriors that rank samples, it spoils.
+    """
+
+    @functools.wraps(function)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        if jax.default_backend() == "cpu":
+            return function(*args, **kwargs)
+        with jax.default_matmul_precision("highest"):
+            return function(*args, **kwargs)
+
+    return decorated
+
+
 class CountedFunction:
     """A jitted function with the FLOPs of one call, counted once for each signature.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
+from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import folds, intervals
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cost, MatrixAsk, check_budget
@@ -179,6 +180,7 @@ class Method:
                 " one sample of each data set."
             )
 
+    @in_full_precision
     def fit(
         self,
         known: "np.ndarray | Known",
@@ -234,6 +236,7 @@ class Evaluator:
         self.tree.setdefault("tuned", {})
         self._charged = 0
 
+    @in_full_precision
     def evaluate(self, ask: Ask, models: int, budget: int, key: jax.Array) -> Estimates:
         """Evaluates new models, all in one batch.
 
@@ -254,6 +257,7 @@ class Evaluator:
         cost = answers.cost + Cost(self._charged - before, uncounted=UNCOUNTED)
         return dataclasses.replace(estimates, cost=cost)
 
+    @in_full_precision
     def tune(self, budget: int) -> Tree:
         """Returns what was learned for a budget; learns it if the budget is new."""
         name, method = str(budget), self.method

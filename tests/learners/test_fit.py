@@ -203,8 +203,9 @@ def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
     window = min(side, math.ceil((tile - 1) * side / size) + 2)
     products = 2 * 6 * size * (window * 3 * side + 3 * side * size)
     assert products <= program.flops(images, boxes) < 1.6 * products + 6 * 3000
-    runs = str(program._jitted.trace(images, boxes).jaxpr)
-    assert runs.count("dot_general") == 1 and "dynamic_slice" not in runs
+    if jax.default_backend() == "cpu":  # where the other form is faster
+        runs = str(program._jitted.trace(images, boxes).jaxpr)
+        assert runs.count("dot_general") == 1 and "dynamic_slice" not in runs
 
 
 def test_flips_mirror_half_of_the_views():

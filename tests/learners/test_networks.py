@@ -17,6 +17,9 @@ from learners.parts.networks.vit import Attention
 from nevis_stream.cost.counted import CountedFunction, plain_convolutions
 from nevis_stream.errors import BadInput
 
+of_the_cpu = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="the form that is faster on a CPU"
+)
 TINY = {"stage_sizes": (1, 1), "width": 4}
 IMAGES = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
 SMALL = {  # of each backbone: options of a tiny one, its features
@@ -366,6 +369,7 @@ def test_wrong_names_and_options_say_what_is_valid(name, options, message):
         make_backbone(name, **options)
 
 
+@of_the_cpu
 @pytest.mark.parametrize("side", [1, 4])
 @pytest.mark.parametrize("size", [1, 3, 7])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -408,6 +412,7 @@ def test_small_maps_are_convolved_as_matrix_products(side, size, stride):
     assert ("conv_general" in str(counted[1]._jitted.trace(x, kernel).jaxpr)) != used
 
 
+@of_the_cpu
 @pytest.mark.parametrize("padding", ["same", "torch"])
 @pytest.mark.parametrize("size, stride", [(3, 1), (3, 2), (1, 2), (7, 2)])
 def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, padding):
