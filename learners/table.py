@@ -63,13 +63,13 @@ TABLE: dict[str, NamedLearner] = {
     ),
     "ft_dynamic": NamedLearner(
         "FT-d: starts every task from the predictor of the most related earlier task",
-        0.3776,
+        0.3952,
         8.271e11,
         _point("related"),
     ),
     "ft_static": NamedLearner(
         "FT-s: like FT-d, but compares tasks by features of predictors trained on one task each",
-        0.3776,
+        0.3581,
         1.144e12,
         _point("related_static"),
     ),
