@@ -1,6 +1,7 @@
 """Pools of images to label: a folder, an npz file, or a split of a data set."""
 
 import os
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.decoding import suffixes
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
 from nevis_stream.datasets.splits import divide
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.storage.npz import read_npz
 
 FORMS = (
@@ -109,6 +110,8 @@ def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
     if "" not in classes and len(classes) > 1:
         labels = np.array([classes.index(name) for name in folders])
     images = EncodedImages(files, [str(file) for file in files])
+    for note in images.notes:
+        warnings.warn(note, DataWarning, stacklevel=2)
     return PoolImages(names, images, labels, classes if labels is not None else (), True)
 
 

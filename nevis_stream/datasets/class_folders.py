@@ -7,6 +7,7 @@ import numpy as np
 
 from nevis_stream.datasets.arrangement import Arrangement
 from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets.class_ids import similar_names
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import Images
 from nevis_stream.datasets.reading import Found, LeftOut
@@ -64,7 +65,14 @@ def make_arranged(
         choices.num_classes or len(classes),
         origin,
         choices,
-        Found(classes, names, "class folders", [*arranged.left_out, *left_out], parts_known=True),
+        Found(
+            classes,
+            names,
+            "class folders",
+            [*arranged.left_out, *left_out],
+            similar_names(classes),
+            parts_known=True,
+        ),
     )
 
 

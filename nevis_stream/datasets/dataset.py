@@ -236,7 +236,11 @@ def make_dataset(
         found.labels,
         len(empty),
         tuple(found.left_out),
-        (*found.notes, *empty_classes(empty, names)),
+        (
+            *found.notes,
+            *empty_classes(empty, names),
+            *(note for images, _ in parts.values() for note in images.notes),
+        ),
         choices.given(),
     )
     say(dataset_id, reading)

@@ -16,7 +16,6 @@ access. A learner reads either in four ways, all uint8 RGB:
 import hashlib
 import io
 import threading
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,11 +24,17 @@ from PIL import Image
 
 from nevis_stream.datasets import decoding, duplicates
 from nevis_stream.datasets.decoding import WHITE, Colour
-from nevis_stream.errors import BadInput, DataWarning
+from nevis_stream.errors import BadInput
 
 
 class Images(Sequence):
-    """Base of the image containers, which have a length, an integer index, and `take`."""
+    """Base of the image containers, which have a length, an integer index, and `take`.
+
+    Attributes:
+      notes: sentences on what was done with the pixels of files, for people.
+    """
+
+    notes: Sequence[str] = ()
 
     def __init__(self):
         self._derived: dict[tuple[str, int], np.ndarray] = {}
@@ -144,8 +149,7 @@ class ArrayImages(Images):
     Raises:
       BadInput: wrong dtype, rank or number of channels.
 
-    Warns:
-      DataWarning: pixels that are not opaque were composited.
+    Its `notes` say whether pixels were composited.
     """
 
     def __init__(self, array: np.ndarray, origin: str = "array", background: Colour = WHITE):
@@ -170,7 +174,12 @@ class ArrayImages(Images):
                 f"{origin}: images of {array.shape[1]}×{array.shape[2]} pixels are empty."
             )
         if array.shape[3] == 4:
-            array = _opaque(array, origin, background)
+            if (array[..., 3] < 255).any():
+                self.notes = [
+                    f"{origin}: the fourth channel is opacity, composited on the background."
+                ]
+                array = np.stack([decoding.flatten(pixels, background) for pixels in array])
+            array = array[..., :3]
         self._array = array
         self._origin = origin
 
@@ -194,19 +203,6 @@ class ArrayImages(Images):
     def content_hashes(self) -> list[bytes]:
         shape = repr(self._array.shape[1:]).encode()
         return [hashlib.sha256(shape + row.tobytes()).digest() for row in self._array]
-
-
-def _opaque(array: np.ndarray, origin: str, background: Colour) -> np.ndarray:
-    """Returns uint8[n, h, w, 3] of uint8[n, h, w, 4]."""
-    if (array[..., 3] == 255).all():
-        return array[..., :3]
-    warnings.warn(
-        f"{origin}: the fourth channel of images is taken as opacity (0 to 255), and they are"
-        " composited on the background.",
-        DataWarning,
-        stacklevel=3,
-    )
-    return np.stack([decoding.flatten(pixels, background) for pixels in array])
 
 
 class JoinedImages(Images):
@@ -272,8 +268,7 @@ class EncodedImages(Images):
       BadInput: a file cannot be decoded, or has pixels of unknown range; the message names the
         file.
 
-    Warns:
-      DataWarning: what was done with the pixels of how many files (`decoding.CHANGES`).
+    Its `notes` say what was done with the pixels of how many files (`decoding.CHANGES`).
     """
 
     def __init__(
@@ -306,8 +301,7 @@ class EncodedImages(Images):
             sizes[i] = decoded.image.height, decoded.image.width
             hashes[i] = duplicates.pixel_hash(decoded.image)
             changes.append((name, decoded.changes))
-        for line in decoding.lines(changes):
-            warnings.warn(line, DataWarning, stacklevel=2)
+        self.notes = decoding.lines(changes)
         return sizes, hashes
 
     def __len__(self) -> int:

@@ -178,10 +178,8 @@ def test_of_several_frames_the_first_is_taken_and_counted(format):
     data = frames(format, **options)
     assert near(pixels(data), np.full((4, 5, 3), 40))
     one = saved(Image.fromarray(UPRIGHT))
-    with pytest.warns(DataWarning) as warned:
-        images = EncodedImages([one, data, data], ["a", "b", "c"])
-    (line,) = [str(w.message) for w in warned]
-    assert line == f"b: {decoding.FRAMES}; the same holds for 1 more."
+    images = EncodedImages([one, data, data], ["a", "b", "c"])
+    assert images.notes == [f"b: {decoding.FRAMES}; the same holds for 1 more."]
     assert near(images[2], np.full((4, 5, 3), 40))
 
 
@@ -280,12 +278,11 @@ def test_a_box_is_cut_from_the_stored_pixels_and_then_turned(tmp_path):
 def test_an_array_of_four_channels_is_composited():
     array = np.zeros((2, 1, 2, 4), np.uint8)
     array[:, 0, 1] = 9, 8, 7, 255
-    with pytest.warns(DataWarning, match=r"^x: the fourth channel of images is taken as opacity"):
-        images = ArrayImages(array, "x")
+    images = ArrayImages(array, "x")
+    assert images.notes == ["x: the fourth channel is opacity, composited on the background."]
     assert images[1].tolist() == [[[255, 255, 255], [9, 8, 7]]]
     assert images.resized(2).shape == (2, 2, 2, 3)
-    with pytest.warns(DataWarning):
-        assert ArrayImages(array, "x", (1, 2, 3))[0][0, 0].tolist() == [1, 2, 3]
+    assert ArrayImages(array, "x", (1, 2, 3))[0][0, 0].tolist() == [1, 2, 3]
     array[..., 3] = 255
     assert ArrayImages(array)[0].tolist() == array[0, ..., :3].tolist()
     assert ArrayImages(np.eye(3, dtype=bool)[None])[0][..., 0].tolist() == [
@@ -308,8 +305,9 @@ def test_every_way_to_open_a_file_gives_the_same_pixels(tmp_path):
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    with pytest.warns(DataWarning):
-        images = read(tmp_path, "x").parts["all"].images
+    dataset = read(tmp_path, "x")
+    images = dataset.parts["all"].images
+    assert images.notes and set(images.notes) <= set(dataset.reading.notes)
     with pytest.warns(DataWarning):
         pool = load_pool(str(tmp_path))
     laid_out = list(paths(FileTree(tmp_path), pattern=r"(?P<label>[ab])/.*"))
@@ -348,8 +346,9 @@ def test_the_background_is_chosen(tmp_path, form):
             (path / name).mkdir(parents=True)
             (path / name / "1.png").write_bytes(saved(Image.fromarray(clear)))
     for background, expected in (("", 255), ("#070707", 7)):
-        with pytest.warns(DataWarning, match="composited on the background"):
-            images = read(path, "x", Choices(background=background)).parts["all"].images
+        dataset = read(path, "x", Choices(background=background))
+        assert "composited on the background" in dataset.reading.notes[0]
+        images = dataset.parts["all"].images
         assert (images[1] == expected).all() and images[1].shape == (6, 5, 3)
     with pytest.raises(BadInput, match="background 'none' is not a colour"):
         Choices(background="none")
@@ -357,8 +356,7 @@ def test_the_background_is_chosen(tmp_path, form):
 
 def test_a_transparent_file_on_another_background_has_another_fingerprint():
     data, _ = TRANSPARENT["rgba"]
-    with pytest.warns(DataWarning):
-        white, black = (EncodedImages([data], ["a"], background=c) for c in ((255,) * 3, (0,) * 3))
+    white, black = (EncodedImages([data], ["a"], background=c) for c in ((255,) * 3, (0,) * 3))
     assert white.content_hashes() != black.content_hashes()
     assert white.take(np.asarray([0]))[0][0, 0].tolist() == [255, 255, 255]
     assert black.take(np.asarray([0]))[0][0, 0].tolist() == [0, 0, 0]

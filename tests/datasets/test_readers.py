@@ -100,9 +100,8 @@ def test_16_bit_images_are_scaled_by_the_range_of_the_type(tmp_path, part):
     values = [[0, 257, 32768], [40000, 65278, 65535]]
     for name in (part, part.replace("0", "1"), "b/0.png"):
         sixteen_bit(tmp_path / name, values)
-    with pytest.warns(DataWarning) as warned:
-        images = read(tmp_path, "x").parts["all"].images
-    (message,) = (str(w.message) for w in warned)
+    images = read(tmp_path, "x").parts["all"].images
+    (message,) = images.notes
     assert str(tmp_path / part) in message and "16-bit grey image" in message
     assert "65535 becomes 255" in message and "the same holds for 2 more" in message
     assert images[0][..., 0].tolist() == [[0, 1, 128], [156, 254, 255]]
@@ -141,8 +140,8 @@ def test_folders_with_few_images_are_warned_of(tmp_path):
     frames = [Image.fromarray(pixels(4, 4, 3)) for _ in range(3)]
     frames[0].save(tmp_path / "train" / "b" / "x.gif", save_all=True, append_images=frames[1:])
     with pytest.warns(DataWarning) as warned:
-        read(tmp_path, "x")
-    text = "\n".join(str(w.message) for w in warned)
+        notes = read(tmp_path, "x").reading.notes
+    text = "\n".join([*notes, *(str(w.message) for w in warned)])
     assert "x.gif: has several frames, of which only the first is used." in text
     assert f"{tmp_path}: no image in 1 ('c') of the 3 class folders" in text
     assert f"{tmp_path}, part test: 3 images, but none of 1 ('b') of the 3 classes" in text

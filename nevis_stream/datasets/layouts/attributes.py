@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nevis_stream.datasets.layouts.matlab import load
-from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill, look_up
 from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
@@ -39,7 +39,9 @@ def predicates(tree: FileTree, *, root: str) -> Iterator[Example]:
     }
     for name in tree.matching(f"{root}/JPEGImages/*/*.jpg"):
         animal = name.split("/")[-2]
-        yield Example(parts[animal], name, FileImage(tree.root / name), attributes[animal])
+        part = look_up(parts, animal, f"{tree.root / name}: class")
+        label = look_up(attributes, animal, f"{tree.root / name}: class")
+        yield Example(part, name, FileImage(tree.root / name), label)
 
 
 def regions(tree: FileTree, *, root: str, keep: str) -> Iterator[Example]:
@@ -92,7 +94,9 @@ def imagenet_validation(
         tree.lines(f"{devkit}/ILSVRC2012_validation_ground_truth.txt"), start=1
     ):
         name = fill(images, {"number": number})
-        yield Example(part, name, FileImage(tree.path(name)), synsets[int(line)])
+        place = f"{tree.root / devkit}, ground truth, line {number}: class"
+        label = look_up(synsets, int(line), place)
+        yield Example(part, name, FileImage(tree.path(name)), label)
 
 
 READERS = {"predicates": predicates, "regions": regions, "imagenet_validation": imagenet_validation}

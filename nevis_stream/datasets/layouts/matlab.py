@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill, look_up
 from nevis_stream.datasets.source_images import FileImage, rows_of
 from nevis_stream.errors import BadInput, unknown
 
@@ -54,7 +54,15 @@ def mat_lists(
     classes = None if labels is None else np.atleast_1d(_load(tree, labels))
     for part, place in parts.items():
         for number in np.atleast_1d(_load(tree, place)).tolist():
-            label = (number - 1) // block if classes is None else int(classes[number - 1]) - 1
+            if classes is None:
+                label = (number - 1) // block
+            elif 1 <= number <= len(classes):
+                label = int(classes[number - 1]) - 1
+            else:
+                raise BadInput(
+                    f"{tree.root / place}: lists image {number}, but {labels} has the labels of"
+                    f" {len(classes)} images."
+                )
             name = fill(images, {"id": number})
             yield Example(part, name, FileImage(tree.path(name)), label)
 
@@ -89,7 +97,7 @@ def mat_records(
         for index, value in enumerate(columns["image"]):
             name = fill(image, {"image": str(value)})
             part = (
-                (parts or {})[str(int(columns["part"][index]))]
+                look_up(parts or {}, str(int(columns["part"][index])), f"{name}: part")
                 if "part" in columns
                 else entry["part"]
             )

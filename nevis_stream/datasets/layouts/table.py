@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
+from nevis_stream.datasets.layouts.tree import Example, FileTree, fill, look_up
 from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
@@ -101,7 +101,7 @@ def table(
         if part_lists:
             source_part = members.get(fill(part_lists["column"], row))
         elif part:
-            source_part = (parts or {})[fill(part, row)]
+            source_part = look_up(parts or {}, fill(part, row), f"{tree.root}, {name}: part")
         if source_part is None or (once and name in names):
             continue
         names.add(name)
@@ -153,8 +153,7 @@ def _rows(
     for name in tree.some(entry["file"]):
         lines = tree.lines(name)[skip_lines[0] if skip_lines else 0 :]
         if header:
-            reader = csv.DictReader(lines, delimiter=delimiter)
-            for row in reader:
+            for row in _csv_rows(lines, delimiter, f"{tree.root / name}"):
                 yield extra | {
                     key.strip(): value or "" for key, value in row.items() if key is not None
                 }
@@ -176,7 +175,7 @@ def _cells(line: str, delimiter: str, columns: int) -> list[str]:
 def _lookup_table(
     tree: FileTree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str
 ) -> dict[str, Row]:
-    rows = csv.DictReader(tree.lines(lookup["file"]), delimiter=delimiter)
+    rows = _csv_rows(tree.lines(lookup["file"]), delimiter, f"{tree.root / lookup['file']}")
     chosen = (
         row for row in rows if all(row[key] == value for key, value in lookup["where"].items())
     )
@@ -186,6 +185,14 @@ def _lookup_table(
         }
         for row in chosen
     }
+
+
+def _csv_rows(lines: Sequence[str], delimiter: str, name: str) -> Iterator[Row]:
+    reader = csv.DictReader(lines, delimiter=delimiter)
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise BadInput(f"{name}, line {reader.line_num}: is not csv ({error}).") from None
 
 
 READERS = {"table": table}

@@ -101,6 +101,24 @@ class FileTree:
         return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
 
 
+def look_up(known: Mapping[Any, Any], key: Any, place: str) -> Any:
+    """Returns what an annotation refers to.
+
+    Args:
+      known: what there is, by its name or number.
+      key: what the annotation says.
+      place: of the annotation, and what it names, for the message: "a.txt, line 3: class".
+
+    Raises:
+      BadInput: there is no such thing.
+    """
+    if key not in known:
+        raise BadInput(
+            f"{place} {key!r} is not listed, so that the annotation is of nothing known."
+        )
+    return known[key]
+
+
 def _regex(glob: str) -> str:
     """`fnmatch` lets `*` cross folders; here only `**` does."""
     out, i = "", 0

@@ -42,13 +42,12 @@ def voc_objects(
         for line in tree.lines(f"{entry['root']}/{entry['list']}"):
             number = line.split()[0]
             path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
-            objects = _objects(tree.path(f"{entry['root']}/Annotations/{number}.xml"))
-            yield Example(
-                entry["part"],
-                number,
-                FileImage(path),
-                frozenset(o.findtext("name") for o in objects),
-            )
+            annotation = tree.path(f"{entry['root']}/Annotations/{number}.xml")
+            names = [each.findtext("name") for each in _objects(annotation)]
+            if None in names:
+                place = f"{annotation}, object {names.index(None) + 1}"
+                raise BadInput(f"{place}: has no name, so that its class is unknown.")
+            yield Example(entry["part"], number, FileImage(path), frozenset(names))
 
 
 def voc_lists(
