@@ -162,7 +162,7 @@ def decode(
     except Exception as error:
         why = error
         if isinstance(error, UnidentifiedImageError):
-            why = f"of no format that is read: {', '.join(FORMATS)}"
+            why = f"of no format, or with no kind of pixels, that is read: {', '.join(FORMATS)}"
         raise BadInput(
             f"{name}: cannot be read as an image ({why}). Replace the file, or leave it out."
         ) from None

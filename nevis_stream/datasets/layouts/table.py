@@ -192,7 +192,7 @@ def _csv_rows(lines: Sequence[str], delimiter: str, name: str) -> Iterator[Row]:
     try:
         yield from reader
     except csv.Error as error:
-        raise BadInput(f"{name}, line {reader.line_num}: is not csv ({error}).") from None
+        raise BadInput(f"{name}, line {reader.line_num + 1}: is not csv ({error}).") from None
 
 
 READERS = {"table": table}
