@@ -25,10 +25,11 @@ from PIL import Image, ImageColor, UnidentifiedImageError
 
 from nevis_stream.errors import BadInput, DataWarning
 
-# `open_image` warns of large images instead, with the name of the file; a damaged EXIF block is
-# common in published photographs, and a viewer shows those as they are
+# `open_image` warns of large images instead, with the name of the file; damaged EXIF and MPO
+# blocks are common in photographs, and a viewer shows those as they are
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 warnings.filterwarnings("ignore", "Corrupt EXIF data", UserWarning)
+warnings.filterwarnings("ignore", "Image appears to be a malformed MPO file", UserWarning)
 
 # Without EPS, PDF and WMF, for which Pillow starts other programs or draws; formats that are
 # recognised by little come last
