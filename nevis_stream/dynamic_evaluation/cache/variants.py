@@ -20,7 +20,8 @@ MODEL, VARIANT, IDENTITY = "model", "variant", "identity"
 Facts = Mapping[str, str]
 # facts that every log with settings should have; without one it is unknown, not a default
 _NEVER_DEFAULT = ("num_fewshot", "prompt", "solver", "version")
-_FIRST = ("revision", "num_fewshot", "temperature")  # named in this order, then by the alphabet
+# named in this order, then by the alphabet
+_FIRST = ("revision", "peft", "adapter", "reasoning_effort", "num_fewshot", "temperature")
 _DEFAULTS = {"revision": "main"}
 _MOST_NAMED = 3
 

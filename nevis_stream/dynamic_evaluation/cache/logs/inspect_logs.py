@@ -154,7 +154,7 @@ def _add_metric(log: Log, content: Any, metric: str, by_sample, converted) -> No
         if others := [name for name in reducers if name != "mean"]:
             kind = "the mean of the epochs is read, not what the log's own reducer makes of them"
             log.remarks.append((kind, f"{metric} of {log.path.name}, by {' and '.join(others)}"))
-    lacking = 0
+    lacking: set[str] = set()
     for suffix, values in reduced.items():
         name = metric + suffix
         for sample, raw in by_sample.items():
@@ -167,11 +167,12 @@ def _add_metric(log: Log, content: Any, metric: str, by_sample, converted) -> No
                 continue
             if not suffix and known and (not isinstance(value, int | float) or value != value):
                 value = sum(known) / len(known)
-            lacking += bool(known) and len(known) < len(raw)
+            if 0 < len(known) < len(raw):
+                lacking.add(sample)
             log.add(name, sample, value, place)
     if lacking:
         kind = "samples without a number in some epochs, so that the other epochs count"
-        log.remarks.append((kind, f"{lacking} of {log.path.name}, {metric}"))
+        log.remarks.append((kind, f"{len(lacking)} of {log.path.name}, {metric}"))
 
 
 def _reduced(content: Any, metric: str) -> dict[str, dict[str, Any]]:
