@@ -77,8 +77,8 @@ def project_commit() -> str | None:
 
 
 def last_code(run_dir: Path) -> dict[str, str]:
-    """Returns the digests of the user's code (`user_code`) of the process that worked last in a run
-    directory; empty if none were recorded.
+    """Returns the digests of the user's code that the process that worked last in a run directory
+    recorded; empty if there are none.
     """
     recorded = [
         facts["code"] for facts in _recorded(run_dir) if isinstance(facts.get("code"), dict)

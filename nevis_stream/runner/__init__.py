@@ -14,7 +14,7 @@ from nevis_stream.errors import BadInput, LearnerFault
 from nevis_stream.executor import Executor, Inline, Progress
 from nevis_stream.learner import Learner
 from nevis_stream.progress import TerminalProgress
-from nevis_stream.run_directory import conventions, user_code
+from nevis_stream.run_directory import code_digests, conventions
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.description import describe
 from nevis_stream.run_directory.ledger import Ledger
@@ -92,7 +92,7 @@ def run(
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
         ledger = open_directory(path, recorded, stream)
         module, colon, _ = values["learner"].partition(":")
-        code = user_code.digests((learner, stream), [module] if colon else [])
+        code = code_digests.digests((learner, stream), [module] if colon else [])
         refuse_changed_code(ledger, code, accept_changed_code)
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(values, seed)))

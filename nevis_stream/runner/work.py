@@ -16,14 +16,14 @@ from nevis_stream.errors import (
 )
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context, Learner
+from nevis_stream.run_directory import code_digests, conventions, environment
 from nevis_stream.run_directory import config as config_file
-from nevis_stream.run_directory import conventions, environment, user_code
 from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.code_digests import Digests
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
-from nevis_stream.run_directory.user_code import Digests
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import remove_leftovers
 from nevis_stream.storage.identity import refuse_other, write_once
@@ -171,7 +171,7 @@ def refuse_changed_code(ledger: Ledger, code: Digests, accepted: bool) -> None:
     """
     if not ledger.records and _header_of_init(ledger.run_dir) is None:
         return
-    changed = ", ".join(user_code.difference(environment.last_code(ledger.run_dir), code))
+    changed = ", ".join(code_digests.difference(environment.last_code(ledger.run_dir), code))
     if changed and not accepted:
         done = "was done" if ledger.complete else "was begun"
         raise BadInput(

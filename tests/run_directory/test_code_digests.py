@@ -12,7 +12,7 @@ import pytest
 
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.executor import Silent
-from nevis_stream.run_directory import environment, user_code
+from nevis_stream.run_directory import code_digests, environment
 from nevis_stream.runner import run
 from tests import toy
 
@@ -115,26 +115,25 @@ def cell(scale=2, unused=0, extra=""):
     """The digests of a class of a notebook whose cells have been run."""
     module = types.ModuleType("__main__")
     exec(textwrap.dedent(extra) + NOTEBOOK.format(scale=scale, unused=unused), vars(module))
-    return user_code.digests([module.Mine()])
+    return code_digests.digests([module.Mine()])
 
 
 def test_a_redefined_class_of_a_notebook_is_noticed(capsys):
     once = cell()
     assert list(once) == [f"__main__ (Python 3.{sys.version_info.minor})"]
     assert cell() == cell(unused=5) == cell(extra="\n\n# moved down\n") == once
-    assert user_code.difference(once, cell(scale=3)) == list(once)
+    assert code_digests.difference(once, cell(scale=3)) == list(once)
 
 
 def test_digests_of_a_notebook_are_the_same_in_another_process():
-    script = (
-        "import sys; sys.path.insert(0, '.'); from tests.test_user_code import cell;print(cell())"
-    )
+    script = "import sys; sys.path.insert(0, '.')\n"
+    script += "from tests.run_directory.test_code_digests import cell; print(cell())"
     process = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         env={"PYTHONHASHSEED": "5", "JAX_PLATFORMS": "cpu"},
     )
     assert process.stdout.splitlines()[-1] == str(cell())
@@ -143,7 +142,7 @@ def test_digests_of_a_notebook_are_the_same_in_another_process():
 def test_code_of_the_project_and_of_packages_is_not_the_users():
     from learners.nearest_class_mean import NearestClassMean
 
-    assert user_code.digests([NearestClassMean()]) == {}
+    assert code_digests.digests([NearestClassMean()]) == {}
 
 
 def test_the_commit_of_the_checkout_is_recorded():
