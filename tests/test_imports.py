@@ -36,6 +36,7 @@ RUN_FILES = (
     "run_directory.conventions",
     "run_directory.environment",
     "run_directory.mistakes",
+    "run_directory.readings",
     "run_directory.folders",
 )
 

@@ -23,6 +23,7 @@ from launch.terminal import bar, progress_bars
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets.reading import Reading
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import stream_rows
@@ -40,7 +41,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
     warnings.simplefilter("ignore")
     try:
         if scheme == "local":
-            if options["force"] or not prepared.is_ready(dataset_id, "local"):
+            if options["force"] or not _is_current(dataset_id):
                 known = catalogue.shared().get(dataset_id)
                 path = sources.shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
@@ -58,6 +59,11 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
     except Exception as error:  # one data set must not stop the others
         return f"{dataset_id}: unexpected {type(error).__name__}: {error}. Please report this."
     return ""
+
+
+def _is_current(dataset_id: str) -> bool:
+    """Whether a data set is imported, as this version reads its file."""
+    return prepared.is_ready(dataset_id, "local") and not prepared.outdated(dataset_id, "local")
 
 
 def prepare(
@@ -95,8 +101,17 @@ def prepare(
             bars.advance(all_bar)
             name = source.partition(":")[2]
             line = outcome[source].removeprefix(f"{name}: ") or "ready"
-            bars.console.print(f"{name}: {line}", highlight=False, markup=False, soft_wrap=True)
+            lines = [f"{name}: {line}", *_readings(source, outcome[source])]
+            bars.console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     _print_outcome(wanted, outcome)
+
+
+def _readings(source: str, failed: str) -> list[str]:
+    """Returns what the files of a prepared data set were understood as."""
+    scheme, _, name = source.partition(":")
+    origin = "local" if scheme == "local" else "published"
+    known = {} if failed else prepared.about(name, origin).get("reading")
+    return Reading.from_json(known).lines(name) if known else []
 
 
 def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]):
@@ -190,10 +205,8 @@ def import_file(
             path, task, choices=choices, year=year, domain=domain, form=form, progress=progress
         )
     about = prepared.about(task, "local")
-    print(
-        f"{task}: {about['kind']}, {about['num_classes']} classes, of which"
-        f" {about['classes_with_samples']} have samples"
-    )
+    for line in Reading.from_json(about["reading"]).lines(task):
+        print(line)
     print(
         f"samples in the file: {_counts(about['found'])}; in the splits, without duplicates:"
         f" {_counts(about['splits'])}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from nevis_stream.errors import BadInput
 
-_READ = ("config.json", "environment.jsonl", "stream.csv", "thumbnails")
+_READ = ("config.json", "environment.jsonl", "readings.json", "stream.csv", "thumbnails")
 
 
 def own_file(directory: Path, name: str) -> Path:

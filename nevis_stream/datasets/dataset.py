@@ -226,7 +226,7 @@ def make_dataset(
     names = tuple(found.class_names)
     if names:
         names += tuple(str(number) for number in range(len(names), classes))
-    present = _present([one.labels for one in samples.values()], classes)
+    present = present_classes([one.labels for one in samples.values()], classes)
     empty = np.flatnonzero(~present).tolist()
     reading = Reading(
         {part: len(one) for part, one in samples.items()},
@@ -247,7 +247,7 @@ def make_dataset(
     return DataSet(dataset_id, kind, classes, samples, class_names=names, reading=reading)
 
 
-def _present(labels: Sequence[np.ndarray], classes: int) -> np.ndarray:
+def present_classes(labels: Sequence[np.ndarray], classes: int) -> np.ndarray:
     """Returns bool[classes]: which classes have a sample."""
     if labels[0].ndim == 1:
         return np.bincount(np.concatenate(labels), minlength=classes) > 0

@@ -1,5 +1,6 @@
 """Class ids from the labels of raw data sets, and the parts that are drawn class by class."""
 
+import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -137,10 +138,8 @@ def _by_class(
         for part, count in rule.items():
             if part == "rest":
                 continue
-            arranged += [
-                Example(part, e.key, e.image, e.label)
-                for e in class_examples[start : start + count]
-            ]
+            chosen = class_examples[start : start + count]
+            arranged += [dataclasses.replace(e, part=part) for e in chosen]
             start += count
-        arranged += [Example(rule["rest"], e.key, e.image, e.label) for e in class_examples[start:]]
+        arranged += [dataclasses.replace(e, part=rule["rest"]) for e in class_examples[start:]]
     return arranged

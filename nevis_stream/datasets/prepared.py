@@ -8,11 +8,13 @@ Reading needs neither TFDS nor the original files. Each data set is one director
 | `prepared.json`               | facts: sources, counts, duplicates, fingerprint, sha256 of every other file   |
 | `SPLIT.safetensors`           | labels, sizes, source part and index, hashes of the samples of a split, in stored order |
 | `*.array_record-*`, `dataset_info.json`, `features.json` | the images, in the format of `tfds.builder_from_directory` |
+| `SPLIT.names.json`            | names of the images' files, in the same order, where they have any            |
 | `SPLIT.npy`                   | with `--store=raw`, instead: the images as uint8[n, h, w(, 3)]                |
 
 ORIGIN is `published` (prepared from the published files) or `local` (imported from the user's file).
 """  # noqa: E501
 
+import functools
 import hashlib
 import json
 import os
@@ -24,8 +26,11 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from nevis_stream import catalogue
+from nevis_stream.datasets import reading
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.prepared_images import PreparedImages, RawImages, RecordImages
+from nevis_stream.datasets.reading import Reading
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import recover
 from nevis_stream.vocabulary import SPLITS
@@ -34,6 +39,7 @@ ORIGINS = ("published", "local")
 ARRAY_RECORD, RAW = "array_record", "raw"
 VERSION = "1.0.0"
 ABOUT = "prepared.json"
+NAMES = ".names.json"
 _CHANGED = "its content has changed since it was prepared"
 
 
@@ -103,13 +109,64 @@ class Ids(Sequence):
         return f"{self._dataset_id}/{self._parts[self._part[position]]}/{self._index[position]}"
 
 
+class Names(Sequence):
+    """n names of images' files, read from a file of the preparation when the first is needed."""
+
+    def __init__(self, path: Path, count: int):
+        self._path, self._count = path, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, position):
+        return self._names[position]
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        try:
+            names = json.loads(self._path.read_bytes())
+            if len(names) == self._count:
+                return names
+            problem = f"{len(names)} names of {self._count} images"
+        except (OSError, ValueError) as error:
+            problem = str(error)
+        raise BadInput(
+            f"{self._path}: cannot be read ({problem}). Prepare the data set again with --force."
+        )
+
+
+def outdated(dataset_id: str, origin: str) -> str:
+    """Returns the command that prepares a data set again if an earlier version has read its files
+    otherwise than this one does; else nothing.
+
+    Earlier versions lost the names in folders and zips that people import, and what was transparent
+    or turned in their images. Arrays, and files in the layouts of the catalogue, they read alike.
+    """
+    facts = about(dataset_id, origin)
+    if facts.get("reading", {}).get("version", 0) >= reading.VERSION or origin == "published":
+        return ""
+    (source, *_) = facts.get("sources") or [{}]
+    if not (source.get("folder") or str(source.get("file", "")).endswith(".zip")):
+        return ""
+    if dataset_id in catalogue.shared():
+        return f"python -m launch.data prepare --task={dataset_id}"
+    new = dataset_id not in catalogue.datasets()
+    year = f" --year={facts.get('year')} --domain={facts.get('domain')}" if new else ""
+    return f"python -m launch.data import {source['file']} --task={dataset_id}{year}"
+
+
 def load(dataset_id: str, origin: str) -> DataSet:
     """Returns a prepared data set, whose parts are the four splits; images are read on access.
 
     Raises:
-      BadInput: a file is missing or cannot be read.
+      BadInput: a file is missing or cannot be read, or an earlier version read it otherwise.
     """
     folder, facts = directory(dataset_id, origin), about(dataset_id, origin)
+    if command := outdated(dataset_id, origin):
+        raise BadInput(
+            f"data set {dataset_id!r} was imported by an earlier version, which read such files"
+            f" otherwise: {command}"
+        )
     parts = {}
     for split in SPLITS:
         tensors = index(dataset_id, origin, split)
@@ -120,9 +177,12 @@ def load(dataset_id: str, origin: str) -> DataSet:
         else:
             source = RecordImages(folder, split)
         images = PreparedImages(source, tensors, key, derived_directory())
-        parts[split] = Samples(images, tensors["labels"], ids)
-    names = tuple(facts.get("class_names", ()))
-    names = names if len(names) == facts["num_classes"] else ()
+        names: Sequence[str] = ()
+        if f"{split}{NAMES}" in facts["files"]:
+            names = Names(folder / f"{split}{NAMES}", len(ids))
+        parts[split] = Samples(images, tensors["labels"], ids, names)
+    classes = tuple(facts.get("class_names", ()))
+    known = facts.get("reading")
     return DataSet(
         dataset_id,
         facts["kind"],
@@ -130,7 +190,8 @@ def load(dataset_id: str, origin: str) -> DataSet:
         parts,
         facts["fingerprint"],
         origin == "local",
-        names,
+        classes if len(classes) == facts["num_classes"] else (),
+        Reading.from_json(known) if known else None,
     )
 
 

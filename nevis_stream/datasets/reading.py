@@ -103,9 +103,14 @@ class Reading:
         """What was left out, in one line."""
         return "left out: " + ("; ".join(map(str, self.left_out)) or "nothing")
 
+    @property
+    def texts(self) -> list[str]:
+        """What was understood, what was left out, and the notes."""
+        return [self.understood, self.not_used, *self.notes]
+
     def lines(self, name: str) -> list[str]:
         """Returns what is printed of a data set."""
-        return [f"{name}: {text}" for text in (self.understood, self.not_used, *self.notes)]
+        return [f"{name}: {text}" for text in self.texts]
 
     def to_json(self) -> dict[str, Any]:
         """Returns what is kept."""

@@ -29,6 +29,7 @@ DOWNLOADABLE = "downloadable"
 DOWNLOAD_YOURSELF = "to download yourself"
 ADDRESS_UNKNOWN = "address unknown"
 FILE_MISSING = "file missing"
+OUTDATED = "outdated"
 CLASSES_MISSING = "classes missing"
 MEANINGS = {
     DOWNLOADABLE: "`prepare` downloads it.",
@@ -38,6 +39,7 @@ MEANINGS = {
     " where they are.",
     ADDRESS_UNKNOWN: "no address of its files is known; if you have them, use --from=FOLDER.",
     FILE_MISSING: "its file is not on this machine.",
+    OUTDATED: "an earlier version read its file otherwise than this one does.",
     CLASSES_MISSING: "the imported file has fewer classes than the task needs.",
 }
 """What the states of a data set that is not ready mean."""
@@ -112,6 +114,8 @@ def state(source: str) -> DataState:
 
 def _state_of_prepared(dataset_id: str, origin: str) -> DataState:
     about = prepared.about(dataset_id, origin)
+    if command := prepared.outdated(dataset_id, origin):
+        return DataState(OUTDATED, command)
     return DataState(READY, origin=origin, kind=about["kind"], num_classes=about["num_classes"])
 
 

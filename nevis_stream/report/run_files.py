@@ -16,6 +16,7 @@ from nevis_stream.analysis.own_files import own_file
 from nevis_stream.analysis.runs import Run
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import environment as environment_file
+from nevis_stream.run_directory import readings as readings_file
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
@@ -40,6 +41,22 @@ def environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
             facts.setdefault(name, Counter()).update(values)
     rows = [(name, _with_counts(counts, len(runs))) for name, counts in sorted(facts.items())]
     return rows + ([("not recorded", f"{silent} of {len(runs)} runs")] if silent else [])
+
+
+def readings(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """Returns sentences on what the files of data sets were understood as, by dataset_id, from
+    the first run that has them.
+    """
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        try:
+            file = own_file(run.path, readings_file.FILE_NAME)
+            if file.stat().st_size <= _LARGEST_TABLE:
+                read = readings_file.read_readings(file)
+                found = {name: each.texts for name, each in read.items()} | found
+        except (BadInput, OSError, ValueError):
+            pass
+    return found
 
 
 def overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:

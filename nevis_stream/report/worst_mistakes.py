@@ -20,6 +20,7 @@ class Mistakes:
       picture: the first of them in a row as a `data:` address; empty without one.
       captions: one text for each mistake in the picture: what is true → what was predicted (with
         which probability).
+      listed: the captions with the names of the files.
       all: those in the picture and the others.
       wrong, n: samples that were answered wrongly, and samples asked.
       split: the split.
@@ -27,6 +28,7 @@ class Mistakes:
 
     picture: str
     captions: list[str]
+    listed: list[str]
     all: tuple[Mistake, ...]
     wrong: int
     n: int
@@ -48,9 +50,18 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
         record = mistakes_file.read(own_file(run.path, f"thumbnails/{name}.json"))
     except (BadInput, OSError, ValueError):
         return None
-    captions = [_caption(mistake) for mistake in record.mistakes[:most]]
+    shown = record.mistakes[:most]
+    captions = [_caption(mistake) for mistake in shown]
     row = picture(run, f"{name}.png", len(captions)) if captions else None
-    return Mistakes(row or "", captions, record.mistakes, record.wrong, record.n, record.split)
+    names = [_listed(mistake) for mistake in shown]
+    return Mistakes(
+        row or "", captions, names, record.mistakes, record.wrong, record.n, record.split
+    )
+
+
+def _listed(mistake: Mistake) -> str:
+    """Returns a mistake's caption, with the name of the image's file, if that is known."""
+    return _caption(mistake) + (f": {mistake.file_name}" if mistake.file_name else "")
 
 
 def _caption(mistake: Mistake) -> str:

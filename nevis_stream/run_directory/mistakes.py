@@ -30,6 +30,7 @@ class Mistake(Record):
       predicted_confidence: the probability given to the predicted value.
       label: the worst label in a multi-label task, else None.
       true_name, predicted_name, label_name: names of the classes, if the data set has them.
+      file_name: of the image, if it has one.
     """
 
     sample_id: str
@@ -41,6 +42,7 @@ class Mistake(Record):
     true_name: str | None = None
     predicted_name: str | None = None
     label_name: str | None = None
+    file_name: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +98,7 @@ def worst(
             confidence=round(float(lowest[i]), 6),
             predicted_confidence=round(float(other), 6),
             label=label,
+            file_name=samples.names[i] if len(samples.names) else None,
             **{f"{name}_name": class_names[place] for name, place in named.items() if class_names},
         )
         mistakes.append((i, mistake))

@@ -22,6 +22,7 @@ from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.code_digests import Digests
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.readings import write_readings
 from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.workspace import EventWorkspace
@@ -125,6 +126,7 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
         _refuse_other_header(ledger.path, header, expected)
     write_once(file, expected.to_text(), _OTHER_RUN)
     write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
+    write_readings(path, stream.readings)
     if not ledger.complete:
         conventions.refuse_others(path, begun, versions)
     return ledger

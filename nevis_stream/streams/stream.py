@@ -13,6 +13,7 @@ from nevis_stream.datasets import overlap, sources
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.overlap import Overlap
+from nevis_stream.datasets.reading import Reading
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.run_directory.ledger import History
@@ -227,16 +228,37 @@ class Stream:
 
     @functools.cached_property
     def csv(self) -> str:
-        """The tasks as csv text, with the sizes of their splits and fingerprints of their data."""
+        """The tasks as csv text, with the sizes of their splits and fingerprints of their data, and
+        what was chosen for the reading of their files.
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(
-            [f.name for f in fields(Task)] + [f"n_{split}" for split in SPLITS] + ["fingerprint"]
-        )
+        columns = [f.name for f in fields(Task)]
+        chosen = self._chosen
+        writer.writerow([*columns, *[f"n_{split}" for split in SPLITS], "fingerprint", *chosen])
         for task in self.tasks:
             sizes = [len(self.splits(task)[split]) for split in SPLITS]
-            writer.writerow([*astuple(task), *sizes, self._fingerprint(task.dataset_id)])
+            choices = [values.get(task.dataset_id, "") for values in chosen.values()]
+            writer.writerow([*astuple(task), *sizes, self._fingerprint(task.dataset_id), *choices])
         return out.getvalue()
+
+    @property
+    def _chosen(self) -> dict[str, dict[str, str]]:
+        """What was chosen for the reading of data sets, by choice and dataset_id."""
+        chosen: dict[str, dict[str, str]] = {}
+        for dataset_id, reading in self.readings.items():
+            # those of prepared data are kept with these
+            if self._load(dataset_id).known_fingerprint is None:
+                for name, value in reading.choices.items():
+                    if name != "kind":  # a column of its own
+                        chosen.setdefault(name, {})[dataset_id] = value
+        return chosen
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """What the files of data sets were understood as, by dataset_id, where they are known."""
+        datasets = {task.dataset_id: self._load(task.dataset_id) for task in self.tasks}
+        return {name: each.reading for name, each in datasets.items() if each.reading}
 
     @functools.cached_property
     def digest(self) -> str:

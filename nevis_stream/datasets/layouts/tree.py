@@ -22,12 +22,19 @@ class Example:
       image: the pixels.
       label: a class id (int), a class name (str), a score (float), or a set of ids or names (multi
         label).
+      name: of its file, as people know it; empty: the key, if that is no number.
     """
 
     part: str
     key: str
     image: SourceImage
     label: Any
+    name: str = ""
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file, or nothing."""
+        return self.name or ("" if self.key.isdigit() else self.key)
 
 
 class FileTree:

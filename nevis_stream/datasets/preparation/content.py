@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets import duplicates
+from nevis_stream.datasets.dataset import present_classes
 from nevis_stream.datasets.labels import arranged, class_ids
 from nevis_stream.datasets.layouts.tree import Example
+from nevis_stream.datasets.reading import Reading, left_out
 from nevis_stream.datasets.source_images import SourceImage
 from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
@@ -28,10 +30,12 @@ class Split:
     Attributes:
       images: the images.
       tensors: labels, sizes, part, index, sha256, dhash as `prepared.index` returns them.
+      names: names of the images' files; empty where they have none.
     """
 
     images: Sequence[SourceImage]
     tensors: Mapping[str, np.ndarray]
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ def from_examples(
     channels: int,
     origin: str,
     progress: ReportProgress,
+    reading: Reading | None = None,
 ) -> Content:
     """Examines all images, removes exact duplicates and divides the rest.
 
@@ -98,6 +103,7 @@ def from_examples(
       channels: as the catalogue says; 3 is stored where an image has colours.
       origin: named in error messages.
       progress: called with a stage, what is done of it, and its total.
+      reading: what the files were understood as; None: as the examples show.
 
     Raises:
       BadInput: a corrupt image (unless the layout skips them), missing classes, or parts that no
@@ -132,6 +138,13 @@ def from_examples(
     if not readable:
         raise BadInput(f"{origin}: none of its images can be read.")
     labels, classes, names = class_ids(readable, layout, kind, num_classes, origin)
+    if reading is None:
+        skipped = left_out("images that cannot be read", unreadable)
+        empty = int((~present_classes([labels], classes)).sum())
+        labels_from = "the layout of the catalogue"
+        reading = Reading(dict(numbers), kind, classes, names, labels_from, empty, skipped)
+    names = names or reading.classes
+    file_names = [example.file_name for example in readable]
     tensors = {
         "labels": labels,
         "sizes": np.asarray([(f.height, f.width) for f in facts], np.int32),
@@ -158,12 +171,12 @@ def from_examples(
         splits[name] = Split(
             [readable[i].image for i in order],
             {key: tensor[order] for key, tensor in tensors.items()},
+            [file_names[i] for i in order] if any(file_names) else (),
         )
     report = {
+        "reading": reading.to_json(),
         "found": dict(sorted(numbers.items())),
-        "classes_with_samples": int(
-            len(np.unique(labels)) if labels.ndim == 1 else labels.any(axis=0).sum()
-        ),
+        "classes_with_samples": int(present_classes([labels], classes).sum()),
         "exact_duplicates_removed": removed,
         "near_duplicates_of_train": duplicates.near(
             {name: s.tensors["dhash"] for name, s in splits.items()}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import layouts, prepared, sources
+from nevis_stream.datasets import layouts, prepared, reading, sources
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
@@ -208,14 +208,15 @@ def import_file(
     from nevis_stream.datasets.readers import read
 
     progress("read", 0, 1)
-    try:
-        dataset = read(path, dataset_id, choices)
-    except IdsWithGaps:
-        known = {**catalogue.nevis22_datasets(), **catalogue.shared()}.get(dataset_id)
-        if known is None:
-            raise
-        declared = dataclasses.replace(choices or Choices(), num_classes=int(known["num_classes"]))
-        dataset = read(path, dataset_id, declared)
+    with reading.silent():  # the caller has it from prepared.json
+        try:
+            dataset = read(path, dataset_id, choices)
+        except IdsWithGaps:
+            known = {**catalogue.nevis22_datasets(), **catalogue.shared()}.get(dataset_id)
+            if known is None:
+                raise
+            declared = dataclasses.replace(choices or Choices(), num_classes=int(known["num_classes"]))
+            dataset = read(path, dataset_id, declared)
     row = catalogue.datasets().get(dataset_id, {})
     facts = {
         "name": row.get("name", dataset_id),
@@ -233,6 +234,7 @@ def import_file(
         1,
         str(path),
         progress,
+        dataset.reading,
     )
     return write(imported, "local", facts, form, progress)
 
@@ -253,7 +255,8 @@ def _examples(dataset: DataSet) -> list[Example]:
                 if dataset.kind == SINGLE_LABEL
                 else frozenset(np.flatnonzero(label).tolist())
             )
-            examples.append(Example(part, f"{index:08d}", image, value))
+            name = samples.names[index] if len(samples.names) else ""
+            examples.append(Example(part, f"{index:08d}", image, value, name))
     return examples
 
 

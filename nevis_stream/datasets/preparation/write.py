@@ -73,6 +73,9 @@ def write(
             for name, split in content.splits.items():
                 tensors = {key: np.ascontiguousarray(value) for key, value in split.tensors.items()}
                 save_file(tensors, folder / f"{name}.safetensors")
+                if len(split.names):
+                    text = json.dumps(list(split.names), ensure_ascii=False)
+                    (folder / f"{name}{prepared.NAMES}").write_text(text, encoding="utf-8")
             about = {
                 "schema": SCHEMA,
                 "dataset_id": content.dataset_id,

@@ -1,9 +1,9 @@
-"""The run directories on the page, and where they ran."""
+"""The run directories on the page, where they ran, and what their data were understood as."""
 
 import pandas as pd
 from markupsafe import Markup
 
-from nevis_stream.report.run_files import environment
+from nevis_stream.report.run_files import environment, readings
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
@@ -12,8 +12,15 @@ TITLE = "Run directories and machines"
 
 
 def html(section: Section) -> Markup:
-    """Returns the run directories with their seeds and hashes, and versions and devices."""
-    return render("parts/runs.html", section=section, environment=environment(section.runs))
+    """Returns the run directories with their seeds and hashes, versions and devices, and what the
+    files of data sets were understood as.
+    """
+    return render(
+        "parts/runs.html",
+        section=section,
+        environment=environment(section.runs),
+        readings=readings(section.runs),
+    )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
