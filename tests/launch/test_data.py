@@ -98,7 +98,8 @@ def test_list_tells_of_other_classes_than_the_published_ones(data, tmp_path):
 def test_the_way_of_a_new_task(data, pictures, tmp_path):
     assert "If the task is new, give its year" in data("import", pictures, "--task=mine", status=2)
     output = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
-    assert "mine: single_label, 3 classes, of which 3 have samples" in output
+    assert "mine: understood as 80 images (train 60, test 20) of 3 classes, single_label" in output
+    assert "mine: left out: nothing" in output
     assert (
         "samples in the file: test 20, train 60; in the splits" in output
         and "train 40, dev 9, dev_test 9, test 20" in output

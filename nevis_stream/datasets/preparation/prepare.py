@@ -215,7 +215,9 @@ def import_file(
             known = {**catalogue.nevis22_datasets(), **catalogue.shared()}.get(dataset_id)
             if known is None:
                 raise
-            declared = dataclasses.replace(choices or Choices(), num_classes=int(known["num_classes"]))
+            declared = dataclasses.replace(
+                choices or Choices(), num_classes=int(known["num_classes"])
+            )
             dataset = read(path, dataset_id, declared)
     row = catalogue.datasets().get(dataset_id, {})
     facts = {

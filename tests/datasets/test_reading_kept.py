@@ -1,0 +1,109 @@
+"""What files were understood as goes with the data: into prepared data, runs and reports."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets.preparation import prepare
+from nevis_stream.datasets.splits import divide
+from nevis_stream.errors import BadInput
+from nevis_stream.report.build import write_report
+from nevis_stream.run_directory import mistakes, readings
+from nevis_stream.runner import run
+from nevis_stream.streams.stream import load_stream
+from tests import toy
+
+pytestmark = pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
+PETS = ("cat", "dog", "owl")
+
+
+def pets(root, *parts):
+    """Writes 20 images of noise for each pet in each part, and one beside the classes."""
+    random = np.random.RandomState(0)
+    for part in parts:
+        for name in PETS:
+            (root / part / name).mkdir(parents=True)
+            for number in range(20):
+                pixels = random.randint(255, size=(8, 8, 3)).astype(np.uint8)
+                Image.fromarray(pixels).save(root / part / name / f"{name}_{number:02d}.png")
+    Image.new("RGB", (8, 8)).save(root / "cover.png")
+    return root
+
+
+def test_a_run_keeps_it_with_the_choices_and_a_report_shows_it(tmp_path, capsys):
+    pets(tmp_path / "pets", "train", "val")
+    head = "order,year,task_id,dataset_id,meta_split,path"
+    (tmp_path / "s.csv").write_text(f"{head}\n1,2020,pets,pets,test,pets\n")
+    with pytest.raises(BadInput, match="parts=val=test"):
+        load_stream(str(tmp_path / "s.csv"))
+    (tmp_path / "s.csv").write_text(f"{head},parts\n1,2020,pets,pets,test,pets,val=test\n")
+    capsys.readouterr()
+    stream = load_stream(str(tmp_path / "s.csv"))
+    said = capsys.readouterr().err
+    assert said.count("pets: understood as 120 images (train 60, test 60) of 3 classes (cat,") == 1
+    assert "pets: left out: images beside the class folders: 1 (cover.png)" in said
+    ledger = run(toy.ToyLearner(), stream, tmp_path / "run")
+    (row,) = csv.DictReader((tmp_path / "run/stream.csv").read_text().splitlines())
+    assert (row["parts"], row["n_test"], row["kind"]) == ("val=test", "60", "single_label")
+    kept = readings.read_readings(tmp_path / "run" / readings.FILE_NAME)["pets"]
+    assert kept.texts == stream.readings["pets"].texts and kept.classes == list(PETS)
+    assert ledger.complete
+    record = mistakes.read(tmp_path / "run/thumbnails/pets-mistakes.json")
+    for mistake in record.mistakes:
+        assert mistake.true_name in PETS and mistake.predicted_name in PETS
+        assert mistake.file_name.startswith(f"val/{mistake.true_name}/{mistake.true_name}_")
+    page = write_report([tmp_path / "run"], tmp_path / "report").read_text()
+    assert "understood as 120 images" in page and "1 (cover.png)" in page
+    assert record.mistakes[0].file_name in page
+
+
+def test_a_choice_for_prepared_data_is_refused(tmp_path):
+    head = "order,year,task_id,dataset_id,meta_split,parts"
+    (tmp_path / "s.csv").write_text(f"{head}\n1,2020,a,pico_digits,test,val=test\n")
+    with pytest.raises(BadInput, match=r"line 2: parts is chosen where a file is read"):
+        load_stream(str(tmp_path / "s.csv"))
+
+
+@pytest.fixture
+def imported(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEVIS_STREAM_DATA", str(tmp_path / "data"))
+    pets(tmp_path / "pets", "train", "val")
+    choices = Choices(parts="val=dev")
+    prepare.import_file(tmp_path / "pets", "my_pets", choices=choices, year=2020, form="raw")
+    return prepared.directory("my_pets", "local")
+
+
+def test_imported_data_keep_names_and_reading(imported):
+    dataset = sources.load("my_pets", "local:my_pets")
+    assert dataset.class_names == PETS
+    assert dataset.reading.choices == {"parts": "val=dev"}
+    assert json.loads((imported / prepared.ABOUT).read_text())["class_names"] == list(PETS)
+    for name, samples in divide(dataset).items():
+        part = "val" if name == "dev_test" else "train"
+        for file, label in zip(samples.names, samples.labels, strict=True):
+            assert file.startswith(f"{part}/{PETS[label]}/{PETS[label]}_")
+    few = dataset.parts["train"].take(np.asarray([3, 1]))
+    assert few.names == [dataset.parts["train"].names[i] for i in (3, 1)]
+    assert not prepared.verify("my_pets", "local")
+
+
+def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(imported):
+    about = imported / prepared.ABOUT
+    facts = json.loads(about.read_text())
+    del facts["reading"]
+    about.write_text(json.dumps(facts))
+    command = r"data import pets --task=my_pets --year=2020 --domain=unstated"
+    with pytest.raises(
+        BadInput, match=rf"earlier version, which read such files otherwise.*{command}"
+    ):
+        sources.load("my_pets", "local:my_pets")
+    assert sources.state("local:my_pets").name == sources.OUTDATED
+    facts["sources"] = [{"file": "pets.npz"}]  # arrays were read alike
+    about.write_text(json.dumps(facts))
+    assert sources.load("my_pets", "local:my_pets").reading is None
+    assert sources.state("local:my_pets").ready
