@@ -11,7 +11,7 @@ from launch.data_commands.listing import dataset_of
 from launch.entry import INCOMPLETE
 from launch.terminal import bar, console
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import derived_arrays, prepared, sources
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.spreadsheet import quoted
 
@@ -36,11 +36,15 @@ def verify(tasks: Sequence[str]) -> None:
         for problem in problems:
             print(f"  {problem}")
         wrong += bool(problems)
+    derived = derived_arrays.problems(prepared.derived_directory())
+    for problem in derived:
+        print(problem)
     if wrong:
         print(
             f"{wrong} of {len(ready)} data sets are damaged: prepare them again with --force, or"
             " import them again"
         )
+    if wrong or derived:
         sys.exit(INCOMPLETE)
 
 

@@ -207,6 +207,8 @@ def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
     """
     path = directory(dataset_id, origin) / f"{split}.safetensors"
     try:
+        if file_sha256(path) != about(dataset_id, origin)["files"].get(path.name):
+            raise BadInput(f"{path}: {_CHANGED}. Prepare {dataset_id!r} again with --force.")
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise BadInput(

@@ -9,20 +9,24 @@ import hashlib
 import io
 import mmap
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from nevis_stream.datasets import derived_arrays
 from nevis_stream.datasets.decoding import open_image
+from nevis_stream.datasets.duplicates import pixel_hash
 from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.datasets.tfds_builder import open_builder
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, DataWarning
 from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
 
-_SCHEMA = "v1"
+_WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
 
 
@@ -52,7 +56,7 @@ class RawImages:
         """
         try:
             return np.load(self.path, mmap_mode="r")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise BadInput(
                 f"{self.path}: cannot be read ({error}). Prepare the data set again with --force."
             ) from None
@@ -122,7 +126,12 @@ class PreparedImages(Images):
     ):
         super().__init__()
         self._source, self._key, self._folder, self._chosen = source, key, derived, chosen
+        self._compared: set[tuple[str, int]] = set()  # (view, size) of derived arrays
         self._tensors = {name: tensors[name] for name in ("sizes", "sha256", "dhash")}
+
+    def __getstate__(self) -> dict:
+        """Returns the state for another process, which compares derived arrays itself."""
+        return {**super().__getstate__(), "_compared": set()}
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -151,7 +160,16 @@ class PreparedImages(Images):
     def _opened(self, index: int) -> Image.Image:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return self._source.image(int(index if self._chosen is None else self._chosen[index]))
+        position = int(index if self._chosen is None else self._chosen[index])
+        image = self._source.image(position)
+        # array_record has checksums of its own
+        recorded = self._tensors["sha256"][position].tobytes()
+        if isinstance(self._source, RawImages) and pixel_hash(image) != recorded:
+            raise BadInput(
+                f"{self._source.path}: image {position} has changed since it was prepared."
+                " Prepare the data set again with --force. See: python -m launch.data verify"
+            )
+        return image
 
     def __getitem__(self, index: int) -> np.ndarray:
         return np.asarray(self._opened(index))
@@ -167,11 +185,35 @@ class PreparedImages(Images):
         Those of a large array do not stay in the memory of the process: all rows, read in batches,
         would fill it. They remain in the cache of the operating system.
         """
-        derived = self.resized(size)
+        if len(self) * 3 * size**2 <= _RESIDENT:
+            return np.array(self.resized(size)[rows], subok=False)
+        derived: Any = super()._derive("resized", size)
         chosen = np.array(derived[rows], subok=False)
-        if derived.nbytes > _RESIDENT and hasattr(mmap, "MADV_DONTNEED"):
+        if len(derived_arrays.changed_rows(derived, np.asarray(rows), chosen)):
+            raise BadInput(
+                f"{derived.filename}: has changed since it was written. Delete it, and start the"
+                " same command again: it is computed again."
+            )
+        if hasattr(mmap, "MADV_DONTNEED"):
             vars(derived)["_mmap"].madvise(mmap.MADV_DONTNEED)
         return chosen
+
+    def _derive(self, view: str, size: int) -> np.ndarray:
+        """Returns a derived array, all of which is compared with its checksums once."""
+        derived: Any = super()._derive(view, size)
+        with self._lock:
+            if (view, size) not in self._compared:
+                if not derived_arrays.is_intact(derived):
+                    warnings.warn(
+                        f"{derived.filename}: has changed since it was written, so it is computed"
+                        " again. The disk may be failing: python -m launch.data verify",
+                        DataWarning,
+                        stacklevel=3,
+                    )
+                    Path(derived.filename).unlink(missing_ok=True)
+                    self._derived[view, size] = self._make_view(view, size)
+                self._compared.add((view, size))
+            return self._derived[view, size]
 
     def _make_view(self, view: str, size: int) -> np.ndarray:
         """Opens the derived array, or computes it.
@@ -183,34 +225,24 @@ class PreparedImages(Images):
             if self._chosen is None
             else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
         )
-        path = self._folder / f"{self._key}{part}-{view}-{size}-{_SCHEMA}.npy"
+        path = self._folder / f"{self._key}{part}-{view}-{size}{derived_arrays.SUFFIX}"
         shape = (len(self), *view_shape(view, size))
-        if path.is_file():
-            try:
-                derived = np.load(path, mmap_mode="r")
-                if derived.shape == shape:
-                    return derived
-            except ValueError:
-                pass  # not an array: it is computed again
+        derived = derived_arrays.open_array(path)
+        if derived is not None and derived.shape == shape:
+            return derived
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
         try:
             with clear_when_full(path):
-                self._make(temporary, view, size, shape)
+                rows = (view_of(self._opened(index), view, size) for index in range(len(self)))
+                derived_arrays.write(temporary, rows, shape)
                 os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+        path.with_name(path.name.replace(derived_arrays.SUFFIX, _WITHOUT_SUMS)).unlink(
+            missing_ok=True
+        )
         return np.load(path, mmap_mode="r")
-
-    def _make(self, path: Path, view: str, size: int, shape: tuple[int, ...]) -> None:
-        # not memory-mapped, so that a full disk raises an error instead of a signal
-        with open(path, "wb") as file:
-            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for index in range(len(self)):
-                file.write(view_of(self._opened(index), view, size).data)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 @functools.lru_cache(maxsize=16)

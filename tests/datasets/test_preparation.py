@@ -23,11 +23,11 @@ import pytest
 from PIL import Image
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, prepared_images, sources
+from nevis_stream.datasets import derived_arrays, prepared, prepared_images, sources
 from nevis_stream.datasets.preparation import fetch, prepare, tfds_copy
 from nevis_stream.datasets.preparation import write as writing
 from nevis_stream.datasets.preparation.encode import png
-from nevis_stream.errors import BadInput, StorageFull
+from nevis_stream.errors import BadInput, DataWarning, StorageFull
 from nevis_stream.streams.stream import load_stream
 from tests import killed_child
 from tests.datasets.archives import from_2012, since_2018, to_2011
@@ -561,3 +561,52 @@ def test_prepared_json_tells_where_it_came_from(tmp_path):
     )
     assert about["checksums"] == "not compared" and len(about["fingerprint"]) == 64
     assert Path(files).is_dir()
+
+
+def zeroed(path, start, count):
+    content = bytearray(path.read_bytes())
+    content[start : start + count] = bytes(count)
+    path.write_bytes(content)
+
+
+def test_damaged_prepared_pixels_and_labels_are_refused(tmp_path, root):
+    run("mnist", mnist_files(tmp_path / "files"), form="raw")
+    folder = prepared.directory("mnist", "published")
+    images = prepared.load("mnist", "published").parts["train"].images
+    zeroed(folder / "train.npy", 128 + 3 * 28 * 28, 28 * 28)
+    images = prepared.load("mnist", "published").parts["train"].images
+    assert images[2].any()  # the others are as they were
+    with pytest.raises(BadInput, match=r"train\.npy: image 3 has changed since it was prepared"):
+        images.resized(16)
+    (folder / "test.npy").write_bytes(b"")
+    with pytest.raises(BadInput, match=r"test\.npy: cannot be read"):
+        prepared.load("mnist", "published")
+    labels = folder / "train.safetensors"
+    zeroed(labels, labels.stat().st_size - 64, 64)
+    with pytest.raises(BadInput, match=r"train\.safetensors: its content has changed"):
+        prepared.load("mnist", "published")
+
+
+def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, monkeypatch):
+    run("mnist", mnist_files(tmp_path / "files"))
+
+    def images():
+        return prepared.load("mnist", "published").parts["train"].images
+
+    expected = np.array(images().resized(16))
+    (file,) = (root / "derived").iterdir()
+    assert derived_arrays.problems(root / "derived") == []
+    zeroed(file, 128 + 2 * 768, 768)
+    (line,) = derived_arrays.problems(root / "derived")
+    assert line.startswith(f"{file}: has changed")
+    monkeypatch.setattr(prepared_images, "_RESIDENT", 0)  # only the rows that are read
+    assert np.array_equal(images().resized_rows(16, np.arange(2)), expected[:2])
+    with pytest.raises(BadInput, match=r"has changed since it was written\. Delete it"):
+        images().resized_rows(16, np.array([5, 2]))
+    with pytest.warns(DataWarning, match="so it is computed again"):
+        assert np.array_equal(images().resized(16), expected)
+    assert derived_arrays.problems(root / "derived") == []
+    np.save(root / "derived" / file.name.replace("-v2", "-v1"), expected)  # without checksums
+    file.write_bytes(b"")
+    assert np.array_equal(images().resized(16), expected)
+    assert list((root / "derived").iterdir()) == [file]
