@@ -34,8 +34,10 @@ ROUNDS = (1, 3, 5, 9, 15, 21, 25)  # votes of an odd number
 HEADS = (
     "data | design | rollouts | base accuracy | epochs | population | labels a rollout"
     " | FLOPs a rollout",
-    "data | design | round | n | mean risk | std | best | worst | weighted vote | labels",
-    "data | design | early | against round | n | correlation | mean (range) of the early value",
+    "data | design | round | n | mean risk | std | best | worst | weighted vote | plurality"
+    " | labels",
+    "data | design | vote | early | against round | n | correlation"
+    " | mean (range) of the early value",
     "data | at | n | labels | path | hierarchy | difference (95%)",
 )
 
@@ -64,19 +66,22 @@ def print_tables(both: Sequence[Rollouts]) -> None:
         )
         table = page.by_round(each)
         for row in table[table["round"].isin(ROUNDS)].to_dict("records"):
-            weighted = row["weighted_vote"]
+            weighted, plurality = (
+                "–" if np.isnan(row[name]) else f"{row[name]:.4f}"
+                for name in ("weighted_vote", "plurality_risk")
+            )
             rounds.append(
                 f"{data} | {design} | {row['round']} | {row['n']} |"
                 f" {interval(row, 'mean_risk')} | {row['std']:.4f} | {row['best']:.4f} |"
-                f" {row['worst']:.4f} | {'–' if np.isnan(weighted) else f'{weighted:.4f}'} |"
-                f" {row['labels']:.0f}"
+                f" {row['worst']:.4f} | {weighted} | {plurality} | {row['labels']:.0f}"
             )
         for row in page.early_statistic(each).to_dict("records"):
             r = "– (all rollouts have the same risk, or too few)"
             if not np.isnan(row["correlation"]):
                 r = f"{row['correlation']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
             early.append(
-                f"{data} | {design} | {row['early']} | {row['round']} | {row['n']} | {r} |"
+                f"{data} | {design} | {row['vote']} | {row['early']} | {row['round']} |"
+                f" {row['n']} | {r} |"
                 f" {row['mean']:.2f} ({row['smallest']:.2f} to {row['largest']:.2f})"
             )
     differences = [

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import shutil
 
 import jax
 import numpy as np
@@ -17,13 +18,24 @@ from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
     correlation,
     curve,
     mean,
+    plurality,
+    plurality_risks,
+    plurality_z,
     risk_at,
     z_statistic,
 )
 from nevis_stream.dynamic_benchmarks.rollouts.study import run_rollouts
-from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool, Trainer, drawn, fit
+from nevis_stream.dynamic_benchmarks.rollouts.training import (
+    UNKNOWN,
+    ImagePool,
+    Trainer,
+    drawn,
+    fit,
+)
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
+from nevis_stream.run_directory import checkpoint
+from nevis_stream.run_directory.checkpoint import Checkpoint
 from tests import forked
 from tests.dynamic_benchmarks.rollouts_target import made_pool, rollouts, settings
 from tests.test_kill import KILLED
@@ -51,17 +63,17 @@ def test_draws_follow_the_distribution_as_closely_as_whole_numbers_can():
 @pytest.mark.slow
 def test_training_on_a_weighted_set_learns_what_has_weight(pool):
     ctx = Context.standalone(phase="train")
-    right = fit(ctx, pool, np.full(48, 1 / 48), 10, "a").mean()
-    assert right < 0.35
+    errors = fit(ctx, pool, np.full(48, 1 / 48), 10, "a") != pool.labels
+    assert errors.mean() < 0.35
     assert ctx.meter.counts()["train"]["-"] > ctx.meter.counts()["predict"]["-"] > 0
     dark = pool.labels == 0
-    errors = fit(ctx, pool, dark / dark.sum(), 10, "a")
-    assert not errors[dark].any() and errors[~dark].mean() > 0.5
+    predicted = fit(ctx, pool, dark / dark.sum(), 10, "a")
+    assert not predicted[dark].any() and predicted[~dark].mean() < 0.5
     again = fit(Context.standalone(phase="train"), pool, dark / dark.sum(), 10, "a")
-    assert np.array_equal(errors, again)
+    assert np.array_equal(predicted, again)
 
 
-def test_a_trainer_continues_from_saved_errors(pool):
+def test_a_trainer_continues_from_saved_predictions(pool):
     design = Design(2, 2)
     whole = Trainer(Context.standalone(phase="train"), pool, 1, [])
     run_design(Population.uniform(48), whole, design)
@@ -98,6 +110,23 @@ def test_z_is_one_for_the_bad_construction_and_zero_without_a_common_vote():
     assert z_statistic(errors, 4) == 1.0
     assert z_statistic(rows("1100", "1000", "0000", "0000", "0000"), 5) == 0.0
     assert np.isnan(z_statistic(rows("1000", "0100"), 2))
+
+
+def test_a_vote_on_classes_by_hand():
+    labels = np.zeros(5, int)
+    predicted = np.array([[0, 1, 1, 1, 0], [0, 1, 2, 1, 1], [1, 2, 3, 0, 1], [2, 0, 0, 0, 2]])
+    # two agree on a wrong class in columns 1 and 4; of ties the earliest, wrong in columns 2 and 3
+    assert plurality(predicted).tolist() == [0, 1, 1, 1, 1]
+    assert plurality_risks(predicted, labels, Design.path(4)).tolist() == [0.6, 0.6, 0.8, 0.8]
+    deep = plurality_risks(predicted, labels, Design(2, 2))  # votes 0 1 1 1 0 and 1 2 3 0 1
+    assert np.isnan(deep[[0, 2]]).all() and deep[[1, 3]].tolist() == [0.6, 0.6]
+    # pairs err together on columns 1 2 3 | 1 2 | none | 1 2 4 | 4 | 0 4
+    assert plurality_z(predicted, labels, 4) == pytest.approx(np.mean([1, 1, 1, 1, 1 / 2]))
+    # more than half err on columns 1, 2 and 4 alone
+    assert z_statistic(predicted != labels, 4) == pytest.approx(np.mean([2 / 3, 1, 1, 1, 1 / 2]))
+    predicted[1, 0] = UNKNOWN
+    assert np.isnan(plurality_z(predicted, labels, 4))
+    assert np.isfinite(plurality_risks(predicted, labels, Design.path(4))).tolist() == [1, 0, 0, 0]
 
 
 def test_the_last_vote_that_labels_allow():
@@ -149,6 +178,24 @@ def test_a_study_is_resumed_and_grows(tmp_path):
     assert np.array_equal(deep.errors[0, 0], first.errors[0, 0])  # pairs share random numbers
 
 
+def test_a_study_of_an_earlier_version_opens_and_grows(tmp_path):
+    now, folder = rollouts(tmp_path, 1, width=4), tmp_path / "rollouts"
+    finished, position = (folder / f"trial-{name}" for name in ("000", "001.step-000000003"))
+    flops = Checkpoint(finished).record
+    shutil.rmtree(finished)
+    packed = np.packbits(now.errors[0], axis=1)  # what was kept of a rollout, and on the way
+    checkpoint.write(finished, {"result": {"errors": packed}}, flops)
+    checkpoint.write(position, {"result": {"errors": packed[:3]}}, flops)
+    grown = rollouts(tmp_path, 2, width=4)
+    assert np.array_equal(grown.errors[0], now.errors[0])
+    assert np.array_equal(grown.errors[1, :3], now.errors[0, :3])
+    # which classes were predicted is not known there, and nothing is made up
+    assert np.isnan(grown.plurality_risks[0][-1]) and np.isfinite(now.plurality_risks).all()
+    table = page.early_statistic(grown)
+    assert table.set_index(["vote", "early"]).loc[("plurality", "z_4"), "n"] == 0
+    assert "z_4" in page.write(tmp_path / "out", [grown]).read_text()
+
+
 def test_killed_anywhere_the_rollouts_are_the_same(tmp_path):
     folder = tmp_path / "rollouts"
     whole, chance, kills = rollouts(folder / "whole"), random.Random(0), 0
@@ -187,8 +234,10 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
     rounds = pd.read_csv(tmp_path / "out" / "risk-by-round.csv")
     assert rounds["n"].tolist() == [3] * 6 and (rounds["low"] <= rounds["mean_risk"]).all()
     early = page.early_statistic(path)
-    assert early["early"].tolist() == ["z_4", "risk after 4 rounds"]
-    assert early["round"].tolist() == [4] * 2 and (early["n"] <= 3).all()
+    assert early["early"].tolist() == ["z_4", "risk after 4 rounds"] * 2
+    assert early["vote"].tolist() == ["errors"] * 2 + ["plurality"] * 2
+    assert early["round"].tolist() == [4] * 4 and (early["n"] <= 3).all()
+    assert np.array_equal(rounds["plurality_risk"][:4], path.plurality_risks.mean(axis=0))
 
 
 def test_a_page_of_few_rounds_has_no_early_statistic(tmp_path):

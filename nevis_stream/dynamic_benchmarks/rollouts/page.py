@@ -13,6 +13,7 @@ from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
     correlation,
     mean,
+    plurality_z,
     risk_at,
     z_statistic,
 )
@@ -41,7 +42,8 @@ def name_of(settings: RolloutSettings) -> str:
 
 def by_round(rollouts: Rollouts) -> pd.DataFrame:
     """Returns a row for each round at which the design has a vote: mean risk with its 95% interval,
-    standard deviation, best and worst rollout at the end, weighted vote, and labels.
+    standard deviation, best and worst rollout at the end, weighted vote, vote on classes, and
+    labels.
 
     An interval ends at 0 and 1, as risks do.
     """
@@ -58,6 +60,7 @@ def by_round(rollouts: Rollouts) -> pd.DataFrame:
             | {"std": at.std}
             | {"best": risks[best, number], "worst": risks[worst, number]}
             | {"weighted_vote": float(np.mean([each.weighted[number] for each in every]))}
+            | {"plurality_risk": mean(rollouts.plurality_risks[:, number]).mean}
             | {"labels": float(np.mean([each.labels[number] for each in every]))}
         )
     return pd.DataFrame(rows)
@@ -66,31 +69,41 @@ def by_round(rollouts: Rollouts) -> pd.DataFrame:
 def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
     """Returns the correlations of z_T, and of the vote's risk at T, with the risk of later votes.
 
-    Columns: design, early (what was measured at T), round (of the later vote), correlation, low,
-    high, p, n, and mean, smallest and largest of what was measured. Without a rollout that differs
-    from the others there is no correlation. Rollouts of fewer classifiers than T have no rows.
+    Columns: design, vote, early (what was measured at T), round (of the later vote), correlation,
+    low, high, p, n, and mean, smallest and largest of what was measured. Both, early and late, are
+    of the same vote: "errors", which errs where enough members do, or "plurality", on classes.
+    Without a rollout that differs from the others there is no correlation. Rollouts of fewer
+    classifiers than T have no rows.
     """
     if len(rollouts.errors[0]) < first:
         return pd.DataFrame()
-    every = rollouts.curves
-    early = {f"z_{first}": np.array([z_statistic(errors, first) for errors in rollouts.errors])}
-    if rollouts.settings.depth == 1:
-        early[f"risk after {first} rounds"] = np.array([each.risks[first - 1] for each in every])
+    risks = {
+        "errors": np.stack([each.risks for each in rollouts.curves]),
+        "plurality": rollouts.plurality_risks,
+    }
+    z = {
+        "errors": [z_statistic(errors, first) for errors in rollouts.errors],
+        "plurality": [plurality_z(each, rollouts.labels, first) for each in rollouts.predicted],
+    }
     rows = []
-    last = len(every[0].risks)
     # a hierarchy has a vote after each block only
-    voted = [late for late, risk in enumerate(every[0].risks, 1) if np.isfinite(risk)]
-    rounds = sorted({max((late for late in voted if late <= LATE), default=last), last})
-    for (what, values), late in itertools.product(early.items(), rounds):
-        fit = correlation(values, np.array([each.risks[late - 1] for each in every]))
-        known = values[np.isfinite(values)]
-        ends = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
-        rows.append(
-            {"design": name_of(rollouts.settings), "early": what, "round": late}
-            | {"correlation": fit.r}
-            | {"low": fit.low, "high": fit.high, "p": fit.p, "n": fit.n}
-            | {"mean": mean(values).mean, "smallest": ends[0], "largest": ends[1]}
-        )
+    voted = np.flatnonzero(np.isfinite(risks["errors"][0])) + 1
+    last = int(voted[-1])
+    rounds = sorted({int(max((late for late in voted if late <= LATE), default=last)), last})
+    for vote, late_risks in risks.items():
+        early = {f"z_{first}": np.array(z[vote])}
+        if rollouts.settings.depth == 1:
+            early[f"risk after {first} rounds"] = late_risks[:, first - 1]
+        for (what, values), late in itertools.product(early.items(), rounds):
+            fit = correlation(values, late_risks[:, late - 1])
+            known = values[np.isfinite(values)]
+            ends = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
+            rows.append(
+                {"design": name_of(rollouts.settings), "vote": vote, "early": what, "round": late}
+                | {"correlation": fit.r}
+                | {"low": fit.low, "high": fit.high, "p": fit.p, "n": fit.n}
+                | {"mean": mean(values).mean, "smallest": ends[0], "largest": ends[1]}
+            )
     return pd.DataFrame(rows)
 
 
@@ -163,11 +176,13 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
         chapters.append(
             StudyChapter(
                 "Early signs: z_T against the final risk",
-                "z_T is the share of the common errors of two early classifiers on which their vote"
-                " errs too (more than half of them). The paper has a correlation of 0.46 with the"
-                " risk after 25 rounds (100 rollouts, z_4, CIFAR-10 with 50,000 images). Intervals"
-                " are 95% (Fisher's z). Where all rollouts have the same risk there is no"
-                " correlation.",
+                "z_T is the share of the common errors of two early classifiers on which the vote"
+                " of the T errs too: the vote on classes (plurality: the most frequent class, of"
+                " ties that of the earliest classifier), as in the paper, and that on error sets"
+                " (more than half of them err). The paper has a correlation of 0.46 with the risk"
+                " after 25 rounds (100 rollouts, z_4, CIFAR-10 with 50,000 images). Intervals are"
+                " 95% (Fisher's z). Where all rollouts have the same risk there is no correlation;"
+                " rollouts of an earlier version kept no classes.",
                 [_scatter(studies)],
                 early,
                 "early-signs",
@@ -247,7 +262,8 @@ def _rounds(rounds: pd.DataFrame, smallest: float) -> StudyChapter:
         " each finished inner vote), with one standard deviation, and the rollouts that end best"
         " and worst. Intervals in the table are 95% of the mean (Student's t). The weighted vote"
         " weighs a classifier by log((1 - r) / r), r being its risk on what it was trained on."
-        " Ties are errors, so the vote of an even number is worse than its neighbours.",
+        " Ties are errors, so the vote of an even number is worse than its neighbours. The"
+        " plurality is the vote on classes; a hierarchy collects the errors of the other vote.",
         [Picture("rounds", "Risk by round", lines, "round", "risk of the vote", finish=finish)],
         rounds,
     )
@@ -267,12 +283,13 @@ def _scatter(studies: Sequence[Rollouts]) -> Picture:
     lines = [
         Line(
             name_of(each.settings),
-            np.array([z_statistic(errors, EARLY) for errors in each.errors]),
-            np.array([c.risks[-1] for c in each.curves]),
+            np.array([plurality_z(predicted, each.labels, EARLY) for predicted in each.predicted]),
+            each.plurality_risks[:, -1],
             marked=True,
             joined=False,
         )
         for each in studies
         if len(each.errors[0]) >= EARLY
     ]
-    return Picture("early", f"z_{EARLY} and final risk", lines, f"z_{EARLY}", "final risk")
+    axes = f"z_{EARLY} (plurality)", "final risk (plurality)"
+    return Picture("early", f"z_{EARLY} and final risk", lines, *axes)

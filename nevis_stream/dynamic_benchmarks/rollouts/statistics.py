@@ -9,6 +9,7 @@ import numpy as np
 from nevis_stream.dynamic_benchmarks.designs import Design, Outcome, Place, run_design
 from nevis_stream.dynamic_benchmarks.minimisers import Scripted
 from nevis_stream.dynamic_benchmarks.populations import Population, majority, risk
+from nevis_stream.dynamic_benchmarks.rollouts.training import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,50 @@ def _fit_risks(outcome: Outcome, places: list[Place], n: int) -> np.ndarray:
     return np.clip(fit, 0.5 / n, 0.5 - 1e-9)
 
 
+def plurality(predicted: np.ndarray) -> np.ndarray:
+    """Returns the class that most members predict, int[n]; of classes with equally many votes that
+    of the earliest member. UNKNOWN where a member's is.
+
+    Args:
+      predicted: int[k, n].
+
+    >>> plurality(np.array([[2, 0], [1, 1], [1, 2]])).tolist()
+    [1, 0]
+    """
+    votes = (predicted[:, None] == predicted).sum(axis=1)
+    chosen = np.take_along_axis(predicted, votes.argmax(axis=0)[None], axis=0)[0]
+    return np.where((predicted == UNKNOWN).any(axis=0), UNKNOWN, chosen)
+
+
+def plurality_risks(predicted: np.ndarray, labels: np.ndarray, design: Design) -> np.ndarray:
+    """Returns the risk of a vote on classes after each classifier, float64[T]: as
+    `RiskCurve.risks`, but a vote predicts the class of `plurality`. NaN where a class is UNKNOWN.
+
+    Args:
+      predicted: int[T, n], of a rollout, in the order of training.
+      labels: int[n].
+      design: of depth 1 or more.
+    """
+    members, risks = predicted, np.full(len(predicted), math.nan)
+    for _ in range(design.depth - 1):
+        blocks = members.reshape(-1, design.width, members.shape[-1])
+        members = np.stack([plurality(block) for block in blocks])
+    each = len(predicted) // len(members)  # classifiers of a member
+    for number in range(1, len(members) + 1):
+        vote = plurality(members[:number])
+        if UNKNOWN not in vote:
+            risks[number * each - 1] = (vote != labels).mean()
+    return risks
+
+
 def z_statistic(errors: np.ndarray, first: int) -> float:
     """Returns z_T of the first T classifiers: of the samples on which two of them err, the share
     on which the vote of all T errs too, averaged over ordered pairs; pairs without a common error
     are left out, and NaN if there is no other.
 
     The text does not say of which round the vote is; "measured early" suggests the vote of the T.
-    Here the vote errs if more than half of them do: with ties as errors z_4 would always be 1.
+    Here the vote errs if more than half of them do: with ties as errors z_4 would always be 1. The
+    paper's vote is on classes: `plurality_z`.
 
     Args:
       errors: bool[T', n], T' of at least `first`.
@@ -80,11 +118,30 @@ def z_statistic(errors: np.ndarray, first: int) -> float:
 
     Source: Appendix B.2.
     """
-    members = errors[:first].astype(float)
-    vote = members.sum(axis=0) > first / 2
+    return _share_of_common_errors(errors[:first], errors[:first].sum(axis=0) > first / 2)
+
+
+def plurality_z(predicted: np.ndarray, labels: np.ndarray, first: int) -> float:
+    """Returns z_T as `z_statistic`, where the vote predicts the class of `plurality`: four members
+    err together also if two agree on a wrong class and the others do not agree. NaN where a class
+    is UNKNOWN.
+
+    Args:
+      predicted: int[T', n], T' of at least `first`.
+      labels: int[n].
+      first: T.
+    """
+    vote = plurality(predicted[:first])
+    if UNKNOWN in vote:
+        return math.nan
+    return _share_of_common_errors(predicted[:first] != labels, vote != labels)
+
+
+def _share_of_common_errors(errors: np.ndarray, vote: np.ndarray) -> float:
+    members = errors.astype(float)
     common = members @ members.T
     shared = (members * vote) @ members.T
-    apart = ~np.eye(first, dtype=bool) & (common > 0)
+    apart = ~np.eye(len(members), dtype=bool) & (common > 0)
     return float((shared[apart] / common[apart]).mean()) if apart.any() else math.nan
 
 

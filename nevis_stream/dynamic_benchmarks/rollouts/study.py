@@ -1,4 +1,5 @@
-"""A study of rollouts in a directory: settings, the base classifier, and every rollout's errors.
+"""A study of rollouts in a directory: settings, the base classifier, and what every classifier of a
+rollout predicts.
 
 OUT/study.json identifies the study; OUT/rollouts/trial-NNN are finished rollouts, and positions of
 unfinished ones. More rollouts of the same study can be added by a later call.
@@ -6,7 +7,7 @@ unfinished ones. More rollouts of the same study can be added by a later call.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,8 +16,14 @@ import numpy as np
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.populations import Population
-from nevis_stream.dynamic_benchmarks.rollouts.statistics import RiskCurve, curve
-from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH, ImagePool, Trainer, training
+from nevis_stream.dynamic_benchmarks.rollouts.statistics import RiskCurve, curve, plurality_risks
+from nevis_stream.dynamic_benchmarks.rollouts.training import (
+    BATCH,
+    UNKNOWN,
+    ImagePool,
+    Trainer,
+    training,
+)
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context
@@ -78,19 +85,33 @@ class Rollouts:
 
     Attributes:
       settings, base: of the study.
-      errors: bool[r, T, n], where each classifier errs.
+      predicted: int16[r, T, n], the class that each classifier predicts; UNKNOWN where it errs and
+        an earlier version kept only that.
+      labels: int32[n].
       flops: int[r].
     """
 
     settings: RolloutSettings
     base: Base
-    errors: np.ndarray
+    predicted: np.ndarray
+    labels: np.ndarray
     flops: Sequence[int]
 
     @functools.cached_property
+    def errors(self) -> np.ndarray:
+        """bool[r, T, n], where each classifier errs."""
+        return self.predicted != self.labels
+
+    @functools.cached_property
     def curves(self) -> list[RiskCurve]:
-        """The curve of each rollout."""
+        """The curve of each rollout, of votes on error sets."""
         return [curve(errors, self.settings.design) for errors in self.errors]
+
+    @functools.cached_property
+    def plurality_risks(self) -> np.ndarray:
+        """float64[r, T], of votes on classes; see `plurality_risks`."""
+        design = self.settings.design
+        return np.stack([plurality_risks(each, self.labels, design) for each in self.predicted])
 
 
 def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
@@ -101,8 +122,8 @@ def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
     """
     uniform = np.full(len(pool), 1 / len(pool))
     best = 0.0
-    for epoch, errors_now in enumerate(training(ctx, pool, uniform, "base"), start=1):
-        errors = errors_now()
+    for epoch, predict in enumerate(training(ctx, pool, uniform, "base"), start=1):
+        errors = predict() != pool.labels
         best = max(best, 1 - errors.mean())
         if 1 - errors.mean() >= accuracy:
             return {"epochs": epoch, "accuracy": float(1 - errors.mean()), "right": ~errors}
@@ -121,7 +142,7 @@ def _base_trial(ctx: Context, item: tuple[ImagePool, float]) -> dict:
 
 @dataclass(frozen=True)
 class _Rollout:
-    """The trial of one rollout: its result is {"errors": packed uint8[T, ceil(n / 8)]}."""
+    """The trial of one rollout: its result is {"predicted": int16[T, n]}."""
 
     pool: ImagePool
     epochs: int
@@ -129,14 +150,19 @@ class _Rollout:
 
     def __call__(self, ctx: Context, item: int) -> dict:
         position = ctx.restore()
-        saved = [] if position is None else list(_unpacked(position[1]["errors"], len(self.pool)))
+        saved = [] if position is None else list(_predicted(position[1], self.pool.labels))
         trainer = Trainer(ctx, self.pool, self.epochs, saved)
         run_design(Population.uniform(len(self.pool)), trainer, self.design)
-        return {"errors": np.packbits(np.stack(trainer.saved), axis=1)}
+        return {"predicted": np.stack(trainer.saved)}
 
 
-def _unpacked(packed: np.ndarray, n: int) -> np.ndarray:
-    return np.unpackbits(packed, axis=1, count=n).astype(bool)
+def _predicted(tree: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
+    """Returns the predicted classes, int16[T, n], of a rollout's position or result; an earlier
+    version kept {"errors": packed uint8[T, ceil(n / 8)]}."""
+    if "predicted" in tree:
+        return np.asarray(tree["predicted"])
+    errors = np.unpackbits(np.asarray(tree["errors"]), axis=1, count=len(labels)).astype(bool)
+    return np.where(errors, UNKNOWN, labels).astype(np.int16)
 
 
 def begin(settings: RolloutSettings, out: Path) -> None:
@@ -202,5 +228,5 @@ def run_rollouts(
             rollouts += 1
         trees = ctx.map(_Rollout(kept, base.epochs, settings.design), list(range(rollouts)))
         flops = [total(workspace.finished(number)[1]) for number in range(rollouts)]
-    errors = np.stack([_unpacked(np.asarray(tree["errors"]), len(kept)) for tree in trees])
-    return Rollouts(settings, base, errors, flops)
+    predicted = np.stack([_predicted(tree, kept.labels) for tree in trees])
+    return Rollouts(settings, base, predicted, kept.labels, flops)

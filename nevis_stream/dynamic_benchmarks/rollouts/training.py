@@ -14,6 +14,8 @@ from nevis_stream.seeds import key_of
 
 BATCH = 16
 """Images per step; on a CPU core a larger batch takes longer per image."""
+UNKNOWN = -1
+"""A class that is not the right one; which it is was not kept."""
 _ANSWERED = 250  # images per call of `answers`
 
 
@@ -54,7 +56,7 @@ def drawn(distribution: np.ndarray, count: int, generator: np.random.Generator) 
 def fit(
     ctx: Context, pool: ImagePool, distribution: np.ndarray, epochs: int, *name: str | int
 ) -> np.ndarray:
-    """Trains a new network and returns where it errs, bool[n].
+    """Trains a new network and returns the classes that it predicts, int16[n].
 
     Args:
       ctx: charges FLOPs to the phases train and predict.
@@ -63,28 +65,28 @@ def fit(
       epochs: passes of n draws each, without the last batch if it is not full.
       *name: of the random numbers.
     """
-    *_, errors = itertools.islice(training(ctx, pool, distribution, *name), epochs)
-    return errors()
+    *_, predict = itertools.islice(training(ctx, pool, distribution, *name), epochs)
+    return predict()
 
 
 def training(
     ctx: Context, pool: ImagePool, distribution: np.ndarray, *name: str | int
 ) -> Iterator[Callable[[], np.ndarray]]:
-    """Trains a new network indefinitely; after each epoch yields a function that returns where it
-    errs, bool[n], and must be called before the next epoch. Arguments as of `fit`.
+    """Trains a new network indefinitely; after each epoch yields a function that returns what it
+    predicts, int16[n], and must be called before the next epoch. Arguments as of `fit`.
     """
     step, answer = ctx.jit(network.training_step()), ctx.jit(network.answers)
     generator = ctx.generator("training", *name)
     parameters = network.initialise(generator, pool.classes)
     moments, key = network.optimiser().init(parameters), key_of(ctx.seed_for("dropout", *name))
 
-    def errors() -> np.ndarray:
+    def predict() -> np.ndarray:
         with ctx.phase("predict"):
             parts = [
                 np.asarray(answer(parameters, pool.images[begin : begin + _ANSWERED]))
                 for begin in range(0, len(pool), _ANSWERED)
             ]
-        return np.concatenate(parts) != pool.labels
+        return np.concatenate(parts).astype(np.int16)
 
     numbers = itertools.count()
     while True:
@@ -98,13 +100,13 @@ def training(
                 pool.labels[batch],
                 jax.random.fold_in(key, next(numbers)),
             )
-        yield errors
+        yield predict
 
 
 @dataclass
 class Trainer:
-    """A minimiser that trains a network; `saved` are the errors, bool[k, n], of the classifiers
-    that were trained before a kill."""
+    """A minimiser that trains a network; `saved` are the predicted classes, int16[k, n], of the
+    classifiers that were trained before a kill."""
 
     ctx: Context
     pool: ImagePool
@@ -119,7 +121,5 @@ class Trainer:
         number, self.number = self.number, self.number + 1
         if number == len(self.saved):
             self.saved.append(fit(self.ctx, self.pool, distribution, self.epochs, number))
-            self.ctx.checkpoint(
-                number + 1, lambda: {"errors": np.packbits(np.stack(self.saved), axis=1)}
-            )
-        return self.saved[number]
+            self.ctx.checkpoint(number + 1, lambda: {"predicted": np.stack(self.saved)})
+        return self.saved[number] != self.pool.labels
