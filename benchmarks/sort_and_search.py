@@ -43,6 +43,7 @@ NAMES = (
     "single_order_floor",
     "oracle_accuracy_prefix",
 )
+SHOWN = (8, 64, 512, 4096)  # budgets of the epistemic part
 ROWS_AT_ONCE = 20
 # FLOPs per second of a float32 matrix product on two cores, to which times are scaled
 REFERENCE_PEAK = 365e9
@@ -169,11 +170,9 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
                     row["coverage"] = ((low <= true) & (true <= high)).mean()
                     row["width"] = (high - low).mean()
                 if name == "sort_and_search":
-                    split_error = agreement.decompose(new, rank.order, estimates.outcomes)
-                    row["aleatoric"], row["epistemic"] = (
-                        split_error.aleatoric.mean(),
-                        split_error.epistemic.mean(),
-                    )
+                    predicted = thresholded(rank, estimates.answers, context())
+                    parts_now = vars(agreement.decompose(new, rank.order, predicted))
+                    row |= {part: errors.mean() for part, errors in parts_now.items()}
                 rows.append(row)
     return pd.DataFrame(rows)
 
@@ -239,21 +238,23 @@ def each_ten(gain) -> str:
 
 
 def parts(rows: pd.DataFrame) -> None:
-    """Prints the parts of the error and the fit of its decay, of Sort & Search."""
+    """Prints the parts of the error of Sort & Search's thresholded prediction, before the observed
+    outcomes are put back, and the fit of its decay.
+    """
     own = rows[rows.method == "sort_and_search"]
-    means = own.groupby(["matrix", "budget"])[["mae", "aleatoric", "epistemic"]].mean()
-    print(
-        "| matrix | a | rate | plateau | aleatoric | epistemic at least and most budget"
-        " |\n|---|---:|---:|---:|---:|---:|"
-    )
+    means = own.groupby(["matrix", "budget"])[["total", "aleatoric", "epistemic"]].mean()
+    heads = ("matrix", "a", "rate", "plateau", "aleatoric", *(f"epistemic at {b}" for b in SHOWN))
+    print(f"| {' | '.join(heads)} | at the most |\n|---|{'---:|' * len(heads)}")
     for name, errors in means.groupby("matrix"):
         budgets = errors.index.get_level_values("budget").to_numpy()
         if len(budgets) > 3:
-            decay = agreement.fit_decay(budgets, errors.mae.to_numpy())
-            epistemic = errors.epistemic.to_numpy()
+            decay = agreement.fit_decay(budgets, errors.total.to_numpy())
+            epistemic = dict(zip(budgets, errors.epistemic, strict=True))
+            at = [f"{epistemic[b]:.3f}" if b in epistemic else "" for b in SHOWN]
             print(
                 f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} |"
-                f" {errors.aleatoric.mean():.3f} | {epistemic[0]:.3f}, {epistemic[-1]:.3f} |"
+                f" {errors.aleatoric.mean():.3f} | {' | '.join(at)} |"
+                f" {epistemic[budgets[-1]]:.3f} ({budgets[-1]}) |"
             )
     print()
 

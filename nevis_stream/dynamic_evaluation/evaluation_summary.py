@@ -22,8 +22,10 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.groups import groups_of, kind_of_groups
 from nevis_stream.dynamic_evaluation.known import learned_from
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.sort import sort
@@ -200,8 +202,8 @@ def _averaged(plane: np.ndarray) -> np.ndarray:
 
 
 def curve(rows: pd.DataFrame) -> dict[str, Any]:
-    """Returns a method's measures by budget: mean and sample standard deviation over seeds, the
-    decay of its MAE, and the error of each data set's mean if there are several.
+    """Returns a method's measures by budget: mean and sample standard deviation over seeds, and the
+    error of each data set's mean if there are several.
     """
     by_budget = rows.groupby("budget")[list(MEASURES)]
     means, stds = by_budget.mean(), by_budget.std()
@@ -209,12 +211,6 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
     for measure in MEASURES:
         by_measure[measure] = [_number(value) for value in means[measure]]
         by_measure[f"{measure}_std"] = [_number(value) for value in stds[measure]]
-    fitted = means["mae"].notna().all() and len(means) >= 3
-    by_measure["decay"] = (
-        asdict(agreement.fit_decay(means.index.to_numpy(), means["mae"].to_numpy()))
-        if fitted
-        else None
-    )
     by_measure["dataset_errors"] = [
         pd.DataFrame(list(at_budget["dataset_errors"])).mean().to_dict()
         for _, at_budget in rows.groupby("budget")
@@ -229,9 +225,10 @@ def _decomposition(
     budgets: Sequence[int],
     seeds: Sequence[int],
 ) -> dict[str, Any] | None:
-    """Returns Sort & Search's error and its two parts by budget, means over new models and the
-    study's splits, for outcomes, on the samples that all models have. None for scores, or if these
-    samples are too few.
+    """Returns the error of Sort & Search's thresholded prediction and its two parts by budget,
+    means over new models and the study's splits, for outcomes, on the samples that all models have;
+    and the decay of that error with the budget, None for fewer than three budgets. None for scores,
+    or if these samples are too few.
     """
     complete = np.flatnonzero(observed(values).all(axis=0))
     budgets = [int(budget) for budget in budgets if budget <= len(complete)]
@@ -246,10 +243,13 @@ def _decomposition(
         evaluator = methods.get("sort_and_search").fit(outcomes[known_rows], None, key)
         for i, budget in enumerate(budgets):
             estimates = evaluator.evaluate(MatrixAsk(truth), len(truth), budget, key)
-            errors = agreement.decompose(truth, rank.order, estimates.outcomes)
+            predicted = thresholded(rank, estimates.answers, context())
+            errors = agreement.decompose(truth, rank.order, predicted)
             sums[:, i] += [part.mean() for part in vars(errors).values()]
     total, aleatoric, epistemic = (sums / len(seeds)).tolist()
-    return {"budgets": budgets, "total": total, "aleatoric": aleatoric, "epistemic": epistemic}
+    decay = asdict(agreement.fit_decay(budgets, total)) if len(budgets) >= 3 else None
+    parts = {"total": total, "aleatoric": aleatoric, "epistemic": epistemic}
+    return {"budgets": budgets, "decay": decay} | parts
 
 
 def _mean_correlation(values: np.ndarray) -> float | None:

@@ -42,7 +42,7 @@ def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
 
 def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool) -> Figure:
     """Draws each method's error over all samples against its budget: mean, ± 1 standard deviation
-    over random splits, and the fitted decay.
+    over random splits.
 
     Args:
       summary: of a cache, as `evaluation.json` has it.
@@ -73,16 +73,12 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
         )
         low, high = np.subtract(means, stds), np.add(means, stds)
         axes.fill_between(curve["budgets"], low, high, color=colour, alpha=shade, linewidth=0)
-        if curve["decay"] and name == _fitted(summary):
-            budgets = np.geomspace(curve["budgets"][0], curve["budgets"][-1], 60)
-            decay = curve["decay"]
-            fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
-            axes.plot(budgets, fit, color=palette.ink(), linewidth=1, label=f"fit of {name}")
     return figure
 
 
 def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
-    """Draws Sort & Search's error against its budget, with its aleatoric and epistemic parts."""
+    """Draws the error of Sort & Search's thresholded prediction against its budget, with its
+    aleatoric and epistemic parts and its fitted decay."""
     figure = svg.new_figure(8.4, 3.2) if wide else svg.new_figure(4.2, 3.4)
     axes = _budget_axes(figure, summary, wide)
     axes.set_ylabel("share of samples")
@@ -93,6 +89,10 @@ def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
         colour = palette.series(number)
         look = {"linewidth": 1.6, "marker": "o", "markersize": 4, "dashes": dash or (None, None)}
         axes.plot(parts["budgets"], parts[name], color=colour, **look)
+    if decay := parts["decay"]:
+        budgets = np.geomspace(parts["budgets"][0], parts["budgets"][-1], 60)
+        fit = decay["a"] * np.exp(-decay["rate"] * budgets) + decay["plateau"]
+        axes.plot(budgets, fit, color=palette.ink(), linewidth=1)
     top = 1.1 * max(parts["total"])
     axes.set_ylim(0, top)
     axes.margins(x=0.18)
@@ -119,8 +119,7 @@ def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
 
 def fit_text(summary: Mapping[str, Any]) -> str:
     """Returns the fitted decay in words; empty where there is none."""
-    name = _fitted(summary)
-    decay = summary["methods"].get(name, {}).get("decay")
+    decay = (summary["decomposition"] or {}).get("decay")
     if not decay:
         return ""
     half = "it does not fall"
@@ -129,15 +128,9 @@ def fit_text(summary: Mapping[str, Any]) -> str:
             f"half of the reducible error is gone after {math.log(2) / decay['rate']:.0f} samples"
         )
     return (
-        f"Fit of {name}: {decay['a']:.3f} exp(−{decay['rate']:.4f} b) + {decay['plateau']:.3f};"
-        f" {half}."
+        f"Fit of the total: {decay['a']:.3f} exp(−{decay['rate']:.4f} b) + {decay['plateau']:.3f};"
+        f" {half}. It is the thin line without marks."
     )
-
-
-def _fitted(summary: Mapping[str, Any]) -> str:
-    """Whose decay is drawn: that of Sort & Search, as in its paper, or the first method's."""
-    names: Sequence[str] = list(summary["methods"])
-    return "sort_and_search" if "sort_and_search" in names else names[0]
 
 
 def _budget_axes(figure: Figure, summary: Mapping[str, Any], wide: bool):

@@ -1,5 +1,6 @@
 """The published script's grid, with its defects: its n' points start at the remainder
-n - ⌊n/n'⌋ n', on an order with ties in falling order of the columns.
+n - ⌊n/n'⌋ n', or at the centre of the first part where there is none, on an order with ties in
+falling order of the columns.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from nevis_stream.dynamic_evaluation.sort import ranked
 def points(n: int, budget: int) -> np.ndarray:
     """Returns the script's positions, int64[budget]."""
     step = n // budget
-    return np.arange(n - step * budget, n, step)
+    return np.arange(n - step * budget or step // 2, n, step)
 
 
 def published_order(known, ctx) -> np.ndarray:

@@ -77,7 +77,7 @@ def _drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
             f"All values on {name}", lambda wide: outcomes_plot(evaluation.picture, summary)
         ),
     }
-    if summary["decomposition"]:
+    if _has_parts(summary):
         drawings["parts"] = svg.Drawing(
             f"Aleatoric and epistemic error against budget on {name}",
             lambda wide: decomposition_plot(summary, wide),
@@ -88,6 +88,12 @@ def _drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
             lambda wide: truth_plot(judged, wide),
         )
     return drawings
+
+
+def _has_parts(summary: dict) -> bool:
+    """Whether it has the parts of the error as they are defined: an earlier version wrote those of
+    a prediction with the observed outcomes put back, and no decay beside them."""
+    return "decay" in (summary["decomposition"] or {})
 
 
 def _rows(evaluation: Evaluation) -> list[dict]:
@@ -145,6 +151,7 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
         split_text=split,
         fit=fit_text(summary),
         budget_figure=pictures[f"evaluation_budget_{number}"],
+        old_parts=bool(summary["decomposition"]) and not _has_parts(summary),
         parts_figure=pictures.get(f"evaluation_parts_{number}"),
         truth_figure=pictures.get(f"evaluation_truth_{number}"),
     )
