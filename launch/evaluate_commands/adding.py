@@ -123,7 +123,9 @@ def _add(
     available: Mapping[str, np.ndarray] | None = None,
     from_file: bool = False,
 ) -> None:
-    cells = budget(values.budget, cache.shape[1], "samples", cache)
+    facts = cache.facts()
+    kind = "samples" if facts.image is None or available else "images"
+    cells = budget(values.budget, facts.n if available else facts.points, kind, cache)
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
     complete = adding.complete_models(cache, list(asks))
@@ -133,7 +135,8 @@ def _add(
         _print_complete(model, measure)
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
     with bar(title, lines=len(complete) < len(asks)) as move:
-        asking = _AskingBar(move, cells * (len(asks) - len(complete)))
+        each = 1 if kind == "samples" else facts.n // facts.points
+        asking = _AskingBar(move, cells * each * (len(asks) - len(complete)))
         asking.stage("learning from the known models")
         accounts = adding.add_models(
             cache,
@@ -168,7 +171,9 @@ def fit(_: Sequence[str], values: FlagValues) -> None:
     """Fits a method to the known models of the cache --cache and stores the fit there."""
     _check(values)
     cache = one_cache(Path(values.cache))
-    cells = budget(values.budget, cache.shape[1], "samples", cache)
+    facts = cache.facts()
+    kind = "samples" if facts.image is None else "images"
+    cells = budget(values.budget, facts.points, kind, cache)
     with bar(f"fit {cache.directory.name}") as show_progress:
         name, reason, cost = adding.fit_method(
             cache,

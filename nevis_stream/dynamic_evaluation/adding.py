@@ -2,6 +2,7 @@
 account of the cost is kept.
 """
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.meter import total
+from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.dynamic_evaluation import memory, methods, price
 from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, check_budget
@@ -32,6 +34,7 @@ from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_ce
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
+from nevis_stream.dynamic_evaluation.whole_images import images_of, with_all_labels
 from nevis_stream.errors import BadInput, RunWarning
 
 
@@ -61,7 +64,8 @@ def add_models(
         those that are added.
       asks: by the id of each new model, what answers for it: takes columns of the cache, int64[1,
         b].
-      budget: number of samples to observe of each model.
+      budget: number of samples to observe of each model; in a multi-label data set of images, each
+        of which is observed on all of its labels.
       method: name of a method, or a pair; None: the one that is chosen for these known models and
         this budget (see `choice`).
       seed: of the method's random choices.
@@ -91,9 +95,14 @@ def add_models(
         return []
     known, accuracies, names = _known(cache, samples, without=list(asks))
     facts = {model: (provenances or {}).get(model, {}) for model in asks}
-    rows = [CachedAsk(cache, model, samples, facts[model], ask) for model, ask in asks.items()]
+    if available:  # a file may lack some labels of an image
+        known.facts = dataclasses.replace(known.facts, image=None)
+    image = known.facts.image
+    rows = [
+        CachedAsk(cache, model, samples, facts[model], ask, image) for model, ask in asks.items()
+    ]
 
-    check_budget(budget, samples)
+    check_budget(budget, known.facts.points)
     askable = np.stack(
         [askable_cells(row, (available or {}).get(row.model), budget) for row in rows]
     )
@@ -109,7 +118,8 @@ def add_models(
     known.groups = groups_of(cache, names, known.packed_rows())
     prices, choice = [row.flops_each for row in rows], None
     if method is None:
-        saved = np.inf if None in prices else sum(prices) * (samples - budget)
+        asked = budget * (samples // known.facts.points)
+        saved = np.inf if None in prices else sum(prices) * (samples - asked)
         additions, new = read_additions(cache.directory), len(rows)
         choice = choose(
             cache.directory,
@@ -230,7 +240,7 @@ def fit_method(
     if method is not None:
         methods.within_budget(method)
     known, _, names = _known(cache, samples)
-    check_budget(budget, samples)
+    check_budget(budget, known.facts.points)
     known.groups = groups_of(cache, names, known.packed_rows())
     additions = read_additions(cache.directory)
     if method is None:
@@ -291,6 +301,8 @@ def add_samples(
         values[old] = cache.matrix(names, [samples[i] for i in old]).T
     asked_before, costs = observed(values).sum(axis=0), [Cost()]
     check_budget(budget, len(names), "known models on each sample")
+    multi_label = cache.about.get("kind") == MULTI_LABEL
+    image = images_of(np.array(samples, str)) if multi_label else None
     unanswered = [
         name
         for name, count in zip(names, asked_before, strict=True)
@@ -303,6 +315,9 @@ def add_samples(
         models = cells.samples
         for model in np.unique(models):
             new = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
+            if image is not None and len(new):  # one forward pass answers for all labels
+                new = with_all_labels(new, image)
+                new = new[~observed(values[new, model])]
             if len(new):
                 name, ids = names[model], [samples[i] for i in new.tolist()]
                 answers = asks[name](Cells(new[None]))
@@ -399,7 +414,7 @@ def _warn(
     kind: str,
 ) -> None:
     """Warns if a method will cost more than it saves and the prices of answers are known."""
-    if None in prices or budget == known.shape[1]:
+    if None in prices or budget == known.facts.points:
         return
     if message := price.warning(method, known, prices, budget, stored.tree, kind):
         warnings.warn(message, RunWarning, stacklevel=3)

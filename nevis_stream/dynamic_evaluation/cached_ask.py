@@ -10,6 +10,7 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.dynamic_evaluation.whole_images import with_all_labels
 from nevis_stream.errors import BadInput
 
 
@@ -23,6 +24,8 @@ class CachedAsk:
       samples: number of columns of the cache that take part.
       provenance: of the model.
       ask: what answers for it.
+      image: of each column (see `samples.SampleFacts`), or None; all columns of an image are asked
+        and kept together.
 
     Attributes:
       values: [samples], the observed values.
@@ -37,9 +40,10 @@ class CachedAsk:
         samples: int,
         provenance: dict[str, Any],
         ask: Ask,
+        image: np.ndarray | None = None,
     ):
         self.model, self.cost = model, Cost()
-        self._cache, self._provenance, self._ask = cache, provenance, ask
+        self._cache, self._provenance, self._ask, self._image = cache, provenance, ask, image
         self.values = unknown_cells((samples,), cache.scores)
         self._in_cache = model in cache.models()
         if self._in_cache:
@@ -56,6 +60,9 @@ class CachedAsk:
         (columns,), cost = cells.samples, Cost()
         new = columns[~observed(self.values[columns])]
         if len(new):
+            if self._image is not None:
+                new = with_all_labels(new, self._image)
+                new = new[~observed(self.values[new])]
             answers = self._ask(Cells(new[None]))
             cost = answers.cost
             flops_each = {} if cost.flops is None else {EACH: cost.flops / len(new)}

@@ -14,8 +14,15 @@ import numpy as np
 
 from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import folds, intervals
-from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cost, MatrixAsk, check_budget
+from nevis_stream.dynamic_evaluation import folds, intervals, whole_images
+from nevis_stream.dynamic_evaluation.asking import (
+    Answers,
+    Ask,
+    Cells,
+    Cost,
+    MatrixAsk,
+    check_budget,
+)
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import Known, known_models
@@ -61,12 +68,16 @@ class CellPredictor:
       about: one line for people.
       takes_scores: whether values may be real scores, with holes, instead of outcomes.
       out_of_core: whether known models may stay in a cache; otherwise their matrix is in memory.
+      takes_all: whether it predicts from any values of a new model, however they were chosen. It is
+        then also given the other labels of the images that a policy asks; otherwise only what the
+        policy asks.
       gives: the quantities, named in `beliefs`, that its beliefs give to policies.
     """
 
     about = ""
     takes_scores = False
     out_of_core = False
+    takes_all = False
     gives: frozenset[str] = frozenset()
 
     def calibrated(self, policy: Policy) -> bool:
@@ -173,7 +184,7 @@ class Method:
         """Raises BadInput if the budget, of samples asked of each model, is not between the least
         that the policy needs and the number of samples.
         """
-        check_budget(budget, known.shape[1])
+        check_budget(budget, known.facts.points)
         if budget < (least := self.policy.least(known.facts)):
             raise BadInput(
                 f"{self.name}: a budget of {budget}, but at least {least} are needed:"
@@ -250,7 +261,7 @@ class Evaluator:
         self.method.check(budget, self.known)
         tuned = self.tune(budget)
         with ctx.phase("select"):
-            answers = self.method.policy.ask(self.plan(budget), ask, models, key, ctx)
+            answers = self._answers(ask, models, budget, key)
         with ctx.phase("predict"):
             estimates = self._predicted(tuned, answers)
         before, self._charged = self._charged, total(ctx.meter.counts())
@@ -306,6 +317,16 @@ class Evaluator:
         beliefs = self.method.predictor.beliefs(self.tree["predictor"], self.known, self.ctx)
         return self.method.policy.plan(self.tree["policy"], beliefs, budget, self.key, self.ctx)
 
+    def _answers(self, ask: Ask, models: int, budget: int, key: Key) -> Answers:
+        """Asks what the policy chooses, and for a predictor that takes all values the other labels
+        of as many images."""
+        answers = self.method.policy.ask(self.plan(budget), ask, models, key, self.ctx)
+        image = self.known.facts.image
+        if image is None or not self.method.predictor.takes_all:
+            return answers
+        rest = whole_images.others(answers.samples, image)
+        return answers.then(ask(Cells(rest))) if rest.size else answers
+
     def _predicted(self, tuned: Tree, answers: Answers) -> Estimates:
         prediction, mean = self._prediction(tuned["predictor"], answers)
         low = high = np.full(len(mean), np.nan)
@@ -346,8 +367,7 @@ class Evaluator:
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
             ask = MatrixAsk(folds.filled(values, random))
-            plan = evaluator.plan(budget)
-            answers = method.policy.ask(plan, ask, len(values), self.key, ctx)
+            answers = evaluator._answers(ask, len(values), budget, self.key)
             prediction, mean = evaluator._prediction(tuned, answers)
             errors.append(rest.facts.mean(ask.truth) - mean)
             units.append(prediction.unit)

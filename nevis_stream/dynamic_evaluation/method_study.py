@@ -236,6 +236,8 @@ def parts(
       done: takes (method, budget, seed) and returns whether that row is already there.
     """
     most = min(samples for _, samples in measured(matrix, design))
+    if matrix.facts is not None:
+        most = min(most, matrix.facts.points)
     for seed in range(design.seeds):
         if seed and seed % SEEDS_TOGETHER == 0:
             jax.clear_caches()

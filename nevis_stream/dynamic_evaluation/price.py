@@ -141,7 +141,8 @@ def warning(
       tree: a stored fit.
       kind: what is added: "model" or "sample".
     """
-    unasked, models = known.shape[1] - budget, len(prices)
+    asked = budget * (known.shape[1] // known.facts.points)
+    unasked, models = known.shape[1] - asked, len(prices)
     saved = sum(prices) * unasked
     own = price(method, known, models, budget, tree)
     if own <= saved:

@@ -18,6 +18,8 @@ class SampleFacts:
       features: float32[n, d], from a backbone or a file.
       dataset: str[n], the data set that each sample belongs to.
       group: str[n], a group in a data set, for example a class or a subject.
+      image: int64[n], the image of each column, from 0, in a multi-label data set, where one
+        forward pass answers for all columns of an image; all images have equally many.
       low, high: float32[n], the range of each sample's score; None: 0 and 1.
       dataset_weights: the weight of each data set in the overall mean; None: each sample has the
         same weight.
@@ -30,6 +32,13 @@ class SampleFacts:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     dataset_weights: Mapping[str, float] | None = None
+    image: np.ndarray | None = None
+
+    @property
+    def points(self) -> int:
+        """The number of samples that can be asked, each at the cost of a forward pass: the images
+        of a multi-label data set, else the columns."""
+        return self.n if self.image is None else int(self.image.max()) + 1
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -55,6 +64,10 @@ class SampleFacts:
         def chosen(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[columns]
 
+        image = chosen(self.image)
+        if image is not None:
+            image, counts = np.unique(image, return_inverse=True, return_counts=True)[1:]
+            image = image if len(set(counts.tolist())) == 1 else None
         return SampleFacts(
             len(columns),
             chosen(self.features),
@@ -63,6 +76,7 @@ class SampleFacts:
             chosen(self.low),
             chosen(self.high),
             self.dataset_weights,
+            image,
         )
 
 

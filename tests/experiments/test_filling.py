@@ -13,6 +13,7 @@ from experiments.filling import add_features, fill
 from experiments.predictors import KeptRun, kept_model
 from launch.evaluate import SUBCOMMANDS
 from launch.evaluate_commands import adding
+from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
@@ -26,16 +27,16 @@ from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 @pytest.fixture(scope="module")
 def kept_run(tmp_path_factory):
-    """A run of logistic regression over three pico tasks, every trial kept."""
-    folder = tmp_path_factory.mktemp("filling")
+    """A run over two pico tasks, every trial kept."""
+    return run_on(tmp_path_factory.mktemp("filling"), ("pico_textures", "pico_coins"))
+
+
+def run_on(folder, datasets):
+    """Runs a small network over tasks of pico."""
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
     from nevis_stream.streams.rows import stream_rows
 
-    rows = [
-        row
-        for row in stream_rows("pico")[1]
-        if row["dataset_id"] in ("pico_textures", "pico_coins")
-    ]
+    rows = [row for row in stream_rows("pico")[1] if row["dataset_id"] in datasets]
     lines += [",".join(row[name] for name in lines[0].split(",")) for row in rows]
     (folder / "few.csv").write_text("\n".join(lines) + "\n")
     config = run_config.default("indep")
@@ -193,6 +194,27 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept_run, tmp_path, mo
         asked(len(ids) - 1)
     assert len(read) == 3  # once to ask, and once for each of the two answers compared with
     assert "digest" not in vars(run.stream)  # which would read all data of the stream
+
+
+def test_an_image_of_a_multi_label_task_is_answered_and_kept_with_all_its_labels(tmp_path):
+    run = run_on(tmp_path, ("pico_mosaic", "pico_textures"))
+    first, new = (p for p in run.predictors if p.task.task_id == "pico_mosaic")
+    fill(run, tmp_path / "caches")
+    whole = EvaluationCache(tmp_path / "caches" / "pico_mosaic")
+    cache = EvaluationCache(tmp_path / "few", create=True, about=whole.about)
+    ids, each = whole.samples(), new.task.num_classes
+    cache.append("known", ids, whole.matrix([first.predictor_id])[0])
+    cache.append("other", ids, 1 - whole.matrix([new.predictor_id])[0])
+    ask = CheckpointAsk(run, new, cache.samples)
+    account = add_models(cache, {new.predictor_id: ask}, 8, "sort_and_search")[0]
+    observed = cache.matrix([new.predictor_id])[0] != 255
+    assert account.asked == 8 * each == observed.sum()
+    assert (observed.reshape(-1, each).sum(axis=1) % each == 0).all()
+    truth = whole.matrix([new.predictor_id])[0]
+    assert (cache.matrix([new.predictor_id])[0][observed] == truth[observed]).all()
+    images = run.samples(new.task, ["dev"])[0].take(np.arange(8))
+    one_pass = run.answer(new, [images], sparing=True).flops
+    assert account.flops_spent - account.flops_method <= 2 * one_pass  # in at most two questions
 
 
 def test_moved_runs_are_found_in_their_new_folder(kept_run, tmp_path):

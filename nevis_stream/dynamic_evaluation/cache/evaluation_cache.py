@@ -12,6 +12,7 @@ Observed values never change, so repeating a call changes nothing. When a call r
 it wrote is safe on disk: several processes may write at a time, and any of them may be killed.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.dynamic_evaluation.cache import (
     entries,
     facts,
@@ -40,6 +42,7 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
 from nevis_stream.dynamic_evaluation.cache.reading import Snapshot, Which
 from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
+from nevis_stream.dynamic_evaluation.whole_images import images_of
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.storage import clear_when_full, sync_directory
 
@@ -301,11 +304,14 @@ class EvaluationCache:
     def facts(self) -> SampleFacts:
         """Returns facts about the samples; features only if every sample has them."""
         with self.index.reading() as db:
-            batches, weights = entries.batches(db), entries.about(db).get("dataset_weights")
+            batches, about = entries.batches(db), entries.about(db)
         provenances, features = entries.of_each(batches), self.features()
         if features is not None:
             features = features[: len(provenances)]  # others may have added samples since
-        return facts.facts(provenances, features, weights)
+        known = facts.facts(provenances, features, about.get("dataset_weights"))
+        if about.get("kind") != MULTI_LABEL or not known.n:
+            return known
+        return dataclasses.replace(known, image=images_of(self.samples(np.arange(known.n))))
 
     def features(self) -> np.ndarray | None:
         """Returns float32[n, d], NaN for a sample without features; None if no sample has any."""

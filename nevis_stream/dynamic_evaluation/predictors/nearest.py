@@ -18,6 +18,7 @@ class Nearest(CellPredictor):
     about = "values of the nearest known model"
     takes_scores = True
     out_of_core = True
+    takes_all = True
 
     def fit(self, known, key, ctx):
         """Stores the values that fill holes: the majority's outcome, or the mean score."""
@@ -45,7 +46,8 @@ class Nearest(CellPredictor):
         """
         n, models = known.shape[1], known.shape[0]
         weighted = known.facts.dataset_weights is not None
-        if policy.adaptive or not policy.representative or weighted:
+        whole = known.facts.image is not None  # the other labels are asked too
+        if policy.adaptive or not policy.representative or weighted or whole:
             return None
         groups = np.arange(models)
         if known.groups is not None:

@@ -12,6 +12,8 @@ from nevis_stream.dynamic_evaluation.search import thresholds
 class SingleOrderFloor(SortAndSearch):
     """The best threshold, chosen with the whole truth."""
 
+    takes_all = False  # every sample is asked
+
     def __init__(self):
         super().__init__()
         self.about = "the best threshold on the order, chosen with the whole truth (a bound)"

@@ -15,6 +15,7 @@ class SortAndSearch(CellPredictor):
     """Sort & Search on the order `by` of `sort.sort`."""
 
     gives = frozenset({"rank"})
+    takes_all = True
 
     def __init__(self, by: str = "sum"):
         self.by, self.out_of_core = by, by == "sum"
@@ -46,7 +47,8 @@ class SortAndSearch(CellPredictor):
         order by recursive sum keeps its ties here.
         """
         weighted = known.facts.dataset_weights is not None
-        if policy.adaptive or not policy.representative or weighted:
+        whole = known.facts.image is not None  # the other labels are asked too
+        if policy.adaptive or not policy.representative or weighted or whole:
             return None
         rank, (right, seen) = self.rank(tree), known.row_sums()
         means = np.full(known.shape[0], np.nan)

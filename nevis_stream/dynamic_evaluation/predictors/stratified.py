@@ -19,6 +19,8 @@ class Stratified(SortAndSearch):
     of the stratified design, which is computed for the known models.
     """
 
+    takes_all = False  # its strata are those of the asked samples
+
     def __init__(self):
         super().__init__()
         self.about = "mean of the asked samples; cells by Sort & Search"
