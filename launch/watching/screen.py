@@ -87,8 +87,9 @@ def _summary(state: RunState, console: Console) -> list[RenderableType]:
         ProgressBar(len(state.tasks), state.done, width=min(30, max(console.width - 40, 5))),
     )
     means = Text(
-        f"mean error so far {error(mean)} (n = {count}), of judged tasks {error(judged_mean)} (n ="
-        f" {judged} of {sum(task.judged for task in state.tasks)}); training FLOPs"
+        f"error so far: all tasks {error(mean)} (n = {count}), judged tasks {error(judged_mean)} (n"
+        f" = {judged} of {sum(task.judged for task in state.tasks)}), the mean error of reports;"
+        " training FLOPs"
         f" {engineering(state.training)}, FLOPs of all phases {engineering(state.everything)}"
     )
     return [bar, means]
@@ -163,7 +164,7 @@ def _trials_done(state: RunState) -> str:
 
 
 def _lines(states: Sequence[RunState], console: Console) -> Table:
-    facts = ("now", "mean error", "FLOPs", "time so far") if console.width >= _WIDE else ()
+    facts = ("now", "error, all tasks", "FLOPs", "time so far") if console.width >= _WIDE else ()
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     for name in ("run", "state"):
         table.add_column(name, overflow="fold")
