@@ -101,7 +101,8 @@ def _lists() -> str:
         f" {', '.join(closed_form.BUDGETS)}; those of frontier:"
         f" {', '.join(closed_form.FRONTIER_BUDGETS)}\nStreams:"
         f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
-        " whose data are on this machine; or the path of a csv (docs/adding-a-task.md);\n "
+        " whose data are on this machine; NAME+disjoint: without the images that an earlier task"
+        " has; or the path of a csv (docs/adding-a-task.md);\n "
         f" {specification.HELP}\nExecutors:"
         f" {'; '.join(named)}\n"
     )

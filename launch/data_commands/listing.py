@@ -35,7 +35,7 @@ def list_rows(stream: str) -> list[dict[str, str]]:
     tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
     states: dict[str, sources.DataState] = {}
     rows = []
-    for row in stream_rows(stream.removesuffix("+partial"))[1]:
+    for row in stream_rows(stream)[1]:
         dataset_id = row["dataset_id"]
         task = tasks.get(row["task_id"]) or tasks.get(dataset_id, {})
         about = catalogue.nevis22_datasets().get(dataset_id, {})

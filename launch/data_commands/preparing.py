@@ -140,9 +140,7 @@ def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]
 def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
         raise BadInput("choose what to prepare, for example --stream=short or --task=mnist,usps.")
-    wanted = (
-        [row["source"] for row in stream_rows(stream.removesuffix("+partial"))[1]] if stream else []
-    )
+    wanted = [row["source"] for row in stream_rows(stream)[1]] if stream else []
     for task in map(dataset_of, tasks):
         valid = {*catalogue.file_layouts(), *catalogue.shared()}
         if task not in valid:

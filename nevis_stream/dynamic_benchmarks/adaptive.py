@@ -105,7 +105,12 @@ class AdaptiveStream(Stream):
             for place, task in enumerate(base.tasks, start=1)
         ]
         super().__init__(
-            specification.name, rows, base._load, chronological=False, partial=base._partial
+            specification.name,
+            rows,
+            base._load,
+            chronological=False,
+            partial=base._partial,
+            disjoint=base._disjoint,
         )
         self.specification = specification
         self._rule = rules.get(specification.rule)

@@ -18,12 +18,29 @@ _FACTS = ("source", "kind", "domain", "num_classes")
 _OPTIONAL = ("path", *_FACTS, *(name for name in HELP if name not in _FACTS), "note")
 _NEAR = 0.85  # of `difflib`: a letter or two
 _RANGES = {"order": (-(10**9), 10**9), "year": YEARS, "num_classes": (2, MOST_CLASSES)}
-PARTIAL = "+partial"
+PARTIAL, DISJOINT = "+partial", "+disjoint"
+"""Suffixes of a stream's name: without the tasks whose data are missing; and without the images of
+later tasks that earlier tasks have."""
 
 
 def stream_names() -> tuple[str, ...]:
     """Returns the names of all streams: those in the package and those made by rules."""
     return (*catalogue.carried_streams(), *variants.names())
+
+
+def base_name(name: str) -> str:
+    """Returns a stream's name without its suffixes.
+
+    >>> base_name("full+disjoint+partial")
+    'full'
+    """
+    base = name.removesuffix(PARTIAL).removesuffix(DISJOINT)
+    return base if base == name else base_name(base)
+
+
+def has_suffix(name: str, suffix: str) -> bool:
+    """Returns whether a stream's name has a suffix, in any place."""
+    return suffix in name[len(base_name(name)) :]
 
 
 def is_adaptive(name: str) -> bool:
@@ -37,7 +54,7 @@ def is_stream(name: str) -> bool:
     Raises:
       BadInput: as `variants.rows`.
     """
-    name = name.removesuffix(PARTIAL)
+    name = base_name(name)
     return (
         name.endswith(".csv")
         or name in catalogue.carried_streams()
@@ -77,7 +94,7 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         from nevis_stream.dynamic_benchmarks.specification import pool_rows, read_specification
 
         return pool_rows(read_specification(name_or_csv))
-    name = name_or_csv.removesuffix(PARTIAL)
+    name = base_name(name_or_csv)
     rows = variants.rows(name)
     if rows is None:
         path = _csv_file(name)

@@ -4,6 +4,7 @@ import csv
 import functools
 import hashlib
 import io
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
@@ -12,14 +13,23 @@ from nevis_stream.catalogue import variants
 from nevis_stream.datasets import overlap, sources
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet, Samples
+from nevis_stream.datasets.disjoint import disjoint as without_copies
 from nevis_stream.datasets.overlap import Overlap
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.datasets.splits import divide
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.storage.names import check_name
-from nevis_stream.streams.rows import PARTIAL, is_adaptive, is_stream, stream_rows
+from nevis_stream.streams.rows import (
+    DISJOINT,
+    PARTIAL,
+    base_name,
+    has_suffix,
+    is_adaptive,
+    is_stream,
+    stream_rows,
+)
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS, YEARS
 from nevis_stream.wording import plural
@@ -40,6 +50,7 @@ class Stream:
       chronological: whether years must not fall; False for a stream whose order was drawn.
       partial: whether tasks of the named stream are left out because their data are not on this
         machine.
+      disjoint: whether images that an earlier task has are left out (`datasets.disjoint`).
 
     Raises:
       BadInput: no task, a repeated task_id, or orders or years that fall.
@@ -61,12 +72,18 @@ class Stream:
         *,
         chronological: bool = True,
         partial: bool = False,
+        disjoint: bool = False,
     ):
         self.name = name
-        self._partial = partial
+        self._partial, self._disjoint = partial, disjoint
         self.tasks = tuple(tasks)
         self._load = functools.cache(load)
-        self._divide = functools.cache(lambda dataset_id: divide(self._load(dataset_id)))
+        self._whole = functools.cache(lambda dataset_id: divide(self._load(dataset_id)))
+        self._divide = functools.cache(
+            lambda dataset_id: (
+                self._without_copies[dataset_id] if disjoint else self._whole(dataset_id)
+            )
+        )
         self._fingerprint = functools.cache(lambda dataset_id: self._load(dataset_id).fingerprint())
         if not self.tasks:
             raise BadInput(f"stream {name!r} has no task.")
@@ -127,6 +144,19 @@ class Stream:
     def splits(self, task: Task) -> Mapping[str, Samples]:
         """Returns the task's four splits with labels and ids; for the runner only."""
         return self._divide(task.dataset_id)
+
+    @functools.cached_property
+    def _without_copies(self) -> Mapping[str, Mapping[str, Samples]]:
+        """The splits of all data sets of a disjoint stream."""
+        tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
+        try:
+            kept, lines = without_copies(tasks, self._whole)
+        except BadInput as error:
+            raise BadInput(f"stream {self.name!r}: {error}") from None
+        if lines:
+            text = "; ".join(lines)
+            warnings.warn(f"stream {self.name!r}: {text}.", DataWarning, stacklevel=2)
+        return kept
 
     def labels(self, task: Task) -> tuple[int | None, int | None]:
         """Returns how many samples' labels a stream that answers back has used up to a task: in
@@ -265,10 +295,10 @@ class Stream:
         """16 hex digits that change with any row, pixel, label or split, and with the rule.
 
         `-local` is appended if a data set of the catalogue was imported from the user's own file,
-        and `-partial` if tasks are left out.
+        `-partial` if tasks are left out, and `-disjoint` if images are that earlier tasks have.
         """
         local = any(self._load(task.dataset_id).local for task in self.tasks)
-        marks = ("-local" if local else "") + ("-partial" if self._partial else "")
+        marks = "-local" * local + "-disjoint" * self._disjoint + "-partial" * self._partial
         content = self.csv + (self.rule or "")
         return hashlib.sha256(content.encode()).hexdigest()[:16] + marks
 
@@ -281,7 +311,8 @@ def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
         or the path of a csv with the columns order, year, task_id, dataset_id, meta_split and,
         where the data set is not in the catalogue, path (relative to the csv), with kind, domain
         and num_classes optional. With `+partial` appended, tasks whose data are not on this machine
-        are left out, and the stream's digest is marked. Or "adaptive:POOL,rule=…", a stream that
+        are left out, and the stream's digest is marked; with `+disjoint`, images of later tasks
+        that earlier tasks have. Or "adaptive:POOL,rule=…", a stream that
         answers back (docs/dynamic-benchmarks.md).
       trust: modules whose rules may be imported, if the name was read from a file; None if the user
         wrote it.
@@ -296,7 +327,7 @@ def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
 
         return load_adaptive(name_or_csv, trust)
     origin, rows = stream_rows(name_or_csv)
-    chronological = variants.is_chronological(name_or_csv.removesuffix(PARTIAL))
+    chronological = variants.is_chronological(base_name(name_or_csv))
     return stream_of_rows(name_or_csv, origin, rows, chronological)
 
 
@@ -329,7 +360,7 @@ def stream_of_rows(
         if row["source"].partition(":")[0] in ("nevis22", "local", "classes")
         and not (state := sources.state(row["source"])).ready
     }
-    if missing and not name_or_csv.endswith(PARTIAL):
+    if missing and not has_suffix(name_or_csv, PARTIAL):
         raise BadInput(_missing(name_or_csv, missing))
     present = {row["dataset_id"]: row for row in rows if row["dataset_id"] not in missing}
     if missing and not present:
@@ -343,13 +374,15 @@ def stream_of_rows(
         row = present[dataset_id]
         return sources.load(dataset_id, row["source"], Choices.of_row(row))
 
-    base = name_or_csv.removesuffix(PARTIAL)
+    base, disjoint = base_name(name_or_csv), has_suffix(name_or_csv, DISJOINT)
+    name = Path(base).stem if base.endswith(".csv") else base
     return Stream(
-        Path(base).stem if base.endswith(".csv") else base,
+        name + DISJOINT * disjoint,
         [_task(row, load) for row in rows if row["dataset_id"] in present],
         load,
         chronological=chronological,
         partial=bool(missing),
+        disjoint=disjoint,
     )
 
 
