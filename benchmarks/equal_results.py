@@ -82,7 +82,7 @@ RUNS = {
     "ft_dynamic": "ft_dynamic",
     "ft_static": "ft_static --config.select.margin=0",
     "mt": "mt",
-    "bhpo": "bhpo --config.search.trials=5",
+    "bhpo": "bhpo --config.search.space=small --config.search.trials=5",
     "pt_isup": "pt_isup --config.pretrained.path={isup}",
     "pt_ext": "pt_ext --config.pretrained.path={ext}",
     "pt_mt": "pt_mt --config.pretrained.path={joint}",

@@ -83,7 +83,7 @@ def settings(budget: str, learner: str) -> dict[str, str]:
     if learner == "bhpo":  # four trials share the steps of all trials
         steps = int(values["search.trials"]) * int(values["train.steps"]) // 4
         values = {"budget": "small", "search.trials": "4", "train.steps": str(steps)}
-        values |= {"train.validate_every": str(steps // 4), "search.space": "large"}
+        values |= {"train.validate_every": str(steps // 4)}
     return values
 
 

@@ -12,6 +12,7 @@ _CPU = {
     "search.method": "random",
     "search.learning_rate": (0.03, 0.3),
     "search.label_smoothing": (0.0, 0.2),
+    "search.space": "small",
     "search.batch": (8, 16, 32),
     "network.name": "resnet",
     "network.stage_sizes": (1, 1, 1),
@@ -27,6 +28,7 @@ _CPU = {
     "select.margin": 4.0,
 }
 _PUBLISHED = {
+    "search.space": "small",
     "network.resolution": 64,
     "other_network.name": "vgg11",
     "augmentation.min_area": 0.08,

@@ -50,8 +50,8 @@ class SearchConfig:
         0,
         1e6,
     )
-    space: Literal["small", "large"] = _option(
-        "small",
+    space: Literal["small", "large"] | None = _option(
+        None,
         "`large` also searches schedule, batch size, architecture, crop and flip",
         label=True,
     )

@@ -9,7 +9,7 @@ On local25's 30 tasks at budget small, about 40 CPU minutes:
   python -m launch.sweep --config=experiments/studies/bhpo.py --set=search.space=small,large \
       --set=search.method=random,bayesian --trials=8 --steps=60,120 --run_dir=runs/bhpo
 
-Indep with search.method bayesian is the learner bhpo.
+Indep with search.method bayesian and search.space large is the learner bhpo.
 
 At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and-studies.md):
 

@@ -108,7 +108,12 @@ class Baseline:
         if self.frozen:
             return lambda hypers: self._heads(task, ctx, start, hypers)
         trial = functools.partial(
-            train_trial, task=task, backbone=start.variables, recipe=self.recipe, helpers=helpers
+            train_trial,
+            task=task,
+            backbone=start.variables,
+            recipe=self.recipe,
+            helpers=helpers,
+            drawn=self.data.drawn,
         )
         if self.halving:
             recipe = self.recipe
@@ -251,10 +256,11 @@ def train_trial(
     backbone: Tree | None,
     recipe: Recipe,
     helpers: Sequence[TaskView],
+    drawn: int | None = None,
 ) -> Tree:
     """Trains one trial from its initial parameters, or continues it from a position.
 
-    `item` contains `hyper`, and may contain `position` and `until` (see `fit`).
+    `item` contains `hyper`, and may contain `position` and `until` (see `fit`, also for `drawn`).
     """
     hyper, position = item["hyper"], item.get("position")
     recipe, fresh = recipe.of_trial(hyper), None
@@ -281,5 +287,5 @@ def train_trial(
                 str(number): variables["params"]["head"] for number, variables in enumerate(initial)
             }
             fresh["params"] = {**fresh["params"], "helpers": heads}
-    result = fit(ctx, task, fresh, hyper, recipe, helpers, position, item.get("until"))
+    result = fit(ctx, task, fresh, hyper, recipe, helpers, position, item.get("until"), drawn=drawn)
     return result | {"trial": ctx.trial}

@@ -24,12 +24,14 @@ from learners.parts.model import (
 )
 from learners.parts.schedule import SCHEDULES, batch_size
 from learners.parts.training_data import AUXILIARY_BATCH
+from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.seeds import key_of
 from nevis_stream.streams.task import TaskView
 
 MAIN, OTHER = "main", "other"
+_DRAWS = 0x6472_6177  # apart from other uses of a trial's seed
 _STORED_SCALE = 1.25  # side of the stored images over that of the network's input
 
 
@@ -122,6 +124,7 @@ def fit(
     position: Tree | None = None,
     until: int | None = None,
     *,
+    drawn: int | None = None,
     stop: Callable[[Curve], bool] | None = None,
     side: Callable[[int], int] | None = None,
     learned: tuple[str, ...] = (),
@@ -143,6 +146,8 @@ def fit(
       position: the position that an earlier call with `until` returned, from which to continue.
       until: the step at which to pause, a multiple of `validate_every`; the schedule of the
         learning rate still spans all steps.
+      drawn: at each step so many of the helpers are drawn; the heads of the others stay as they
+        are. None: each step uses all.
       stop: called with the curve after each look; the trial ends early when it returns True.
       side: `side(step)` is the side of that step's training views in pixels, for networks whose
         parameters fit every size; each size has a program. Looks use the network's resolution.
@@ -165,25 +170,38 @@ def fit(
     ]
     weight = np.float32(hyper.get("auxiliary_weight", 0))
 
-    classes = task.num_classes, [helper.num_classes for helper in helpers]
+    every = tuple(range(len(helpers)))
+    draws = drawn is not None and drawn < len(helpers)
+
+    def helpers_at(index: int) -> tuple[int, ...]:
+        """The helpers of a step, which depend only on the seed and the step."""
+        if not draws:
+            return every
+        random = np.random.default_rng((seed, _DRAWS, index))
+        return tuple(sorted(random.permutation(len(helpers))[:drawn].tolist()))
 
     @functools.cache
-    def program(length: int, pixels: int | None) -> Callable:
-        step = recipe.step(*classes, pixels, learned)
+    def program(length: int, pixels: int | None, heads: tuple[int, ...]) -> Callable:
+        step = recipe.step(task.num_classes, heads, pixels, learned)
         return ctx.jit(several_steps(step) if length > 1 else step, donate_argnums=0)
 
-    def step_inputs(index: int) -> Tree:
-        batches = [source(index) for source in (feed, *others)]
+    def step_inputs(index: int, used: Sequence[int]) -> Tree:
+        batches = [source(index) for source in (feed, *(others[number] for number in used))]
         return [batch[:3] for batch in batches], np.int32(index), rates[index]
 
     def advance(carry: Tree, start: int, end: int) -> tuple[Tree, list[tuple[float, int]]]:
-        for indices in _pieces(start, end, together, side):
-            arguments = [step_inputs(index) for index in indices]
+        # a program of several steps has the same helpers in all of them
+        for indices in _pieces(start, end, 1 if draws else together, side):
+            used = helpers_at(indices[0])
+            arguments = [step_inputs(index, used) for index in indices]
             (own, *helping), index, rate = (
                 jax.tree.map(_stacked, *arguments) if len(indices) > 1 else arguments[0]
             )
-            auxiliary = (tuple((*x, o.shape) for x, o in zip(helping, others, strict=True)), weight)
-            carry = program(len(indices), side and side(indices[0]))(
+            shapes = [others[number].shape for number in used]
+            auxiliary = (tuple((*x, s) for x, s in zip(helping, shapes, strict=True)), weight)
+            heads = tuple(head_size(helpers[number].num_classes) for number in used)
+            carry, unused = _split_heads(carry, used) if draws else (carry, None)
+            carry = program(len(indices), side and side(indices[0]), heads)(
                 carry,
                 *own,
                 key,
@@ -193,6 +211,8 @@ def fit(
                 feed.shape,
                 *(auxiliary if others else ()),
             )
+            if unused is not None:
+                carry = _joined_heads(carry, used, unused)
         return report(carry, end - start)
 
     training = Training(
@@ -232,6 +252,31 @@ def _pieces(
             stop += 1
         yield range(first, stop)
         first = stop
+
+
+def _split_heads(carry: Tree, used: Sequence[int]) -> tuple[Tree, Tree]:
+    """Returns a carry with the heads of some helpers alone, numbered from 0, and the other heads;
+    each with their momentum."""
+    inner, unused = dict(carry), {}
+    if str(max(used)) not in carry["params"]["helpers"]:
+        raise BadInput(
+            "this run was begun by an earlier version, which drew auxiliary tasks once a task."
+            " Choose a new --run_dir."
+        )
+    for part in ("params", "momentum"):
+        heads = dict(carry[part]["helpers"])
+        chosen = {str(place): heads.pop(str(number)) for place, number in enumerate(used)}
+        inner[part], unused[part] = {**carry[part], "helpers": chosen}, heads
+    return inner, unused
+
+
+def _joined_heads(carry: Tree, used: Sequence[int], unused: Tree) -> Tree:
+    """Returns the carry with all heads again."""
+    whole = dict(carry)
+    for part in ("params", "momentum"):
+        chosen = {str(used[int(place)]): head for place, head in carry[part]["helpers"].items()}
+        whole[part] = {**carry[part], "helpers": unused[part] | chosen}
+    return whole
 
 
 def _stacked(*arrays: Any) -> Any:

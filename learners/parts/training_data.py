@@ -15,16 +15,18 @@ class TrainingData(Protocol):
     Attributes:
       by_relatedness: whether the choice needs scores of relatedness, which are computed if the
         initialisation has none.
+      drawn: how many of the chosen tasks are drawn anew at each update; None: all are used.
     """
 
     by_relatedness: bool
+    drawn: int | None
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
         """Returns ids of earlier tasks; `scores` are their scores of relatedness."""
         ...
 
     def most(self, earlier: int) -> int:
-        """Returns the largest number of tasks that are chosen from `earlier` ones."""
+        """Returns the largest number of tasks that an update uses of `earlier` ones."""
         ...
 
 
@@ -33,6 +35,7 @@ class Current:
     """No auxiliary task."""
 
     by_relatedness = False
+    drawn = None
 
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
         """Returns nothing."""
@@ -48,8 +51,9 @@ class Auxiliary:
     """Earlier tasks.
 
     Attributes:
-      count: number of tasks, unless all are taken.
-      which: "related" (those with the highest scores), "all" or "random".
+      count: number of tasks at each update, unless all are taken.
+      which: "related" (those with the highest scores), "all", or "random", which draws them anew at
+        each update (NEVIS'22, Appendix G, Figure 23).
     """
 
     count: int = 1
@@ -60,14 +64,16 @@ class Auxiliary:
         """Whether the choice needs scores."""
         return self.which == "related"
 
+    @property
+    def drawn(self) -> int | None:
+        """The number of tasks drawn at each update."""
+        return self.count if self.which == "random" else None
+
     def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
         """Returns the earlier tasks."""
         past = ctx.past_tasks
-        if self.which == "all":
+        if self.which in ("all", "random"):
             return past
-        if self.which == "random":
-            drawn = ctx.generator("auxiliary tasks").permutation(len(past))
-            return tuple(past[i] for i in drawn[: self.count])
         latest_first = list(reversed(past))
         return tuple(
             sorted(latest_first, key=lambda task_id: -scores.get(task_id, 0.0))[: self.count]

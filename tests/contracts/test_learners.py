@@ -37,6 +37,7 @@ def build(tmp_path_factory):
             config.train.update(steps=4, validate_every=2)
         if name == "bhpo":
             config.search.trials = 4
+            config.other_network.update(name="mlp", hidden=(4,))
         if name.startswith("pt_"):
             config.pretrained.path = str(file)
         return run_config.build(run_config.resolve(config))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
+from learners.parts import fit as fit_module
 from learners.parts import model, relatedness
 from learners.parts.augmentation import Augmentation
 from learners.parts.baseline import Baseline
@@ -221,8 +222,51 @@ def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_
 def test_axes_combine_freely(tmp_path, start, which):
     ledger = run(learner(start, trials=1, data=Auxiliary(2, which)), stream(), tmp_path)
     helpers = [record.trials[0].info.get("helpers", []) for record in ledger.of_kind(TrainRecord)]
-    assert [len(names) for names in helpers] == ([0, 1, 2, 3] if which == "all" else [0, 1, 2, 2])
+    # random ones are drawn at each update
+    assert [len(names) for names in helpers] == [0, 1, 2, 2 if which == "related" else 3]
     assert ledger.complete and "one_2" not in helpers[1]
+
+
+def test_a_random_auxiliary_task_is_drawn_at_each_update(monkeypatch):
+    """Whatever the step, over all trained ones; only its head changes; a pause changes nothing."""
+    tasks = [view(toy.blobs(name, n=60)) for name in ("a", "b", "c", "d")]
+    recipe = Recipe(NETWORK, steps=12, validate_every=4)
+    hyper = {"learning_rate": 0.1, "label_smoothing": 0.0, "auxiliary_weight": 1.0}
+    drawn, plain = [], fit_module.Feed.__call__
+
+    def noting(feed, step):
+        number = next(n for n, task in enumerate(tasks) if task is feed._task)
+        if number:
+            drawn.append((step, number - 1))
+        return plain(feed, step)
+
+    monkeypatch.setattr(fit_module.Feed, "__call__", noting)
+
+    def started():
+        heads = {str(n): variables(n + 5)["params"]["head"] for n in range(3)}
+        first = variables()
+        return {**first, "params": {**first["params"], "helpers": heads}}
+
+    def trained(**more):
+        return fit_module.fit(
+            Context.standalone(phase="train"), tasks[0], more.pop("variables", started()), hyper,
+            recipe, tasks[1:], drawn=1, **more,
+        )  # fmt: skip
+
+    whole = trained()
+    assert [step for step, _ in drawn] == list(range(12))
+    assert {number for _, number in drawn} == {0, 1, 2}
+    first, drawn[:] = list(drawn), []
+    half = trained(until=4)
+    used = {number for step, number in drawn if step}  # the rate of step 0 is 0
+    heads = half["position"]["state"]["params"]["helpers"]
+    for number in range(3):
+        fresh = variables(number + 5)["params"]["head"]
+        same = jax.tree.all(jax.tree.map(np.array_equal, heads[str(number)], fresh))
+        assert same == (number not in used)
+    rest = trained(variables=None, position=half["position"])
+    assert drawn == first
+    assert jax.tree.all(jax.tree.map(np.array_equal, rest["variables"], whole["variables"]))
 
 
 def test_auxiliary_batches_change_the_parameters_but_not_the_running_statistics():
