@@ -40,10 +40,10 @@ def disjoint(
         hashes = {name: splits[name].images.pixel_hashes() for name in SPLITS}
         copied = {name: np.isin(hashes[name], earlier) for name in SPLITS}
         for name, copies in copied.items():
-            lost, n = int(copies.sum()), len(copies)
-            if 2 * lost > n if name in TESTED else lost == n > 0:
+            gone, n = int(copies.sum()), len(copies)
+            if 2 * gone > n if name in TESTED else gone == n > 0:
                 raise BadInput(
-                    f"task {task_id!r}: {lost} of {n} images of its {name} split are copies of"
+                    f"task {task_id!r}: {gone} of {n} images of its {name} split are copies of"
                     " images of earlier tasks, so too few would be left of it. Leave one of these"
                     " tasks out (nevis-stream data overlap lists them), or use the stream without"
                     " +disjoint."

@@ -302,7 +302,7 @@ def add_samples(
     asked_before, costs = observed(values).sum(axis=0), [Cost()]
     check_budget(budget, len(names), "known models on each sample")
     multi_label = cache.about.get("kind") == MULTI_LABEL
-    image = images_of(np.array(samples, str)) if multi_label else None
+    image = images_of(samples) if multi_label else None
     unanswered = [
         name
         for name, count in zip(names, asked_before, strict=True)

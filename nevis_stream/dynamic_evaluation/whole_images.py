@@ -1,17 +1,19 @@
 """Multi-label data sets: one forward pass answers for all labels of an image, so a sampled image
 gives all its values (Sort & Search, Appendix A)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import sampling
 
 
-def images_of(samples: np.ndarray) -> np.ndarray | None:
+def images_of(samples: Sequence[str]) -> np.ndarray | None:
     """Returns the image of each column, int64[n] from 0 in order of appearance; None unless all
     images have the same number of columns.
 
     Args:
-      samples: str[n], ids of columns, IMAGE#LABEL.
+      samples: ids of n columns, IMAGE#LABEL.
     """
     names = np.array([sample.rpartition("#")[0] for sample in samples], str)
     _, first, image, counts = np.unique(

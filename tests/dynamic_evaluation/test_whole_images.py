@@ -42,8 +42,8 @@ def outcomes():
 
 
 def test_columns_of_images():
-    assert images_of(np.array(["b#0", "b#1", "a#0", "a#1"])).tolist() == [0, 0, 1, 1]
-    assert images_of(np.array(["b#0", "b#1", "a#0"])) is None
+    assert images_of(["b#0", "b#1", "a#0", "a#1"]).tolist() == [0, 0, 1, 1]
+    assert images_of(["b#0", "b#1", "a#0"]) is None
     image = np.repeat(np.arange(5), 3)
     rest = others(np.array([[0, 1, 2, 14], [0, 3, 6, 9]]), image)
     assert rest.shape == (2, 8) and rest[1].tolist() == [1, 2, 4, 5, 7, 8, 10, 11]
