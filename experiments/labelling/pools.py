@@ -11,7 +11,7 @@ import numpy as np
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
-from nevis_stream.datasets.decoding import suffixes
+from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
@@ -92,13 +92,9 @@ def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
 
 
 def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
-    files = sorted(
-        file
-        for file in folder.rglob("*")
-        if file.is_file()
-        and file.suffix.lower() in suffixes()
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    )
+    found = walk(folder)
+    check_special(folder, found.special)
+    files = [folder / name for name in found.files if is_image(name)]
     if ids is not None:
         files = [file for file in files if file.relative_to(folder).as_posix() in ids]
     elif not files:
