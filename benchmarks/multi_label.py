@@ -1,6 +1,6 @@
 """What is paid and kept when a model of a multi-label task is asked about a few images.
 
-  python -m benchmarks.multi_label --out=runs/multi_label [--budget=40] [--runs=4]
+  python -m benchmarks.multi_label --out=runs/multi_label [--budget=40] [--runs=3]
 
 Trains `indep` at the budget tiny with six trials on voc2007 (from NEVIS_STREAM_SHARED), once for each
 seed. The predictors of all runs but the last are known; those of the last are added to copies of
@@ -95,7 +95,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--budget", type=int, default=40)
-    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.out.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.cached_ask import CachedAsk, askable_cells
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
 from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.known import (
     KNOWN_SHARE,
@@ -376,7 +376,8 @@ def _stored_fit(
     cache: EvaluationCache, name: str, method: Method, known: Known, seed: int
 ) -> StoredFit:
     additions = read_additions(cache.directory)
-    return StoredFit(cache.directory / FOLDER / name, method, known, seed, additions)
+    folder = cache.directory / FOLDER / stored_name(name, known)
+    return StoredFit(folder, method, known, seed, additions)
 
 
 def _evaluate(

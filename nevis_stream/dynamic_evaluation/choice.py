@@ -19,7 +19,7 @@ import numpy as np
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation import memory, methods, price
 from nevis_stream.dynamic_evaluation.additions import Addition
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
 from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
@@ -213,7 +213,8 @@ def _errors(
     and of them alone.
     """
     readable = memory.readable(method, known, 0)
-    stored = StoredFit(directory / FOLDER / method.name, method, known, seed, additions)
+    folder = directory / FOLDER / stored_name(method.name, known)
+    stored = StoredFit(folder, method, known, seed, additions)
     key, _ = jax.random.split(jax.random.key(seed))
     errors = stored.errors(readable, budget, key, context())
     return errors, (stored.flops(budget), stored.errors_flops(budget))

@@ -23,6 +23,12 @@ ERRORS = "errors"  # the name of a part that only a choice of methods needs, wit
 FIT = "fit"  # the name of the part that does not depend on the budget
 
 
+def stored_name(name: str, known: Known) -> str:
+    """Returns under which name a method's fit to known models is stored: earlier versions stored
+    fits of multi-label data sets for single columns, not for whole images."""
+    return name if known.facts.image is None else f"{name}-images"
+
+
 class StoredFit:
     """The fit of a method that is stored with a cache; it is replaced when the known models change.
 
