@@ -15,7 +15,7 @@ At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and
   python -m launch.sweep --config=experiments/studies/ensembling.py --config.stream=full --config.budget=paper \
       --trials=8 --set=ensemble=1,2,4,8 --run_dir=runs/ensembling-paper --commands
 
-Cost by --dry_run: 3.9e13 FLOPs in all, 2.8e13 of them training, for 3 runs of four trials; 1.0e14
+Cost by --dry_run: 4.4e13 FLOPs in all, 2.8e13 of them training, for 3 runs of four trials; 1.1e14
 and 7.4e13 for 4 runs of eight. An ensemble needs no more training, but its answers cost more:
 compare "FLOPs in all". --config.learner=NAME runs the study with another learner than ft_dynamic.
 

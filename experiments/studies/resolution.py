@@ -12,7 +12,7 @@ At the paper's scale; pass the printed commands to launch.slurm (docs/sweeps-and
   python -m launch.sweep --config=experiments/studies/resolution.py --config.stream=short --config.budget=paper \
       --set=network.resolution=32,64,128 --run_dir=runs/resolution-paper --commands
 
-Cost by --dry_run: 8.0e13 FLOPs in all, 5.1e13 of them training, for 3 runs.
+Cost by --dry_run: 7.1e13 FLOPs in all, 5.1e13 of them training, for 3 runs.
 
 The paper (NEVIS'22, Figure 9; no figures here): Indep on SHORT, 32, 64 and 128 pixels, batches of at
 most 128. local25 stands in for SHORT here.

@@ -12,7 +12,7 @@ At the paper's scale (ResNet-34; 64 is its own width); pass the printed commands
   python -m launch.sweep --config=experiments/studies/width.py --config.stream=full --config.budget=paper \
       --set=network.width=8,16,32,64 --run_dir=runs/width-paper --commands
 
-Cost by --dry_run: 7.5e13 FLOPs in all, 4.8e13 of them training, for 4 runs.
+Cost by --dry_run: 6.6e13 FLOPs in all, 4.8e13 of them training, for 4 runs.
 
 The paper (NEVIS'22, Figure 15; no figures here): fewer channels save much compute at little cost in
 error. Its figure crosses width with resolution and largest batch, which this study does not:
