@@ -16,7 +16,7 @@ from launch import entry
 from launch.evaluate_commands.caches import budget, one_cache, print_groups
 from launch.evaluate_commands.filling import print_import
 from launch.terminal import bar, flops
-from nevis_stream.dynamic_evaluation import adding, methods
+from nevis_stream.dynamic_evaluation import adding, methods, ranking
 from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
@@ -58,7 +58,15 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
     cache = one_cache(Path(values.cache))
-    table = read_for(cache, model, values.range, values.metrics, values.grades)
+    table = read_for(
+        cache,
+        model,
+        values.range,
+        values.metrics,
+        values.grades,
+        values.lower_is_better,
+        values.ignore_columns,
+    )
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]
@@ -128,8 +136,8 @@ def _add(
     cells = budget(values.budget, facts.n if available else facts.points, kind, cache)
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
-    complete = adding.complete_models(cache, list(asks))
-    before = adding.observed_cells(cache, list(asks))
+    complete = ranking.complete_models(cache, list(asks))
+    before = ranking.observed_cells(cache, list(asks))
     measure = _measure(cache)
     for model in complete:
         _print_complete(model, measure)
@@ -147,19 +155,27 @@ def _add(
             provenances=provenances,
             most_flops=values.choice_flops,
             available=available,
+            drawn=values.answered == "random",
             progress=asking.stage,
             report_choice=choices.append,
             report_values=expected.__setitem__,
         )
     for choice in choices:
         _print_choice(choice.method, choice.reason)
+    if len(parts := cache.facts().parts) > 1:
+        print(
+            f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
+            " is no mean of all: estimate, interval and rank are of each data set"
+        )
     for account in accounts:
-        _print_account(account, before[account.name], from_file, measure)
+        earlier = before[account.name] if len(parts) == 1 else 0
+        _print_account(account, earlier, from_file, measure)
+    for name, values_of_model in expected.items():
         print_groups(
-            f"{account.name}: means of observed and expected values by data set and group, without"
+            f"{name}: means of observed and expected values by data set and group, without"
             f" intervals; the {measure} above need not be their average, since it is corrected as a"
             " whole",
-            means_by_group(cache.facts(), expected[account.name][None]),
+            means_by_group(cache.facts(), values_of_model[None]),
         )
 
 
@@ -201,7 +217,15 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     cache = one_cache(Path(values.cache))
     asks: dict[str, Ask]
     if values.samples:
-        table = read_for(cache, values.samples, values.range, values.metrics, values.grades)
+        table = read_for(
+            cache,
+            values.samples,
+            values.range,
+            values.metrics,
+            values.grades,
+            values.lower_is_better,
+            values.ignore_columns,
+        )
         source = Path(values.samples)
         print_import(str(source), Imported(source.name, table.remarks, table.left_out))
         samples = list(table.samples)
@@ -325,11 +349,13 @@ class _AskingBar:
 
 def _measure(cache: EvaluationCache) -> str:
     """Returns what a model's mean over all samples is called."""
-    return "mean score" if cache.scores else "accuracy"
+    lower = any(part.lower for part in cache.facts().parts)
+    return "mean score" if cache.scores else "mean" if lower else "accuracy"
 
 
-def _print_complete(model: adding.CompleteModel, measure: str) -> None:
-    print(f"model {model.name}: already complete: nothing to ask")
+def _print_complete(model: ranking.CompleteModel, measure: str) -> None:
+    where = f" on {model.dataset}" if model.dataset else ""
+    print(f"model {model.name}{where}: already complete: nothing to ask")
     print(f"  {measure} {model.accuracy:.4f}, rank {model.rank} of {model.models} known models")
 
 
@@ -352,7 +378,7 @@ def _print_account(
     others = f", the others predicted by {addition.method}"
     if complete:
         others = "; nothing is left to predict"
-    name = f"{addition.kind} {addition.name}"
+    name = f"{addition.kind} {addition.name}" + (f" on {addition.dataset}" * bool(addition.dataset))
     print(f"{name}: {addition.asked:,} of {total:,} cells observed{earlier}{others}")
     if addition.accuracy is not None:
         interval = f"no interval: {addition.reason}"
@@ -367,7 +393,10 @@ def _print_account(
     if addition.rank is not None:
         low, high = addition.rank_low, addition.rank_high
         interval = "" if low is None else f" (95%: {low} to {high})"
-        print(f"  rank {addition.rank} of {models + 1}{interval}")
+        best = ", the lowest is the best" if addition.lower else ""
+        print(f"  rank {addition.rank} of {models + 1}{interval}{best}")
+    if addition.failed:
+        print(f"  {addition.failed:,} samples were asked without an answer; see the warning")
     print(f"  {_cost_text(addition, from_file)}")
 
 

@@ -94,13 +94,15 @@ def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:
     if len(groups) < 2:
         return
     table = Table(title=title)
-    for column in ("data set", "group", "samples", "range", "mean"):
+    directions = ["better"] if any(group.lower for group in groups) else []
+    for column in ("data set", "group", "samples", "range", *directions, "mean"):
         table.add_column(column, justify="right" if column in ("samples", "mean") else "left")
     for group in groups[:_MOST_GROUPS]:
         ends = f"{group.low:g} to {group.high:g}"
         mean = "unknown" if math.isnan(group.mean) else f"{group.mean:.4f}"
-        cells = group.dataset or "–", group.group or "all", f"{group.samples:,}", ends, mean
-        table.add_row(*cells)
+        better = ["lower" if group.lower else "higher"] if directions else []
+        cells = group.dataset or "–", group.group or "all", f"{group.samples:,}", ends
+        table.add_row(*cells, *better, mean)
     console().print(table)
     if len(groups) > _MOST_GROUPS:
         print(f"and {len(groups) - _MOST_GROUPS} more groups")

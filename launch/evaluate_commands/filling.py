@@ -31,7 +31,8 @@ from nevis_stream.wording import plural
 
 def import_all(words: Sequence[str], values: FlagValues) -> None:
     """Adds files to the cache --cache, and runs to the caches in the folder --cache."""
-    paths = [path for word in words for path in run_dirs(Path(word))]
+    # in one order, so that the cache does not depend on that of the words
+    paths = sorted({path for word in words for path in run_dirs(Path(word))})
     target = Path(values.cache)
     for path in paths:
         if not path.exists():
@@ -113,7 +114,15 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
         provenances = of_each(cache.sample_provenance())
         datasets = dict(zip(cache.samples(), map(dataset, provenances), strict=True))
     for path in _together(files, ()):
-        table = read_values(path, values.threshold, values.range, values.metrics, values.grades)
+        table = read_values(
+            path,
+            values.threshold,
+            values.range,
+            values.metrics,
+            values.grades,
+            values.lower_is_better,
+            values.ignore_columns,
+        )
         provenances = table.sample_provenance or [{}] * len(table.samples)
         datasets |= dict(zip(table.samples, map(dataset, provenances), strict=True))
     checked_weights(values.dataset_weights, Counter(datasets.values()))
@@ -141,6 +150,8 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
             lambda stage: show_progress(stage, 0, None),
             values.metrics,
             values.grades,
+            values.lower_is_better,
+            values.ignore_columns,
         )
     print_import(name, Imported(Path(name).name, table.remarks, table.left_out))
     print(_size(EvaluationCache(target)))

@@ -8,6 +8,7 @@ from absl import flags
 
 from launch import shared_flags
 from launch.subcommands import Subcommand
+from nevis_stream.dynamic_evaluation.cache.directions import NONE, ValueRange
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 
 
@@ -28,14 +29,16 @@ def _parsed(parse: Callable[[str], Any]) -> Callable:
     return define
 
 
-def _score_range(text: str) -> tuple[float, float]:
+def _score_range(text: str) -> ValueRange:
+    if text == NONE:
+        return NONE
     low, _, high = text.partition(",")
     try:
         ends = float(low), float(high)
     except ValueError:
         ends = 0.0, 0.0
     if not ends[0] < ends[1]:
-        raise ValueError("two numbers are expected, the lower one first, such as 0,100.")
+        raise ValueError("two numbers are expected, the lower one first, such as 0,100; or none.")
     return ends
 
 
@@ -90,8 +93,21 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
 
     meaning = "Counts a score as correct (1) if it is above this value; default: keep the scores."
     flag("import study", flags.DEFINE_float, "threshold", None, meaning)
-    meaning = "LOW,HIGH: the range of scores if the file does not state it; default: 0,1."
+    meaning = (
+        "LOW,HIGH: the range of scores if the file does not state it; default: 0,1. Or `none`: the"
+        " metric has no bounds."
+    )
     flag(f"import study {adding}", _parsed(_score_range), "range", None, meaning)
+    meaning = (
+        "Metrics (or data sets) of which lower values are better, such as wer,perplexity; or `all`."
+        " Default: what the file states, or the metric's name says."
+    )
+    flag(f"import study {adding}", words, "lower_is_better", [], meaning)
+    meaning = (
+        "Columns of a table with one row per model that are no samples, such as license,params;"
+        " those of summaries (average, rank, …) are left out anyway."
+    )
+    flag(f"import study {adding}", words, "ignore_columns", [], meaning)
     meaning = (
         "Weights of the data sets, NAME=WEIGHT,..., or `equal`; default: all samples weigh the"
         " same."
@@ -132,6 +148,13 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     meaning = "What to add: RUN/checkpoints/EVENT-TASK, a RUN (all its models), or a file."
     flag("add-model", text, "model", None, meaning)
     flag("add-model", whole, "trial", None, "Trial of the checkpoint; default: the chosen one.")
+    meaning = (
+        "How the samples on which a file has values were chosen: `random`, drawn at random from all"
+        " samples; `other` (for example the first ones): then an estimate gets no interval that"
+        " only random samples would justify."
+    )
+    ways = ["other", "random"]
+    flags.DEFINE_enum("answered", "other", ways, meaning, flag_values=values_of["add-model"])
     flag("add-model", text, "name", None, "Model of the file to add; default: all of them.")
     meaning = "Number of samples on which each new model is evaluated: 64, or 5% of all samples."
     flag("add-model fit", text, "budget", None, meaning)

@@ -79,6 +79,11 @@ _GROUPS = {
     " or all new",
 }
 
+_PARTS = (
+    "its {} data sets differ in direction or range, so that there is no mean of all: the methods"
+    " are measured on each of them"
+)
+
 
 def study(words: Sequence[str], values: FlagValues) -> None:
     """Tries methods on files of values; writes OUT/study.csv, and a figure for each file."""
@@ -94,14 +99,25 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         raise BadInput(f"--out={folder}: is a file; a folder is expected.")
     matrices = []
     for path in paths:
-        table = read_values(path, values.threshold, values.range, values.metrics, values.grades)
+        table = read_values(
+            path,
+            values.threshold,
+            values.range,
+            values.metrics,
+            values.grades,
+            values.lower_is_better,
+            values.ignore_columns,
+        )
         if values.features:
             features = read_features(values.features, table.samples)
             table = dataclasses.replace(
                 table, features=features, remarks=(*table.remarks, *features_remark(features))
             )
         print_import(str(path), Imported(path.name, table.remarks, table.left_out))
-        matrices.append(_matrix(path.stem, table, values))
+        parts = _matrix(path.stem, table, values).parts
+        if len(parts) > 1:
+            print(f"{path}: {_PARTS.format(len(parts))}")
+        matrices += parts
     design = _design(values, matrices)
     for matrix in matrices:
         for remark in study_checks.remarks(matrix, design):
@@ -196,12 +212,17 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
     for cache in caches_in(Path(values.cache)):
         read_additions(cache.directory)  # a damaged line is an error before the work, not after it
         matrix = evaluation_summary.studied_part(cache)
-        design = _design(values, [matrix])
+        parts = matrix.parts
+        if len(parts) > 1:
+            print(f"{cache.directory}: {_PARTS.format(len(parts))}")
+        design = _design(values, parts)
         path = cache.directory / "study.csv"
-        for remark in study_checks.remarks(matrix, design):
+        for remark in (line for each in parts for line in study_checks.remarks(each, design)):
             print(f"{cache.directory}: {remark}")
         path.unlink(missing_ok=True)  # the cache may have grown since
-        frame = _run([matrix], design, path)
+        frame = _run(parts, design, path)
+        if len(parts) > 1:
+            frame["method"] += " on " + frame["matrix"].str.removeprefix(f"{matrix.name}-")
         summary = evaluation_summary.write(cache, matrix, frame, design.known)
         size = f"{summary['models']} models × {summary['samples']:,} samples"
         by = "models" if matrix.groups is None else f"whole {kind_of_groups(cache)}"

@@ -169,6 +169,8 @@ def _labels(ask, cells, pool):
             f"labels {labels.dtype}{list(labels.shape)}; expected one whole number for each of"
             f" {cells.samples.size} samples."
         )
+    if not np.array_equal(answers.cells.samples, cells.samples):
+        raise BadInput("the labels are of other samples than those that were asked.")
     wrong = (labels < 0) | (labels >= classes)
     if wrong.any():
         raise BadInput(

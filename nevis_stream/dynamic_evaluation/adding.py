@@ -2,40 +2,46 @@
 account of the cost is kept.
 """
 
-import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL
-from nevis_stream.dynamic_evaluation import memory, methods, price
+from nevis_stream.dynamic_evaluation import memory, methods
+from nevis_stream.dynamic_evaluation.adding_part import (
+    PartAdder,
+    cost_of,
+    evaluate,
+    predicted_only,
+    warn_of_cost,
+)
 from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
-from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, check_budget
+from nevis_stream.dynamic_evaluation.asking import (
+    Answers,
+    Ask,
+    Cells,
+    Cost,
+    answered,
+    check_budget,
+)
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
-from nevis_stream.dynamic_evaluation.cached_ask import CachedAsk, askable_cells
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
-from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
 from nevis_stream.dynamic_evaluation.groups import groups_of
-from nevis_stream.dynamic_evaluation.known import (
-    KNOWN_SHARE,
-    InCache,
-    InMemory,
-    Known,
-    learned_rows,
-)
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
+from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InMemory, Known
+from nevis_stream.dynamic_evaluation.matrix import observed, unknown_cells
 from nevis_stream.dynamic_evaluation.method import Method
+from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.stages import staged_context
-from nevis_stream.dynamic_evaluation.substitutes import Substitutes
+from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers
 from nevis_stream.dynamic_evaluation.whole_images import images_of, with_all_labels
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.wording import plural
 
 
 def add_models(
@@ -48,6 +54,7 @@ def add_models(
     provenances: Mapping[str, dict[str, Any]] | None = None,
     most_flops: float = MOST_FLOPS,
     available: Mapping[str, np.ndarray] | None = None,
+    drawn: bool = False,
     progress: Callable[[str], None] = lambda stage: None,
     report_choice: Callable[[Choice], None] = lambda choice: None,
     report_values: Callable[[str, np.ndarray], None] = lambda model, values: None,
@@ -58,6 +65,10 @@ def add_models(
     Cells that the cache already has are not asked again, so an addition that was killed continues
     where it stopped. Models that are observed on every sample already (see `complete_models`) are
     left out, and have no account.
+
+    Where data sets differ in direction or range they have no common mean: the method is used on
+    each of them on its own, and each has an account. An answer that is unknown is never a number:
+    see `asking.answered` and `substitutes`.
 
     Args:
       cache: the cache. The method learns from its known models (see `known.learned_from`), except
@@ -74,146 +85,72 @@ def add_models(
         more than what is saved by asking fewer cells.
       available: bool[n], by the id of a model, the samples on which it can be asked; others are
         replaced by similar ones (see `substitutes`). A model without an entry can be asked on all.
+      drawn: whether the available samples were drawn at random from all; otherwise, if similar ones
+        had to be asked, the interval allows for any values of the others, and there is none if they
+        are many.
       progress: called with the name of each stage when it begins.
       report_choice: called with the choice, if there is one, before anything is asked.
       report_values: called with each model's name and values, float32[n]: the observed ones, and
         the expected ones of the other samples, which the cache has as 0 or 1 where it has outcomes.
 
     Returns:
-      The account of each model that was not complete.
+      The account of each model that was not complete (and of each data set, see above).
 
     Raises:
       BadInput: there is no known model, the method is unknown, or the budget is not valid or above
         the number of samples on which a model can be asked.
     """
-    samples = cache.shape[1]
+    facts = cache.facts()
+    samples = facts.n
     if method is not None:
         methods.within_budget(method)  # a wrong name is an error before anything is read
     complete = {each.name for each in complete_models(cache, list(asks))}
     asks = {model: ask for model, ask in asks.items() if model not in complete}
     if not asks:
         return []
-    known, accuracies, names = _known(cache, samples, without=list(asks))
-    facts = {model: (provenances or {}).get(model, {}) for model in asks}
-    if available:  # a file may lack some labels of an image
-        known.facts = dataclasses.replace(known.facts, image=None)
-    image = known.facts.image
-    rows = [
-        CachedAsk(cache, model, samples, facts[model], ask, image) for model, ask in asks.items()
-    ]
-
-    check_budget(budget, known.facts.points)
-    askable = np.stack(
-        [askable_cells(row, (available or {}).get(row.model), budget) for row in rows]
-    )
-    substitutes = None if askable.all() else Substitutes(known, askable)
-
-    def ask(cells: Cells) -> Answers:
-        cells = cells if substitutes is None else substitutes(cells)
-        row_cells = (Cells(columns[None]) for columns in cells.samples)
-        parts = [row(columns) for row, columns in zip(rows, row_cells, strict=True)]
-        cost = sum((part.cost for part in parts), Cost())
-        return Answers(cells, np.vstack([part.values for part in parts]), cost)
-
-    known.groups = groups_of(cache, names, known.packed_rows())
-    prices, choice = [row.flops_each for row in rows], None
-    if method is None:
-        asked = budget * (samples // known.facts.points)
-        saved = np.inf if None in prices else sum(prices) * (samples - asked)
-        additions, new = read_additions(cache.directory), len(rows)
-        choice = choose(
-            cache.directory,
-            known,
-            new,
-            budget,
-            seed,
-            additions,
-            most_flops,
-            saved,
-            lambda name: progress(f"trying {name}"),
-        )
-        report_choice(choice)
-        method = choice.method
-    used = methods.within_budget(method).for_known(known)
-    used.check(budget, known)
-    readable = memory.readable(used, known, len(rows))
-    stored = _stored_fit(cache, used.name, used, known, seed)
-    _warn(used, known, prices, budget, stored, "model")
-    estimates, own = _evaluate(stored, readable, ask, len(rows), budget, seed, progress)
-    if substitutes is not None and substitutes.counts.any():
-        warnings.warn(substitutes.message(list(asks)), RunWarning, stacklevel=2)
-    own += 0 if choice is None else choice.flops
-    made_by = {"method": method, "budget": budget, "seed": seed}
-    values = np.stack([row.values for row in rows])
-    predicted = _predicted_only(estimates, values)
-    cache.append_predictions(list(asks), np.arange(samples), predicted, made_by=made_by)
+    check_budget(budget, samples if available else facts.points)
+    expected = {model: np.full(samples, np.nan, np.float32) for model in asks}
     accounts = []
-    for row, estimate, expected in zip(rows, estimates, estimates.values, strict=True):
-        bounded = row.bounded([estimate.value, estimate.low, estimate.high], known.facts)
-        value, low, high = (None if np.isnan(mean) else float(mean) for mean in bounded)
-        account = Addition(
-            kind="model",
-            name=row.model,
-            **made_by,
-            models=len(names),
-            samples=samples,
-            asked=row.asked,
-            accuracy=value,
-            low=low,
-            high=high,
-            rank=_rank(accuracies, value),
-            rank_low=_rank(accuracies, high),
-            rank_high=_rank(accuracies, low),
-            reason=estimate.reason or None,
-            fit=stored.key,
-            choice=None if choice is None else choice.key,
-            **_cost([row.asked_before], [samples], [row.flops_each], row.cost, own // len(rows)),
+    for place, (part, share) in enumerate(zip(facts.parts, _shares(budget, facts), strict=True)):
+        adder = PartAdder(cache, part, place if part.name else None, list(asks))
+        accounts += adder.add(
+            asks,
+            share,
+            method,
+            seed,
+            provenances or {},
+            most_flops,
+            available or {},
+            drawn,
+            lambda stage, part=part: progress(f"{part.name}: {stage}" if part.name else stage),
+            report_choice,
+            expected,
         )
-        accounts.append(account)
-        append(cache.directory, account)
-        known_or_expected = np.where(observed(row.values), row.values, expected)
-        report_values(row.model, known_or_expected.astype(np.float32))
+    for model, values in expected.items():
+        report_values(model, values)
     return accounts
 
 
-@dataclass(frozen=True)
-class CompleteModel:
-    """A model of a cache that is observed on every sample.
+def _shares(budget: int, facts: SampleFacts) -> list[int]:
+    """Returns the budget of each part, in proportion to its samples, at least 1.
 
-    Attributes:
-      name: the model's id.
-      accuracy: its mean over all samples.
-      rank: its place by accuracy among the known models, of which it is one; 1 is the best.
-      models: number of known models.
+    Raises:
+      BadInput: the budget is smaller than the number of parts.
     """
-
-    name: str
-    accuracy: float
-    rank: int
-    models: int
-
-
-def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
-    """Returns those of these models that are observed on every sample, so that nothing is left to
-    ask or to predict.
-    """
-    samples = cache.shape[1]
-    counts = observed_cells(cache, models)
-    complete = [model for model in models if counts[model] == samples > 0]
-    if not complete:
-        return []
-    _, accuracies, names = _known(cache, samples)
-    by_name = dict(zip(names, accuracies.tolist(), strict=True))
-    return [
-        CompleteModel(model, by_name[model], _rank(accuracies, by_name[model]) or 0, len(names))
-        for model in complete
-    ]
-
-
-def observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, int]:
-    """Returns the number of observed cells of each model; 0 if the cache does not have it."""
-    counts = dict(zip(cache.models(), cache.row_sums()[1].tolist(), strict=True))
-    return {model: int(counts.get(model, 0)) for model in models}
+    parts = facts.parts
+    if budget < len(parts):
+        raise BadInput(
+            f"a budget of {budget}: the {len(parts)} data sets differ in direction or range, so"
+            " that each is estimated on its own and needs at least one sample."
+        )
+    sizes = np.array([len(part.columns) for part in parts])
+    exact = budget * sizes / sizes.sum()
+    shares = np.clip(exact.astype(np.int64), 1, sizes)
+    while (rest := budget - int(shares.sum())) != 0:
+        lacking = np.where(shares < sizes, exact - shares, -np.inf)
+        over = np.where(shares > 1, shares - exact, -np.inf)
+        shares[int(lacking.argmax() if rest > 0 else over.argmax())] += np.sign(rest)
+    return shares.tolist()
 
 
 def fit_method(
@@ -239,7 +176,12 @@ def fit_method(
     samples, reason = cache.shape[1], ""
     if method is not None:
         methods.within_budget(method)
-    known, _, names = _known(cache, samples)
+    if len(parts := cache.facts().parts) > 1:
+        raise BadInput(
+            f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
+            " is no common mean to fit a method for; `add-model` fits one for each of them."
+        )
+    known, _, names = known_models(cache, parts[0].columns)
     check_budget(budget, known.facts.points)
     known.groups = groups_of(cache, names, known.packed_rows())
     additions = read_additions(cache.directory)
@@ -292,7 +234,7 @@ def add_samples(
         nothing is asked or written.
     """
     named, columns, facts = methods.within_budget(method), cache.samples(), cache.models()
-    view, _, names = _known(cache, len(columns))
+    view, _, names = known_models(cache, np.arange(len(columns)))
     known = memory.transposed(named, view, len(samples))
     values = unknown_cells((len(samples), len(names)), cache.scores)
     column_of = {sample: column for column, sample in enumerate(columns)}
@@ -311,7 +253,9 @@ def add_samples(
     if unanswered:
         raise BadInput(_cannot_answer(source or str(cache.directory), unanswered, names, remedy))
 
-    def ask(cells: Cells) -> Answers:
+    failed: set[tuple[str, str]] = set()
+
+    def ask_models(cells: Cells) -> Answers:
         models = cells.samples
         for model in np.unique(models):
             new = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
@@ -320,12 +264,17 @@ def add_samples(
                 new = new[~observed(values[new, model])]
             if len(new):
                 name, ids = names[model], [samples[i] for i in new.tolist()]
-                answers = asks[name](Cells(new[None]))
+                answers = answered(asks[name], Cells(new[None]), cache.scores)
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[new, model] = answers.values[0]
                 cache.append(name, ids, answers.values[0], confidence)
                 costs.append(answers.cost)
+                empty = ~observed(answers.values[0])
+                failed.update((name, samples[i]) for i in new[empty].tolist())
         return Answers(cells, np.take_along_axis(values, models, axis=1))
+
+    def ask(cells: Cells) -> Answers:
+        return replaced.answered(cells, ask_models)
 
     is_learned = observed(known).mean(axis=0) >= KNOWN_SHARE
     # so that an addition that was killed asks the same cells again
@@ -336,15 +285,31 @@ def add_samples(
             " to learn from."
         )
     rows = InMemory(np.ascontiguousarray(known[:, is_learned].T))
+    replaced = Substitutes(rows, np.ones(values.shape, bool))
     used = named.for_known(rows)
     stored = _stored_fit(cache, f"{used.name}-samples", used, rows, seed)
     prices = [facts[name].get(EACH) for name in names]
     mean_price = None if None in prices else sum(prices) / len(prices)
-    _warn(used, rows, [mean_price] * len(samples), budget, stored, "sample")
+    warn_of_cost(used, rows, [mean_price] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))
-    estimates, own = _evaluate(stored, rows, ask, len(samples), budget, seed, progress)
+    try:
+        estimates, own = evaluate(stored, rows, ask, len(samples), budget, seed, progress)
+    except TooFewAnswers:
+        name, sample = min(failed)
+        raise BadInput(
+            f"{source or cache.directory}: {len(failed)} answers are unknown, for example of model"
+            f" {name!r} on sample {sample!r}, and no other model is left to be asked in its place."
+            " What was answered is kept; a smaller budget needs fewer answers."
+        ) from None
+    if failed:
+        name, sample = min(failed)
+        message = (
+            f"{plural(len(failed), 'answer')} unknown, for example of model {name!r} on sample"
+            f" {sample!r}: no number stands for them, and similar models were asked instead."
+        )
+        warnings.warn(message, RunWarning, stacklevel=2)
     made_by = {"method": method, "budget": budget, "seed": seed}
-    predicted = np.ascontiguousarray(_predicted_only(estimates, values).T)
+    predicted = np.ascontiguousarray(predicted_only(estimates, values).T)
     cache.append_predictions(names, samples, predicted, made_by=made_by)
     account = Addition(
         kind="samples",
@@ -354,7 +319,8 @@ def add_samples(
         samples=int(is_learned.sum()),
         asked=int(np.count_nonzero(observed(values))),
         fit=stored.key,
-        **_cost(asked_before, [len(samples)] * len(names), prices, sum(costs, Cost()), own),
+        failed=len(failed) or None,
+        **cost_of(asked_before, [len(samples)] * len(names), prices, sum(costs, Cost()), own),
     )
     append(cache.directory, account)
     return account
@@ -378,109 +344,3 @@ def _stored_fit(
     additions = read_additions(cache.directory)
     folder = cache.directory / FOLDER / stored_name(name, known)
     return StoredFit(folder, method, known, seed, additions)
-
-
-def _evaluate(
-    stored: StoredFit,
-    known: Known,
-    ask: Ask,
-    new: int,
-    budget: int,
-    seed: int,
-    progress: Callable[[str], None],
-) -> tuple[Estimates, int]:
-    """Returns the estimates of new models, and the FLOPs that the method computed itself."""
-    if stored.outdated:
-        progress("the stored fit is of other known models or another seed; fitting anew")
-    ctx = staged_context(progress)
-    fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
-    evaluator = stored.evaluator(known, budget, fit_key, ctx)
-    estimates = evaluator.evaluate(ask, new, budget, evaluation_key)
-    return estimates, total(ctx.meter.counts())
-
-
-def _predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:
-    """Returns the predictions of estimates, unknown where a value, [m, n], is observed."""
-    scores = values.dtype.kind == "f"
-    predicted = estimates.values if scores else estimates.outcomes
-    return np.where(observed(values), unknown_cells((), scores), predicted)
-
-
-def _warn(
-    method: Method,
-    known: Known,
-    prices: Sequence[float | None],
-    budget: int,
-    stored: StoredFit,
-    kind: str,
-) -> None:
-    """Warns if a method will cost more than it saves and the prices of answers are known."""
-    if None in prices or budget == known.facts.points:
-        return
-    if message := price.warning(method, known, prices, budget, stored.tree, kind):
-        warnings.warn(message, RunWarning, stacklevel=3)
-
-
-def _known(
-    cache: EvaluationCache, samples: int, without: Sequence[str] = ()
-) -> tuple[InCache, np.ndarray, list[str]]:
-    """Returns the known models on the first columns, their accuracies float64[m] and their ids.
-
-    Accuracies are means of observed and predicted cells: a model may be observed on easy samples
-    only.
-    """
-    names = list(cache.models())
-    others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
-    rows = learned_rows(cache, others, samples)
-    if not len(rows):
-        present = [name for name in without if name in set(names)]
-        reason = ""
-        if present:
-            reason = (
-                f" The models to add are not known ones, although {len(present)} of them"
-                f" ({present[0]!r}) are in the cache."
-            )
-        raise BadInput(
-            f"{cache.directory}: no other model has been observed; import some models first."
-            f"{reason}"
-        )
-    known = InCache(cache, rows, samples)
-    total_value, cells = (sums.astype(np.float64) for sums in known.row_sums())
-    weighted = known.facts.dataset_weights is not None
-    for i in range(len(rows)) if weighted else np.flatnonzero(cells < samples):
-        row = cache.matrix(rows[i : i + 1], predicted=True)[:, :samples]
-        (total_value[i],), (cells[i],) = (
-            known.facts.mean(part(row)) for part in (numbers, observed)
-        )
-    return known, total_value / cells, [names[row] for row in rows]
-
-
-def _cost(
-    asked_before: Sequence[int],
-    cells: Sequence[int],
-    prices: Sequence[float | None],
-    asking: Cost,
-    own: int,
-) -> dict[str, float | None]:
-    """Returns FLOPs spent and saved, and those of the method itself.
-
-    Args:
-      asked_before: for each model, the number of its cells that were observed before.
-      cells: for each model, the number of all its cells.
-      prices: for each model, FLOPs of an answer.
-      asking: cost of the answers.
-      own: FLOPs that the method computed itself.
-    """
-    if None in prices or asking.flops is None:
-        unknown = asking.flops is None or np.any(asked_before)
-        spent = None if unknown else asking.flops + own
-        return {"flops_spent": spent, "flops_saved": None, "flops_method": own}
-    spent = asking.flops + own + float(np.dot(asked_before, prices))
-    saved = float(np.dot(cells, prices)) - spent
-    return {"flops_spent": spent, "flops_saved": saved, "flops_method": own}
-
-
-def _rank(accuracies: np.ndarray, value: float | None) -> int | None:
-    """Returns the place among known models, 1 for the best; equal models share a place."""
-    # sums in another order differ in the last digits
-    return None if value is None else 1 + int((accuracies > value + 1e-9).sum())

@@ -24,6 +24,13 @@ def _name(value: Any) -> str:
     return value
 
 
+def _flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"is {shown(value)}, not true or false")
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Addition(Record):
     """The account of one addition.
@@ -37,7 +44,7 @@ class Addition(Record):
       accuracy, low, high: for a model, the estimated mean over all samples with a 95% interval;
         None where there is none.
       rank, rank_low, rank_high: for a model, its place by accuracy among the known models; 1 is the
-        best.
+        best, which has the lowest mean if `lower` is true.
       reason: why a model has no interval; None if it has one.
       flops_spent: FLOPs of the observed cells, and of the method. Cells that the cache had before
         count at the price per cell of a whole split. None if the price of an answer is unknown.
@@ -49,6 +56,10 @@ class Addition(Record):
       fit: the key of the stored fit (see `fits`) that the method used.
       choice: the key of the stored choice (see `choice`) of the method; None if the method was
         given.
+      dataset: the data set that all this is about, where data sets differ in direction or range;
+        None: all samples.
+      lower: true if lower values are better; None: higher ones are.
+      failed: number of samples that were asked without an answer; None: 0.
     """
 
     kind: Annotated[str, choice("kind", KINDS)]
@@ -71,6 +82,9 @@ class Addition(Record):
     flops_method: Annotated[int, whole(0, 10**36)] | None = None
     fit: str | None = None
     choice: str | None = None
+    dataset: Annotated[str, _name] | None = None
+    lower: Annotated[bool, _flag] | None = None
+    failed: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "samples" and not self.name.split(" ")[0].isdecimal():

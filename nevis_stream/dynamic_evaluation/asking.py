@@ -5,13 +5,16 @@ scales scores of another range, see `samples.SampleFacts`) or a label. All evalu
 cost FLOPs or labels, are asked through this one protocol.
 """
 
+import dataclasses
+import functools
+import warnings
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.matrix import check_matrix, observed
-from nevis_stream.errors import BadInput
+from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, check_matrix, observed, unknown_cells
+from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,65 @@ class Ask(Protocol):
     """Answers for m models, with the cost of the answers."""
 
     def __call__(self, cells: Cells) -> Answers:
-        """Returns the values of the cells; BadInput if one is unknown or was asked before."""
+        """Returns the values of the cells, 255 or NaN (or None) where there is no answer; BadInput
+        if one was asked before.
+        """
         ...
+
+
+def answered(ask: Ask, cells: Cells, scores: bool) -> Answers:
+    """Asks for some samples of one model and checks the answers: only a valid number is one.
+
+    Args:
+      ask: may return anything for a cell that is no number (255, NaN, None, a text), or raise: then
+        its cells are asked one at a time, and those that raise again have no answer.
+      cells: int64[1, b].
+      scores: whether values are scores in [0, 1] instead of outcomes.
+
+    Returns:
+      Answers with values uint8[1, b], 255 where there is none, or float32[1, b] with NaN.
+
+    Raises:
+      BadInput: there are too few or too many values, or they are of other cells.
+    """
+    try:
+        answers = ask(cells)
+    except NevisStreamError:
+        raise
+    except Exception as error:
+        if cells.samples.size > 1:
+            single = (Cells(cells.samples[:, k : k + 1]) for k in range(cells.samples.shape[1]))
+            parts = [answered(ask, cell, scores) for cell in single]
+            joined = functools.reduce(Answers.then, parts)
+            return dataclasses.replace(joined, cells=cells)
+        message = f"no answer to sample {cells.samples[0, 0]}: {type(error).__name__}: {error}"
+        warnings.warn(message, RunWarning, stacklevel=2)
+        return Answers(cells, unknown_cells((1, 1), scores), Cost(None))
+    values, shape = np.asarray(answers.values), cells.samples.shape
+    if values.shape != shape or not np.array_equal(answers.cells.samples, cells.samples):
+        raise BadInput(
+            f"asked for the cells {list(shape)}, answered {list(values.shape)} values of the cells"
+            f" {list(answers.cells.samples.shape)}: an answer belongs to each asked cell, in their"
+            " order."
+        )
+    if values.dtype.kind not in "biuf":
+        each = [value if isinstance(value, _NUMBERS) else np.nan for value in values.ravel()]
+        values = np.array(each, np.float64).reshape(shape)
+    values = values.astype(np.float64)
+    missing = np.isnan(values) | (values == UNKNOWN)
+    checked = np.where(missing, np.nan if scores else UNKNOWN, values)
+    valid = missing | ((values >= 0) & (values <= 1) & (scores | np.isin(values, (0, 1))))
+    if not valid.all():
+        _, k = np.argwhere(~valid)[0]
+        kind = "a score from 0 to 1" if scores else "0 or 1"
+        raise BadInput(
+            f"the answer to sample {cells.samples[0, k]} is {values[0, k]:g}, not {kind}; an answer"
+            " that is not known is None, NaN or 255."
+        )
+    return dataclasses.replace(answers, values=checked.astype(np.float32 if scores else np.uint8))
+
+
+_NUMBERS = (bool, int, float, np.bool_, np.number)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost
+from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells, Cost, answered
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
@@ -21,14 +21,15 @@ class CachedAsk:
     Args:
       cache: the cache.
       model: the model's id.
-      samples: number of columns of the cache that take part.
+      columns: int64[n], of the cache's samples that take part.
       provenance: of the model.
       ask: what answers for it.
       image: of each column (see `samples.SampleFacts`), or None; all columns of an image are asked
         and kept together.
 
     Attributes:
-      values: [samples], the observed values.
+      values: [n], the observed values.
+      failed: samples that were asked without an answer.
       asked_before: number of cells that were observed before.
       cost: of everything that was asked.
     """
@@ -37,17 +38,18 @@ class CachedAsk:
         self,
         cache: EvaluationCache,
         model: str,
-        samples: int,
+        columns: np.ndarray,
         provenance: dict[str, Any],
         ask: Ask,
         image: np.ndarray | None = None,
     ):
-        self.model, self.cost = model, Cost()
-        self._cache, self._provenance, self._ask, self._image = cache, provenance, ask, image
-        self.values = unknown_cells((samples,), cache.scores)
+        self.model, self.cost, self.failed = model, Cost(), set[int]()
+        self._cache, self._provenance, self._ask = cache, provenance, ask
+        self._columns, self._scores, self._image = columns, cache.scores, image
+        self.values = unknown_cells((len(columns),), self._scores)
         self._in_cache = model in cache.models()
         if self._in_cache:
-            self.values = cache.matrix([model])[0, :samples]
+            self.values = cache.matrix([model])[0, columns]
         self.asked_before = self.asked
 
     @property
@@ -56,23 +58,30 @@ class CachedAsk:
         return int(np.count_nonzero(observed(self.values)))
 
     def __call__(self, cells: Cells) -> Answers:
-        """Returns the values of int64[1, b], and the cost of those that had to be asked."""
-        (columns,), cost = cells.samples, Cost()
-        new = columns[~observed(self.values[columns])]
+        """Returns the values of int64[1, b], unknown where there is no answer, and the cost of
+        those that had to be asked.
+        """
+        (samples,), cost = cells.samples, Cost()
+        new = samples[~observed(self.values[samples])]
         if len(new):
             if self._image is not None:
                 new = with_all_labels(new, self._image)
                 new = new[~observed(self.values[new])]
-            answers = self._ask(Cells(new[None]))
-            cost = answers.cost
+            columns = self._columns[new]
+            answers = answered(self._ask, Cells(columns[None]), self._scores)
+            cost, values = answers.cost, answers.values[0]
+            known = observed(values)
+            self.failed |= set(new[~known].tolist())
             flops_each = {} if cost.flops is None else {EACH: cost.flops / len(new)}
             provenance = None if self._in_cache else flops_each | self._provenance
             confidence = None if answers.confidence is None else answers.confidence[0]
-            ids, values = self._cache.samples(new), answers.values[0]
-            self._cache.append(self.model, ids, values, confidence, provenance=provenance)
-            self.values[new], self._in_cache = values, True
+            if known.any():
+                ids = self._cache.samples(columns)
+                self._cache.append(self.model, ids, values, confidence, provenance=provenance)
+                self._in_cache = True
+            self.values[new] = values
             self.cost += cost
-        return Answers(cells, self.values[columns][None], cost)
+        return Answers(cells, self.values[samples][None], cost)
 
     def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
         """Returns means, moved into the range that the observed values leave for the mean; if all

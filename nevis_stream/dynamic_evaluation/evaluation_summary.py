@@ -91,17 +91,25 @@ def write(
         "group_kind": kind_of_groups(cache),
         "seeds": len(seeds),
         "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
-        "decomposition": _decomposition(values, matrix.groups, known, budgets, seeds),
+        "decomposition": None
+        if len(facts.parts) > 1
+        else _decomposition(values, matrix.groups, known, budgets, seeds),
         "correlation": _mean_correlation(values),
         "additions": _accounts(cache),
+        "lower": facts.lower is not None and bool(facts.lower.all()),
+        "imports": [asdict(each) | {"lines": each.lines()} for each in cache.imports()],
     }
-    write_file(cache.directory / PICTURE, outcomes_image(values))
+    write_file(cache.directory / PICTURE, outcomes_image(values, facts.lower))
     write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
     return summary
 
 
-def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float:
-    """Returns the mean over samples, with the data sets' weights, of the mean over models."""
+def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
+    """Returns the mean over samples, with the data sets' weights, of the mean over models; None if
+    data sets differ in direction or range.
+    """
+    if len(facts.parts) > 1:
+        return None
     there = observed(values)
     means = numbers(values).sum(axis=0, dtype=np.float64) / there.sum(axis=0)
     return float(facts.mean(means[None])[0])
@@ -109,7 +117,7 @@ def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float:
 
 def _sample_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any]]:
     """Returns data sets and groups of samples: size, range, and the mean over models."""
-    names = ("dataset", "group", "samples", "low", "high")
+    names = ("dataset", "group", "samples", "low", "high", "lower")
     return [
         {name: getattr(group, name) for name in names} | {"mean": _number(group.mean)}
         for group in means_by_group(facts, values)
@@ -125,12 +133,19 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
     unknown = {"mae": None, "accuracy_error": None, "truth": None}
     if addition.kind != "model":
         return unknown
-    truth, predicted = cache.matrix([addition.name])[0], cache.predictions([addition.name])[0]
+    facts = cache.facts()
+    columns = {part.name: part.columns for part in facts.parts}.get(addition.dataset or "")
+    if columns is None:  # of earlier data sets
+        return unknown
+    truth, predicted = (
+        values[0, columns]
+        for values in (cache.matrix([addition.name]), cache.predictions([addition.name]))
+    )
     if not observed(truth).all() or not observed(predicted).any():
         return unknown
     distance = np.abs(numbers(truth) - numbers(predicted))
     mae = np.where(observed(predicted), distance, 0).mean(dtype=np.float64)
-    mean = float(cache.facts().mean(truth[None])[0])
+    mean = float(facts.take(columns).mean(truth[None])[0])
     error = None if addition.accuracy is None else abs(addition.accuracy - mean)
     return {"mae": float(mae), "accuracy_error": error, "truth": mean}
 
@@ -143,7 +158,7 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
     earlier one's MAE is None.
     """
     models, additions = cache.models(), read_additions(cache.directory)
-    latest = {addition.name: place for place, addition in enumerate(additions)}
+    latest = {(each.name, each.dataset): place for place, each in enumerate(additions)}
     accounts = []
     for place, addition in enumerate(additions):
         facts = models.get(addition.name, {}) if addition.kind == "model" else {}
@@ -152,22 +167,25 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
             if {"learner", "seed", "trial"} <= facts.keys()
             else None
         )
-        replaced = {} if place == latest[addition.name] else {"mae": None}
+        replaced = {} if place == latest[addition.name, addition.dataset] else {"mae": None}
         errors = audit(cache, addition) | replaced
         accounts.append(asdict(addition) | errors | {"label": label})
     return accounts
 
 
-def outcomes_image(values: np.ndarray) -> bytes:
+def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes:
     """Returns a PNG of values: the best model is on top, the easiest sample on the left; dark is
-    right, or a high score.
+    right, or a good score.
 
     Args:
       values: [m, n] of outcomes or scores; large matrices are averaged to at most 240 × 480 pixels.
+      lower: bool[n], whether lower values are better; None: higher ones are.
     """
     from PIL import Image
 
     there, value = observed(values), numbers(values)
+    if lower is not None:
+        value = np.where(there & lower, 1 - value, value)
     means = [
         np.divide(
             value.sum(axis=axis, dtype=np.float64),

@@ -8,6 +8,10 @@ NORMAL_975 = 1.959963984540054
 # known models or groups that a width can be learned from (with three or fewer, 95% intervals
 # covered 15–94%)
 FEWEST = 5
+NEEDS_BOUNDS = (
+    "the method's interval needs bounds of the metric, and none are stated (--range=LOW,HIGH)"
+)
+MOST_MISSING = 0.1  # share of samples without an answer above which there is no interval
 TOO_FEW = f"fewer than {FEWEST} known models or runs to cross-validate the method on"
 
 
@@ -85,6 +89,22 @@ def extended(
     low = np.where(unbiased + 2 * error < low, unbiased - reach, low)
     high = np.where(unbiased - 2 * error > high, unbiased + reach, high)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def with_missing(
+    low: np.ndarray, high: np.ndarray, missing: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the interval of a mean between 0 and 1 if a share of the samples gives no answer:
+    their values may be anything between 0 and 1 (worst-case bounds). NaN if they are too many.
+
+    Args:
+      low, high: float[m], the interval of the mean of samples with an answer.
+      missing: float[m], the share of samples without one.
+
+    Source: Manski 1989, Anatomy of the selection problem.
+    """
+    keep = np.where(missing > MOST_MISSING, np.nan, 1 - missing)
+    return low * keep, high * keep + (1 - keep)
 
 
 def cross_validated(errors: np.ndarray, unit: np.ndarray, groups: Sequence) -> float:

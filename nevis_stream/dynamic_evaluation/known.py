@@ -107,12 +107,13 @@ class InMemory:
 
 
 class InCache:
-    """Some models of a cache on its first n samples, read when they are needed.
+    """Some models of a cache on some of its samples, read when they are needed.
 
     Args:
       cache: the cache.
       rows: int64[m], of the models.
-      samples: n; samples that are added to the cache later are not seen.
+      columns: int64[n], ascending, of the samples; samples that are added to the cache later are
+        not seen. Or n: the first n samples.
       groups: the models' groups.
     """
 
@@ -120,39 +121,50 @@ class InCache:
         self,
         cache: EvaluationCache,
         rows: np.ndarray,
-        samples: int,
+        columns: np.ndarray | int,
         groups: Sequence[str] | None = None,
     ):
-        self._cache, self._rows, self.shape = cache, np.asarray(rows), (len(rows), samples)
+        self.columns = np.arange(columns) if isinstance(columns, int) else columns
+        self._cache, self._rows = cache, np.asarray(rows)
+        self.shape = len(rows), len(self.columns)
+        # the first ones: sums of whole rows are stored with them
+        self._first = len(self.columns) == 0 or self.columns[-1] == len(self.columns) - 1
         self.groups, self.scores = groups, cache.scores
 
     @functools.cached_property
     def facts(self) -> SampleFacts:
         """See `Known`."""
-        return self._cache.facts().take(np.arange(self.shape[1]))
+        return self._cache.facts().take(self.columns)
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `Known`; no row is unpacked."""
         total, seen = self._cache.column_sums(
             models=self._rows if models is None else self._rows[models]
         )
-        return total[: self.shape[1]], seen[: self.shape[1]]
+        return total[self.columns], seen[self.columns]
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `Known`; no row is read."""
-        right, known = self._cache.row_sums()
-        return right[self._rows], known[self._rows]
+        """See `Known`; no row of the first samples is read."""
+        if self._first:
+            right, known = self._cache.row_sums()
+            return right[self._rows], known[self._rows]
+        rows = [self.matrix(np.array([row]))[0] for row in range(self.shape[0])]
+        sums = [(numbers(row).sum(dtype=np.float64), observed(row).sum()) for row in rows]
+        right, known = np.array(sums).T
+        return right, known.astype(np.int64)
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Known`."""
         rows = self._rows if models is None else self._rows[models]
-        return self._cache.matrix(rows, samples)[:, : self.shape[1] if samples is None else None]
+        if samples is None and self._first:
+            return self._cache.matrix(rows)[:, : self.shape[1]]
+        return self._cache.matrix(rows, self.columns if samples is None else self.columns[samples])
 
     def packed_rows(self) -> Iterator[np.ndarray]:
-        """See `Known`; outcomes are packed, eight cells in a byte."""
-        if self.scores:
+        """See `Known`; outcomes of the first samples are packed, eight cells in a byte."""
+        if self.scores or not self._first:
             yield from (self.matrix(np.array([row]))[0] for row in range(self.shape[0]))
             return
         for right, known in self._cache.packed_rows(self._rows):
@@ -210,18 +222,20 @@ def learned_from(there: np.ndarray) -> np.ndarray:
     return _sharing(np.array([models[row].sum() for row in there]))
 
 
-def learned_rows(cache: EvaluationCache, rows: np.ndarray, samples: int) -> np.ndarray:
-    """Returns those of a cache's rows, int64, that are known on the first samples (see
-    `learned_from`), reading one row at a time.
+def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray | int) -> np.ndarray:
+    """Returns those of a cache's rows, int64, that are known on some samples, int64[n], or on the
+    first n (see `learned_from`), reading one row at a time.
     """
-    models = cache.column_sums(models=rows)[1][:samples]
+    columns = np.arange(columns) if isinstance(columns, int) else columns
+    models = cache.column_sums(models=rows)[1][columns]
     if cache.scores:
-        seen = (observed(cache.matrix(rows[i : i + 1])[0, :samples]) for i in range(len(rows)))
-        return rows[_sharing(np.array([models[row].sum() for row in seen]))]
+        cells = (observed(cache.matrix(rows[i : i + 1])[0, columns]) for i in range(len(rows)))
+        return rows[_sharing(np.array([models[row].sum() for row in cells]))]
     shared = np.full(len(rows), models.sum())
     for i, (_, there) in enumerate(cache.packed_rows(rows)):
         if there is not None:
-            shared[i] = models[np.unpackbits(there.view(np.uint8), count=samples).view(bool)].sum()
+            seen = np.unpackbits(there.view(np.uint8)).view(bool)[columns]
+            shared[i] = models[seen].sum()
     return rows[_sharing(shared)]
 
 

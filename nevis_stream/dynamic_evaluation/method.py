@@ -331,11 +331,15 @@ class Evaluator:
         prediction, mean = self._prediction(tuned["predictor"], answers)
         low = high = np.full(len(mean), np.nan)
         reason = "the method gives none"
+        unbounded = any(part.unbounded for part in self.known.facts.parts)
+        least, most = (-np.inf, np.inf) if unbounded else (0.0, 1.0)
         if self.method.cross_validated:
             unit = prediction.unit
             half = np.where(unit == 0, 0, unit * tuned["half"])
-            low, high = np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1)
+            low, high = np.clip(mean - half, least, most), np.clip(mean + half, least, most)
             reason = intervals.TOO_FEW if np.isnan(half).any() else ""
+        elif prediction.interval is not None and unbounded:
+            reason = intervals.NEEDS_BOUNDS
         elif prediction.interval is not None:
             (low, high), reason = prediction.interval, ""
         return Estimates(prediction.values, answers, mean, low, high, reason)

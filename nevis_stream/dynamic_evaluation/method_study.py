@@ -7,8 +7,10 @@ computed again.
 
 import contextlib
 import csv
+import dataclasses
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +39,9 @@ COLUMNS = (
     *("seconds", "dataset_errors", "flops"),
 )
 _NUMBERS = {"budget": int, "seed": int, **dict.fromkeys((*MEASURES, "seconds"), float)}
+
+
+_UNUSUAL = re.compile(r"[^\w.-]+")  # in names of files
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,24 @@ class Matrix:
         values[:, hidden] = unknown_cells((), values.dtype.kind == "f")
         whole = None if groups is None else groups[models].tolist()
         return InMemory(values, whole, facts.take(samples))
+
+    @property
+    def parts(self) -> "list[Matrix]":
+        """The matrix; or, if its data sets differ in direction or range so that there is no mean of
+        all, one for each data set, called NAME-DATASET.
+        """
+        parts = [] if self.facts is None else self.facts.parts
+        if len(parts) < 2:
+            return [self]
+        return [
+            dataclasses.replace(
+                self,
+                name=f"{self.name}-{_UNUSUAL.sub('_', part.name)}",
+                values=self.values[:, part.columns],
+                facts=self.facts.take(part.columns),
+            )
+            for part in parts
+        ]
 
     @property
     def models(self) -> Models:

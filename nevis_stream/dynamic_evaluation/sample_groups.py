@@ -18,6 +18,7 @@ class SampleGroup:
       group: name of the group; "" for all samples of the data set.
       samples: number of samples.
       low, high: the range of their scores.
+      lower: whether lower values are better.
       means: float64[m], each model's mean over the known samples, in that range; NaN if no sample
         is known.
     """
@@ -27,6 +28,7 @@ class SampleGroup:
     samples: int
     low: float
     high: float
+    lower: bool
     means: np.ndarray
 
     @property
@@ -82,6 +84,6 @@ def _group(facts: SampleFacts, values, members, dataset: str, group: str) -> Sam
         out=np.full(len(part), np.nan),
         where=known.any(axis=1),
     )
-    return SampleGroup(
-        dataset, group, int(members.sum()), first, last, first + means * (last - first)
-    )
+    lower = facts.lower is not None and bool(facts.lower[members].all())
+    means = first + means * (last - first)
+    return SampleGroup(dataset, group, int(members.sum()), first, last, lower, means)

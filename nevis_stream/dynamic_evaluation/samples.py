@@ -21,6 +21,9 @@ class SampleFacts:
       image: int64[n], the image of each column, from 0, in a multi-label data set, where one
         forward pass answers for all columns of an image; all images have equally many.
       low, high: float32[n], the range of each sample's score; None: 0 and 1.
+      lower: bool[n], whether lower values are better; None: higher ones are.
+      unbounded: bool[n], whether the metric has no bounds, so that the range is only a scale; None:
+        all have bounds.
       dataset_weights: the weight of each data set in the overall mean; None: each sample has the
         same weight.
     """
@@ -31,6 +34,8 @@ class SampleFacts:
     group: np.ndarray | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    lower: np.ndarray | None = None
+    unbounded: np.ndarray | None = None
     dataset_weights: Mapping[str, float] | None = None
     image: np.ndarray | None = None
 
@@ -75,9 +80,58 @@ class SampleFacts:
             chosen(self.group),
             chosen(self.low),
             chosen(self.high),
+            chosen(self.lower),
+            chosen(self.unbounded),
             self.dataset_weights,
             image,
         )
+
+    @cached_property
+    def parts(self) -> "list[Part]":
+        """The parts of the samples that have a common mean: all samples if they agree in direction
+        and range, else each data set.
+        """
+        ends = [
+            np.full(self.n, default) if each is None else each.astype(np.float64)
+            for each, default in (
+                (self.low, 0.0),
+                (self.high, 1.0),
+                (self.lower, 0.0),
+                (self.unbounded, 0.0),
+            )
+        ]
+        kinds, kind = np.unique(np.stack(ends), axis=1, return_inverse=True)
+        kind = kind.ravel()
+        if kinds.shape[1] <= 1:
+            _, _, lower, unbounded = kinds[:, 0] if self.n else (0, 1, 0, 0)
+            return [Part("", np.arange(self.n), bool(lower), bool(unbounded))]
+        datasets = np.full(self.n, "") if self.dataset is None else self.dataset
+        parts = []
+        for name, number in dict.fromkeys(zip(datasets.tolist(), kind.tolist(), strict=True)):
+            low, high, lower, unbounded = kinds[:, number]
+            alone = len(set(kind[datasets == name].tolist())) == 1
+            about = f"{low:g} to {high:g}, {'lower' if lower else 'higher'} is better"
+            title = name if name and alone else f"{name} ({about})".strip()
+            columns = np.flatnonzero((datasets == name) & (kind == number))
+            parts.append(Part(title, columns, bool(lower), bool(unbounded)))
+        return parts
+
+
+@dataclass(frozen=True)
+class Part:
+    """Samples that agree in direction and range.
+
+    Attributes:
+      name: "" for all samples; else of the data set.
+      columns: int64[k], of the samples.
+      lower: whether lower values are better.
+      unbounded: whether the metric has no bounds.
+    """
+
+    name: str
+    columns: np.ndarray
+    lower: bool
+    unbounded: bool
 
 
 def checked_weights(

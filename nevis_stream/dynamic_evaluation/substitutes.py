@@ -1,16 +1,17 @@
-"""Samples that are asked in place of those on which a new model cannot be asked.
+"""Samples that are asked in place of those on which a new model gives no answer.
 
-A policy chooses among all samples, but a file may lack some values of a model. In place of a sample
-without a value, the most similar one with a value is asked: of the same data set where there is
-one, and with the nearest values of the known models.
+A policy chooses among all samples, but a file may lack some values of a model, and a model may fail
+or refuse. In place of a sample without an answer, the most similar one is asked: of the same data
+set where there is one, and with the nearest values of the known models.
 """
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.wording import plural
@@ -18,8 +19,12 @@ from nevis_stream.wording import plural
 MODELS = 64  # known models by whose values samples are compared, at most
 
 
+class TooFewAnswers(Exception):
+    """A model has answered fewer samples than the budget, and no other is left to be asked."""
+
+
 class Substitutes:
-    """Replaces cells that cannot be asked.
+    """Replaces cells that cannot be asked, or were asked without an answer.
 
     Args:
       known: the known models.
@@ -27,7 +32,8 @@ class Substitutes:
         samples than it has such cells.
 
     Attributes:
-      counts: int64[m], the number of cells of each model that were replaced.
+      counts: int64[m], the number of cells of each model that were replaced because they cannot be
+        asked.
     """
 
     def __init__(self, known: Known, askable: np.ndarray):
@@ -41,27 +47,52 @@ class Substitutes:
         rows = np.linspace(0, self._known.shape[0] - 1, min(self._known.shape[0], MODELS))
         return self._known.matrix(np.unique(rows.astype(np.int64)))
 
+    def answered(self, cells: Cells, ask: Callable[[Cells], Answers]) -> Answers:
+        """Returns answers to these cells, or to similar ones where there is none.
+
+        Args:
+          cells: [m, b].
+          ask: returns answers, unknown where a model gave none; a cell that was answered before
+            costs nothing.
+
+        Raises:
+          TooFewAnswers: a model has no sample left.
+        """
+        cells, cost = self(cells), Cost()
+        while True:
+            answers = ask(cells)
+            cost += answers.cost
+            failed = ~observed(answers.values)
+            if not failed.any():
+                return dataclasses.replace(answers, cost=cost)
+            cells = self._replaced(cells, ~failed)
+
     def __call__(self, cells: Cells) -> Cells:
         """Returns the cells to ask instead of these, [m, b]; none of them was returned before."""
+        samples = cells.samples
+        stays = np.take_along_axis(self._free, samples, axis=1)
+        np.put_along_axis(self._free, samples, False, axis=1)
+        self.counts += (~stays).sum(axis=1)
+        return self._replaced(cells, stays)
+
+    def _replaced(self, cells: Cells, stays: np.ndarray) -> Cells:
         samples = np.array(cells.samples)
         for model, row in enumerate(samples):
-            stays = self._free[model][row]
-            self._free[model][row] = False
-            for place in np.flatnonzero(~stays):
-                row[place] = self._nearest(row[place], np.flatnonzero(self._free[model]))
+            for place in np.flatnonzero(~stays[model]):
+                others = np.flatnonzero(self._free[model])
+                if not len(others):
+                    raise TooFewAnswers
+                row[place] = self._nearest(row[place], others)
                 self._free[model][row[place]] = False
-            self.counts[model] += np.count_nonzero(~stays)
         return Cells(samples, cells.probabilities, cells.shares)
 
     def message(self, models: Sequence[str]) -> str:
         """Returns for which of the models, by their ids, similar samples were asked."""
         most = int(self.counts.argmax())
-        others = np.count_nonzero(self.counts) - 1
-        also = f" (and of {plural(others, 'other model')})" if others else ""
         return (
             f"model {models[most]!r} has no value on {plural(int(self._without[most]), 'sample')};"
             f" {self.counts[most]:,} of those that were chosen had none, and the most similar"
-            f" samples were asked instead{also}."
+            f" samples were asked instead{also(self.counts)}."
         )
 
     def _nearest(self, sample: int, others: np.ndarray) -> int:
@@ -75,3 +106,9 @@ class Substitutes:
         # where no known model has met both, they are as different as can be
         count = both.sum(axis=0)
         return int(others[np.where(count, apart / np.maximum(count, 1), 1).argmin()])
+
+
+def also(counts: np.ndarray) -> str:
+    """Returns, for a message about one model, how many others it is true of."""
+    others = np.count_nonzero(counts) - 1
+    return f" (and of {plural(others, 'other model')})" if others else ""

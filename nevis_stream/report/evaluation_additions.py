@@ -38,9 +38,9 @@ def overview(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
 
 
 def added_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the accounts of added models, the latest of each model and method."""
+    """Returns the accounts of added models, the latest of each model, data set and method."""
     models = [row for row in summary["additions"] if row["kind"] == "model"]
-    return list({(row["name"], row["method"]): row for row in models}.values())
+    return list({(row["name"], row.get("dataset"), row["method"]): row for row in models}.values())
 
 
 def judged_models(summary: dict[str, Any]) -> list[dict[str, Any]]:

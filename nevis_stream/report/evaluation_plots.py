@@ -36,6 +36,10 @@ def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
     )
     axes.set_ylabel(f"{summary['models']} models, the best on top", size=9, color=palette.ink())
     meaning = "dark: high, light: low" if summary.get("scores") else "dark: right, light: wrong"
+    if summary.get("lower"):
+        meaning = "dark: low, which is better, light: high"
+    elif summary.get("mean_accuracy", 0) is None:  # data sets differ in direction
+        meaning = "dark: better, light: worse"
     axes.set_title(meaning, loc="left", size=9, color=palette.ink())
     return figure
 

@@ -10,12 +10,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import memory
-from nevis_stream.dynamic_evaluation.adding import (
-    add_models,
-    add_samples,
-    complete_models,
-    fit_method,
-)
+from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
 from nevis_stream.dynamic_evaluation.additions import merge_additions, read_additions
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
@@ -23,6 +18,7 @@ from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.known import InMemory, learned_from
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
+from nevis_stream.dynamic_evaluation.ranking import complete_models
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput

@@ -313,6 +313,15 @@ class EvaluationCache:
             return known
         return dataclasses.replace(known, image=images_of(self.samples(np.arange(known.n))))
 
+    def has_one_mean(self) -> bool:
+        """Returns whether all samples agree in direction and range."""
+        with self.index.reading() as db:
+            kinds = {
+                (*facts.value_range(each), facts.direction(each) == facts.LOWER)
+                for _, each in entries.batches(db)
+            }
+        return len(kinds) <= 1
+
     def features(self) -> np.ndarray | None:
         """Returns float32[n, d], NaN for a sample without features; None if no sample has any."""
         return self._snapshot(np.zeros(0, np.int64)).features()

@@ -18,6 +18,8 @@ from nevis_stream.dynamic_evaluation.cache import (
     variants,
     writing,
 )
+from nevis_stream.dynamic_evaluation.cache.directions import ValueRange
+from nevis_stream.dynamic_evaluation.cache.facts import UNBOUNDED
 from nevis_stream.dynamic_evaluation.cache.files import (
     ValueTable,
     features_remark,
@@ -36,11 +38,13 @@ def import_file(
     cache: EvaluationCache | Path,
     path: str | Path | Sequence[Path],
     threshold: float | None = None,
-    value_range: tuple[float, float] | None = None,
+    value_range: ValueRange | None = None,
     features: Callable[[list[str]], np.ndarray] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
     metrics: Sequence[str] = (),
     grades: Mapping[str, float] | None = None,
+    lower_is_better: Sequence[str] = (),
+    ignored: Sequence[str] = (),
 ) -> ValueTable:
     """Adds a file's values to a cache, all or nothing.
 
@@ -48,7 +52,7 @@ def import_file(
 
     Args:
       cache: the cache; or its directory, in which it is created once the file has been read.
-      path, threshold, value_range, metrics, grades: as of `read_values`.
+      path, threshold, value_range, metrics, grades, lower_is_better, ignored: as of `read_values`.
       features: takes samples' ids and returns float32[n, d], NaN for a sample without features.
       progress: called with the name of each stage.
 
@@ -56,15 +60,18 @@ def import_file(
       BadInput: as `read_values`; or a value or range contradicts that of the cache.
     """
     progress("read")
-    table, path = read_values(path, threshold, value_range, metrics, grades), Path(source(path))
+    table = read_values(path, threshold, value_range, metrics, grades, lower_is_better, ignored)
+    path = Path(source(path))
     vectors = table.features
     if features is not None:
         vectors = features(table.samples)
         remarks = [*table.remarks, *features_remark(vectors)]
         table = dataclasses.replace(table, remarks=tuple(remarks))
-    provenances = table.sample_provenance or [{}] * len(table.samples)
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
+    with cache.index.reading() as db:
+        table = _scaled(db, table)
+    provenances = table.sample_provenance or [{}] * len(table.samples)
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
@@ -159,12 +166,41 @@ def _joined_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
     return joined
 
 
+def _scaled(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
+    """Returns a table whose metrics without bounds have the scale of the cache, if it has them.
+
+    Raises:
+      BadInput: a value lies outside of that scale.
+    """
+    if not any(UNBOUNDED in each for each in table.sample_provenance):
+        return table
+    names = entries.names_in_cache(db, table.samples, table.sample_provenance)
+    columns, stored = entries.numbers(db, "samples", names), entries.of_each(entries.batches(db))
+    values, provenances = table.values.copy(), list(table.sample_provenance)
+    for k, column in enumerate(columns.tolist()):
+        ours = stored[column] if column >= 0 else {}
+        if UNBOUNDED in ours and UNBOUNDED in provenances[k]:
+            (low, high), (first, last) = map(facts.value_range, (provenances[k], ours))
+            values[:, k] = (low + values[:, k] * (high - low) - first) / (last - first)
+            if (outside := (values[:, k] < 0) | (values[:, k] > 1)).any():
+                model = table.models[int(outside.argmax())]
+                raise BadInput(
+                    f"model {model!r}, sample {names[k]!r}: its value lies outside of the scale"
+                    f" {first:g} to {last:g} of this cache. Import all files into a new cache, with"
+                    " a range: --range=LOW,HIGH."
+                )
+            provenances[k] = provenances[k] | {"low": first, "high": last}
+    return dataclasses.replace(table, values=values, sample_provenance=provenances)
+
+
 def read_for(
     cache: EvaluationCache,
     path: str | Path,
-    value_range: tuple[float, float] | None = None,
+    value_range: ValueRange | None = None,
     metrics: Sequence[str] = (),
     grades: Mapping[str, float] | None = None,
+    lower_is_better: Sequence[str] = (),
+    ignored: Sequence[str] = (),
 ) -> ValueTable:
     """Reads a file from which new cells of a cache will be asked: its values must be of the same
     kind as those of the cache, and what identifies a sample must agree.
@@ -173,7 +209,7 @@ def read_for(
       BadInput: as `read_values`; or the file has scores and the cache outcomes, or metric,
         direction, range or content of a sample differ.
     """
-    table = read_values(path, None, value_range, metrics, grades)
+    table = read_values(path, None, value_range, metrics, grades, lower_is_better, ignored)
     scores = cache.scores
     if table.values.dtype != np.uint8 and not scores:
         raise BadInput(
@@ -182,7 +218,7 @@ def read_for(
         )
     try:
         with cache.index.reading() as db:
-            table = _compared(db, table)
+            table = _compared(db, _scaled(db, table))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     if not scores or table.values.dtype != np.uint8:

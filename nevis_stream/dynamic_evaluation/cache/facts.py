@@ -11,6 +11,7 @@ from nevis_stream.errors import BadInput
 RANGE = ("low", "high")  # samples with these have scores in this range, not outcomes
 OUTCOME_RANGE = (0.0, 1.0)
 METRIC, DIRECTION, HASH = "metric", "higher_is_better", "hash"
+UNBOUNDED = "unbounded"  # true: the metric has no bounds; `low` and `high` are only a scale
 HIGHER, LOWER = "higher is better", "lower is better"
 # the data set, and a group of samples in it: the first of these names that the provenance has
 DATASET, GROUP = ("dataset", "dataset_id"), ("category", "subject", "class")
@@ -37,7 +38,8 @@ def value_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
 def range_text(provenance: Mapping[str, Any]) -> str:
     """Returns the range of samples' values, for people."""
     low, high = value_range(provenance)
-    return f"{low:g} to {high:g}"
+    scale = " (a scale: the metric has no bounds)" if provenance.get(UNBOUNDED) else ""
+    return f"{low:g} to {high:g}{scale}"
 
 
 def direction(provenance: Mapping[str, Any]) -> str:
@@ -75,8 +77,15 @@ def facts(
         **{name: np.array(each, str) if any(each) else None for name, each in texts.items()},
         low=low,
         high=high,
+        lower=_flags([direction(each) == LOWER for each in provenances]),
+        unbounded=_flags([bool(each.get(UNBOUNDED)) for each in provenances]),
         dataset_weights=weights,
     )
+
+
+def _flags(values: Sequence[bool]) -> np.ndarray | None:
+    """Returns bool[n]; None if none is true."""
+    return np.array(values) if any(values) else None
 
 
 def _first(provenance: Mapping[str, Any], names: Sequence[str]) -> str:

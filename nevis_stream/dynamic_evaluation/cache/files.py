@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.cache import directions
 from nevis_stream.dynamic_evaluation.cache import facts as sample_facts
+from nevis_stream.dynamic_evaluation.cache.directions import ValueRange
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
-from nevis_stream.dynamic_evaluation.cache.facts import DIRECTION, HIGHER, METRIC
+from nevis_stream.dynamic_evaluation.cache.facts import DIRECTION, HIGHER, METRIC, UNBOUNDED
 from nevis_stream.dynamic_evaluation.cache.imported import LeftOut, listed
 from nevis_stream.dynamic_evaluation.cache.logs import is_log, read_logs
 from nevis_stream.dynamic_evaluation.cache.tables import RawTable, read_csv, read_parquet
@@ -37,7 +39,7 @@ from nevis_stream.wording import plural
 _OF_MODELS = ("group",)
 _OF_SAMPLES = (
     *("dataset", "category", "subject", "class", sample_facts.METRIC, sample_facts.DIRECTION),
-    *(sample_facts.HASH, *sample_facts.RANGE),
+    *(sample_facts.HASH, *sample_facts.RANGE, UNBOUNDED),
 )
 _MATRICES = ("correct", "score", "imputed", "confidence", "predicted")
 
@@ -93,9 +95,11 @@ class ValueTable:
 def read_values(
     path: str | Path | Sequence[Path],
     threshold: float | None = None,
-    value_range: tuple[float, float] | None = None,
+    value_range: ValueRange | None = None,
     metrics: Sequence[str] = (),
     grades: Mapping[str, float] | None = None,
+    lower_is_better: Sequence[str] = (),
+    ignored: Sequence[str] = (),
 ) -> ValueTable:
     """Reads a file of values, or logs of evaluations.
 
@@ -103,8 +107,11 @@ def read_values(
       path: ends in .npz, .csv or .parquet; or a log, or a directory of logs (see `logs`), or
         several of these, whose order does not matter.
       threshold: scores above it become the outcome 1, others 0; None: scores stay scores.
-      value_range: of all values whose range the file does not state.
+      value_range: of all values whose range the file does not state; "none" if the metric has no
+        bounds: the range is then a scale that includes all values of the file.
       metrics, grades: of logs, as of `read_logs`.
+      lower_is_better: metrics or data sets of which lower values are better, or "all".
+      ignored: columns of a table that are not read.
 
     Raises:
       BadInput: the file cannot be read, or a value is not valid; the message names file, model,
@@ -114,14 +121,16 @@ def read_values(
     path = Path(source(path))
     readers = {".npz": _npz, ".csv": read_csv, ".parquet": read_parquet}
     if logs or (path.exists() and is_log(path)):
-        raw = read_logs(logs or path, metrics, grades, value_range)
+        raw = read_logs(
+            logs or path, metrics, grades, None if value_range == directions.NONE else value_range
+        )
     elif path.suffix not in readers:
         kinds = [*readers, "samples_TASK_DATE.jsonl", ".eval"]
         raise BadInput(f"{path}: {unknown('kind of file', path.suffix, kinds)}")
     elif not path.is_file():
         raise BadInput(f"{path}: no such file.")
     else:
-        raw = readers[path.suffix](path)
+        raw = readers[path.suffix](path, ignored)
     for kind, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
             raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
@@ -129,7 +138,10 @@ def read_values(
             raise BadInput(f"{path}: the {kind} id {name!r} contains a NUL character.")
         if (name := repeated(ids)) is not None:
             raise BadInput(f"{path}: {kind} {name!r} occurs twice.")
-    return _checked(path, raw, threshold, value_range)
+    remarks = directions.state(path, raw, lower_is_better, by_name=path.suffix in readers)
+    remarks += directions.scale(raw, value_range)
+    raw.remarks = [*remarks, *raw.remarks]
+    return _checked(path, raw, threshold, None if value_range == directions.NONE else value_range)
 
 
 def source(path: str | Path | Sequence[Path]) -> str:
@@ -223,7 +235,7 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     }
 
 
-def _npz(path: Path) -> RawTable:
+def _npz(path: Path, ignored: Sequence[str] = ()) -> RawTable:
     arrays = read_npz(path)
     missing = [name for name in ("models", "samples") if name not in arrays]
     if missing or not {"correct", "score"} & set(arrays):
@@ -302,8 +314,9 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
             f"{path}{raw.place(i, k)}: model {raw.models[i]!r}, sample {raw.samples[k]!r}:"
             f" {values[i, k]:g} is not between {low[k]:g} and {high[k]:g}. If the scores have"
             " another range, state it in columns (or arrays) `low` and `high`, or by"
-            " --range=LOW,HIGH."
+            " --range=LOW,HIGH; or --range=none if the metric has no bounds."
         )
+    _check_scales(path, raw, kinds, low, high)
     has_values = known.any(axis=1)
     if raw.predicted is not None:
         has_values |= (raw.predicted != UNKNOWN).any(axis=1)
@@ -337,7 +350,11 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
         scaled = np.where(known, values > np.where(scores, threshold, 0.5), np.nan)
         scores[:] = False
     provenance = [
-        {name: value for name, value in each.items() if name not in sample_facts.RANGE}
+        {
+            name: value
+            for name, value in each.items()
+            if name not in sample_facts.RANGE and (scores[k] or name != UNBOUNDED)
+        }
         | ({"low": float(low[k]), "high": float(high[k])} if scores[k] else {})
         for k, each in enumerate(raw.sample_provenance)
     ]
@@ -380,6 +397,28 @@ def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndar
     return ends[0], ends[1], numbers
 
 
+_FEW = 3  # values of a model from which its scale can be told
+
+
+def _check_scales(path: Path, raw: RawTable, kinds, low: np.ndarray, high: np.ndarray) -> None:
+    """Refuses scores of a model from 0 to 1 beside those of others from 0 to 100."""
+    for kind in np.unique(kinds[(low == 0) & (high == 100)]).tolist():
+        values = raw.values[:, kinds == kind]
+        known = ~np.isnan(values)
+        most = np.where(known, values, 0).max(axis=1)
+        small = (most <= 1) & (known.sum(axis=1) >= _FEW)
+        small &= (known & (values > 0) & (values < 1)).any(axis=1)
+        if small.any() and most.max() > 1:
+            i, other = int(small.argmax()), int(most.argmax())
+            k = int(np.flatnonzero(kinds == kind)[np.where(known[i], values[i], 0).argmax()])
+            raise BadInput(
+                f"{path}{raw.place(i, k)}: the values of model {raw.models[i]!r} are up to"
+                f" {most[i]:g}, those of {raw.models[other]!r} up to {most[other]:g}, in a range"
+                " from 0 to 100: is one a share and the other a percentage? Write both in one"
+                " range. If they are right, import this model from a file of its own."
+            )
+
+
 def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
     """Yields lines for people about the content of a file."""
     holes = known.size - int(known.sum())
@@ -397,10 +436,12 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
             filter(None, (sample_facts.dataset(provenance), provenance.get("metric", "")))
         )
         value_type = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
-        value_type += f", {sample_facts.direction(provenance) or f'{HIGHER} (not stated)'}"
+        if provenance.get(UNBOUNDED):
+            value_type = f"scores without bounds (scale {low[k]:g} to {high[k]:g})"
+        better = sample_facts.direction(provenance) or f"{HIGHER} (not stated)"
         cells = known & (kinds == kind)
         mean = f", mean {raw.values[cells].mean():.4f}" if cells.any() else ""
-        yield f"{name or 'values'}: {plural(size, 'sample')}, {value_type}{mean}"
+        yield f"{name or 'values'}: {plural(size, 'sample')}, {value_type}{mean}; {better}"
 
 
 def _thresholded(scores: np.ndarray, threshold: float) -> str:

@@ -95,8 +95,8 @@ def _verdict(stored: Provenance, new: Provenance) -> tuple[str, list[str]]:
 def _message(sample: str, place: str, differs: str) -> str:
     advice = (
         "Values of both kinds cannot stand in one column: state what the file has (columns"
-        " `metric`, `higher_is_better`, `low` and `high`, or --metrics, --range), or import"
-        " it into another cache."
+        " `metric`, `higher_is_better`, `low` and `high`, or --metrics, --lower_is_better,"
+        " --range), or import it into another cache."
     )
     return f"sample {sample!r}{place} has the {differs}. {advice}"
 

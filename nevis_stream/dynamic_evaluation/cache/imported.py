@@ -23,9 +23,8 @@ class LeftOut:
 
     def line(self) -> str:
         """Returns a line for people."""
-        example = f", for example {self.example}" if self.example and self.count > 1 else ""
-        only = f": {self.example}" if self.example and self.count == 1 else ""
-        return f"left out: {self.count:,} {self.reason}{example}{only}"
+        example = f"{': ' if self.count == 1 else ', for example '}{self.example}"
+        return f"left out: {self.reason} ({self.count:,}){example if self.example else ''}"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ _FORMS = (packing.ALL, packing.BITS, packing.LIST)
 
 def stats(cache) -> dict[str, Any]:
     """Returns the numbers of models, samples, cells by state and bytes of an `EvaluationCache`, and
-    the observed share of all cells and the mean of the observed values.
+    the observed share of all cells and the mean of the observed values, NaN if data sets differ in
+    direction or range.
     """
     total, known = (sums.sum() for sums in cache.row_sums())
     with cache.index.reading() as db:
@@ -45,7 +46,7 @@ def stats(cache) -> dict[str, Any]:
         "observed": cells[CORRECT] + cells[SCORE],
         "predicted": sum(int((cache.states(np.array([row])) == 2).sum()) for row in predicted),
         "observed share": float(known / (models * samples)) if models and samples else float("nan"),
-        "mean": float(total / known) if known else float("nan"),
+        "mean": float(total / known) if known and cache.has_one_mean() else float("nan"),
         "with confidence": cells[CONFIDENCE],
         "with probabilities": cells[PROBABILITIES],
         "tiles": len(shapes),

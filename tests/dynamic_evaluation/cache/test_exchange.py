@@ -65,8 +65,8 @@ def test_real_scores_of_a_leaderboard_are_kept_with_their_holes(tmp_path):
     assert table.remarks == (
         "58 models × 805 samples, 10 cells unknown (0.021%)",
         f"models: {', '.join(table.models[:5])} and 53 more",
-        "values: 805 samples, scores from 0 to 1, higher is better (not stated), mean"
-        f" {np.nanmean(score):.4f}",
+        f"values: 805 samples, scores from 0 to 1, mean {np.nanmean(score):.4f}; higher is better"
+        " (not stated)",
         "`score` is read, not `correct`",
     )
     assert cache.scores and cache.matrix().dtype == np.float32
@@ -106,9 +106,9 @@ def test_mixed_scores_have_each_their_range(tmp_path, cache):
         "2 models × 4 samples, 1 cell unknown (12%)",
         "models: a, b",
         "1 repeated cell with the same value was left out",
-        "qa F1: 2 samples, scores from 0 to 100, higher is better (not stated), mean 50.0000",
-        "mt win rate: 1 sample, scores from 0 to 1, higher is better (not stated), mean 0.3750",
-        "yes exact: 1 sample, outcomes, higher is better (not stated), mean 0.5000",
+        "qa F1: 2 samples, scores from 0 to 100, mean 50.0000; higher is better (not stated)",
+        "mt win rate: 1 sample, scores from 0 to 1, mean 0.3750; higher is better (not stated)",
+        "yes exact: 1 sample, outcomes, mean 0.5000; higher is better (not stated)",
     )
     assert cache.samples() == ["qa/1", "qa/2", "mt/1", "yes/1"] and cache.scores
     np.testing.assert_equal(
@@ -283,7 +283,7 @@ def test_what_is_exported_is_imported_again(tmp_path, cache):
         ("model,s0\na,1\nb,1.5\n", "model 'b', sample 's0': 1.5 is not between 0 and 1"),
         ("model,s0\na,inf\n", "inf is not between"),
         ("model,s0,s1\na,1\n", "line 2: it begins with 'a' and has 2 fields, the header 3"),
-        (",model\n1,a\n", "an empty sample id"),
+        (",model\n1,a\n", "has no samples"),
     ],
 )
 def test_bad_csv_is_named(tmp_path, text, message):

@@ -131,15 +131,18 @@ def test_what_a_model_was_asked_with_is_kept_by_data_set(tmp_path):
 
 def test_what_was_left_out_is_said_with_an_example():
     record = Imported("x.csv", ("2 models × 3 samples",), (LeftOut("rows", 2, "line 3"),))
-    assert record.lines() == ["2 models × 3 samples", "left out: 2 rows, for example line 3"]
-    assert LeftOut("row", 1, "line 3").line() == "left out: 1 row: line 3"
+    assert record.lines() == ["2 models × 3 samples", "left out: rows (2), for example line 3"]
+    assert LeftOut("rows", 1, "line 3").line() == "left out: rows (1): line 3"
     assert Imported.from_text(record.to_text()) == record
 
 
 def test_imports_are_kept_in_the_cache(f1):
     (record,) = f1.imports()
     assert record.source == "f1.csv" and record.understood[0] == "1 model × 2 samples"
-    assert "squad F1: 2 samples, scores from 0 to 1, higher is better" in record.understood[2]
+    assert (
+        "squad F1: 2 samples, scores from 0 to 1, mean 0.7000; higher is better"
+        in record.understood[2]
+    )
     with f1.index.writing() as db:
         entries.add_imports(db, [record])
     assert f1.imports() == [record]

@@ -58,8 +58,8 @@ def test_logs_of_several_models_and_tasks_become_one_matrix(tmp_path):
     assert table.remarks[:4] == (
         "2 models × 5 samples, 3 cells unknown (30%)",
         "models: org/a, org/b-instruct",
-        "arc_easy acc: 3 samples, outcomes, higher is better (not stated), mean 0.4000",
-        "squad_v2 f1: 2 samples, scores from 0 to 1, higher is better (not stated), mean 0.6250",
+        "arc_easy acc: 3 samples, outcomes, mean 0.4000; higher is better (not stated)",
+        "squad_v2 f1: 2 samples, scores from 0 to 1, mean 0.6250; higher is better (not stated)",
     )
     assert table.remarks[-2:] == (
         "arc_easy: acc is read; --metrics may name others: acc_norm",

@@ -1,0 +1,294 @@
+"""Adds models to one part of a cache's samples, those that have a common mean: the others are
+predicted, and the cost is accounted for.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation import intervals, memory, methods, price
+from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
+from nevis_stream.dynamic_evaluation.asking import (
+    Answers,
+    Ask,
+    Cells,
+    Cost,
+    Estimate,
+)
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cached_ask import CachedAsk, askable_cells
+from nevis_stream.dynamic_evaluation.choice import Choice, choose
+from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
+from nevis_stream.dynamic_evaluation.groups import groups_of
+from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
+from nevis_stream.dynamic_evaluation.method import Method
+from nevis_stream.dynamic_evaluation.ranking import known_models, rank
+from nevis_stream.dynamic_evaluation.samples import Part
+from nevis_stream.dynamic_evaluation.stages import staged_context
+from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers, also
+from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.wording import plural
+
+
+class PartAdder:
+    """Adds new models to the part of a cache's samples that has a common mean.
+
+    Args:
+      cache: the cache.
+      part: the samples.
+      place: the part's number; None if it is all samples.
+      new: ids of the new models, from which nothing is learned.
+    """
+
+    def __init__(self, cache: EvaluationCache, part: Part, place: int | None, new: Sequence[str]):
+        self._cache, self._part = cache, part
+        self._known, self._accuracies, self._names = known_models(cache, part.columns, without=new)
+        whole = place is None
+        # fits and choices of the parts are kept apart
+        self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{place}"
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._known.groups = groups_of(cache, self._names, self._known.packed_rows())
+
+    def add(
+        self,
+        asks: Mapping[str, Ask],
+        budget: int,
+        method: str | None,
+        seed: int,
+        provenances: Mapping[str, dict[str, Any]],
+        most_flops: float,
+        available: Mapping[str, np.ndarray],
+        drawn: bool,
+        progress: Callable[[str], None],
+        report_choice: Callable[[Choice], None],
+        expected: Mapping[str, np.ndarray],
+    ) -> list[Addition]:
+        """Returns the accounts of the models that are not complete; arguments as of `add_models`.
+
+        Args:
+          expected: float32[n] by model, into which the values of this part are written.
+        """
+        columns, known = self._part.columns, self._known
+        if available:  # a file may lack some labels of an image
+            known.facts = dataclasses.replace(known.facts, image=None)
+        image, labels = known.facts.image, len(columns) // known.facts.points
+        rows = [
+            CachedAsk(self._cache, model, columns, provenances.get(model, {}), ask, image)
+            for model, ask in asks.items()
+        ]
+        for row in rows:
+            expected[row.model][columns] = numbers(row.values)
+        rows = [row for row in rows if row.asked < len(columns)]
+        if not rows:
+            return []
+        there = {model: cells[columns] for model, cells in available.items()}
+        askable = np.stack([askable_cells(row, there.get(row.model), budget) for row in rows])
+        prices, choice = [row.flops_each for row in rows], None
+        additions = read_additions(self._cache.directory)
+        if method is None:
+            saved = np.inf if None in prices else sum(prices) * (len(columns) - budget * labels)
+            choice = choose(
+                self._directory,
+                known,
+                len(rows),
+                budget,
+                seed,
+                additions,
+                most_flops,
+                saved,
+                lambda name: progress(f"trying {name}"),
+            )
+            report_choice(choice)
+            method = choice.method
+        used = methods.within_budget(method).for_known(known)
+        used.check(budget, known)
+        readable = memory.readable(used, known, len(rows))
+        folder = self._directory / FOLDER / stored_name(used.name, known)
+        stored = StoredFit(folder, used, known, seed, additions)
+        warn_of_cost(used, known, prices, budget, stored, "model")
+        replaced = Substitutes(known, askable)
+        unasked = ~askable
+
+        def ask(cells: Cells) -> Answers:
+            return replaced.answered(cells, lambda cells: _of_rows(rows, cells))
+
+        try:
+            estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)
+        except TooFewAnswers:
+            budget = min(row.asked for row in rows) // labels
+            if not budget:
+                empty = next(row for row in rows if not row.asked)
+                raise BadInput(
+                    f"model {empty.model!r} gave no answer to any of the {len(empty.failed)}"
+                    " samples that were asked; nothing was estimated."
+                ) from None
+            replaced = Substitutes(known, np.stack([observed(row.values) for row in rows]))
+            estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)
+        own += 0 if choice is None else choice.flops
+        models = [row.model for row in rows]
+        failed = np.array([len(row.failed) for row in rows])
+        if (unasked.any() or not failed.any()) and replaced.counts.any():
+            warnings.warn(replaced.message(models), RunWarning, stacklevel=3)
+        if failed.any():
+            warnings.warn(_failed_message(models, failed), RunWarning, stacklevel=3)
+        missing = failed / (failed + np.array([row.asked for row in rows]))
+        if not drawn:
+            lacking = unasked.mean(axis=1) * (replaced.counts > 0)
+            missing = 1 - (1 - missing) * (1 - lacking)
+        made_by = {"method": method, "budget": budget, "seed": seed}
+        values = np.stack([row.values for row in rows])
+        predicted = predicted_only(estimates, values)
+        self._cache.append_predictions(models, columns, predicted, made_by=made_by)
+        accounts = []
+        for i, row in enumerate(rows):
+            means, reason = _with_missing(estimates[i], missing[i], self._part.unbounded)
+            if not self._part.unbounded:
+                means = row.bounded(means, known.facts)
+            value, low, high = (None if np.isnan(mean) else float(mean) for mean in means)
+            best, worst = (low, high) if self._part.lower else (high, low)
+            place = partial(rank, self._accuracies, part=self._part)
+            account = Addition(
+                kind="model",
+                name=row.model,
+                **made_by,
+                models=len(self._names),
+                samples=len(columns),
+                asked=row.asked,
+                accuracy=value,
+                low=low,
+                high=high,
+                rank=place(value=value),
+                rank_low=place(value=best),
+                rank_high=place(value=worst),
+                reason=reason or None,
+                fit=stored.key,
+                choice=None if choice is None else choice.key,
+                dataset=self._part.name or None,
+                lower=self._part.lower or None,
+                failed=len(row.failed) or None,
+                **cost_of(
+                    [row.asked_before],
+                    [len(columns)],
+                    [row.flops_each],
+                    row.cost,
+                    own // len(rows),
+                ),
+            )
+            accounts.append(account)
+            append(self._cache.directory, account)
+            answers_or_expected = np.where(observed(row.values), row.values, estimates.values[i])
+            expected[row.model][columns] = answers_or_expected
+        return accounts
+
+
+def _of_rows(rows: Sequence[CachedAsk], cells: Cells) -> Answers:
+    """Returns the answers of some models, unknown where there is none."""
+    parts = [row(Cells(samples[None])) for row, samples in zip(rows, cells.samples, strict=True)]
+    cost = sum((part.cost for part in parts), Cost())
+    return Answers(cells, np.vstack([part.values for part in parts]), cost)
+
+
+def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
+    most = int(failed.argmax())
+    return (
+        f"model {models[most]!r} gave no answer to {plural(int(failed[most]), 'sample')}; no number"
+        f" stands for them, and similar samples were asked instead, as far as there are any"
+        f"{also(failed)}."
+    )
+
+
+def _with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[list[float], str]:
+    """Returns value, low and high of an estimate from a sample that is not the designed one, and
+    why there is no interval.
+
+    Args:
+      estimate: the estimate.
+      missing: share of the samples without an answer.
+      unbounded: whether the metric has no bounds.
+    """
+    if not missing or np.isnan(estimate.low):
+        return [estimate.value, estimate.low, estimate.high], estimate.reason
+    (low,), (high,) = intervals.with_missing(
+        *(np.array([end]) for end in (estimate.low, estimate.high, missing))
+    )
+    if unbounded or np.isnan(low):
+        reason = (
+            f"{missing:.0%} of the samples have no answer, and nothing says that the others were"
+            " drawn at random"
+        )
+        return [estimate.value, np.nan, np.nan], reason
+    return [estimate.value, low, high], ""
+
+
+def evaluate(
+    stored: StoredFit,
+    known: Known,
+    ask: Ask,
+    new: int,
+    budget: int,
+    seed: int,
+    progress: Callable[[str], None],
+) -> tuple[Estimates, int]:
+    """Returns the estimates of new models, and the FLOPs that the method computed itself."""
+    if stored.outdated:
+        progress("the stored fit is of other known models or another seed; fitting anew")
+    ctx = staged_context(progress)
+    fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
+    evaluator = stored.evaluator(known, budget, fit_key, ctx)
+    estimates = evaluator.evaluate(ask, new, budget, evaluation_key)
+    return estimates, total(ctx.meter.counts())
+
+
+def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:
+    """Returns the predictions of estimates, unknown where a value, [m, n], is observed."""
+    scores = values.dtype.kind == "f"
+    predicted = estimates.values if scores else estimates.outcomes
+    return np.where(observed(values), unknown_cells((), scores), predicted)
+
+
+def warn_of_cost(
+    method: Method,
+    known: Known,
+    prices: Sequence[float | None],
+    budget: int,
+    stored: StoredFit,
+    kind: str,
+) -> None:
+    """Warns if a method will cost more than it saves and the prices of answers are known."""
+    if None in prices or budget == known.facts.points:
+        return
+    if message := price.warning(method, known, prices, budget, stored.tree, kind):
+        warnings.warn(message, RunWarning, stacklevel=3)
+
+
+def cost_of(
+    asked_before: Sequence[int],
+    cells: Sequence[int],
+    prices: Sequence[float | None],
+    asking: Cost,
+    own: int,
+) -> dict[str, float | None]:
+    """Returns FLOPs spent and saved, and those of the method itself.
+
+    Args:
+      asked_before: for each model, the number of its cells that were observed before.
+      cells: for each model, the number of all its cells.
+      prices: for each model, FLOPs of an answer.
+      asking: cost of the answers.
+      own: FLOPs that the method computed itself.
+    """
+    if None in prices or asking.flops is None:
+        unknown = asking.flops is None or np.any(asked_before)
+        spent = None if unknown else asking.flops + own
+        return {"flops_spent": spent, "flops_saved": None, "flops_method": own}
+    spent = asking.flops + own + float(np.dot(asked_before, prices))
+    saved = float(np.dot(cells, prices)) - spent
+    return {"flops_spent": spent, "flops_saved": saved, "flops_method": own}

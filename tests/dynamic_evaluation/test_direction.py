@@ -1,0 +1,176 @@
+"""Metrics of which lower values are better, and data sets that have no common mean."""
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
+from nevis_stream.dynamic_evaluation.additions import read_additions
+from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.exchange import import_file, read_for
+from nevis_stream.dynamic_evaluation.cache.files import read_values
+from nevis_stream.dynamic_evaluation.evaluation_summary import audit, outcomes_image
+from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.method_study import Matrix
+from nevis_stream.dynamic_evaluation.ranking import complete_models
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.making import file_asks, one_order
+
+GOOD = one_order(13, 60)  # outcomes: 1 is good
+ORDER = np.argsort(-GOOD.mean(axis=1))
+
+
+def _long(path, blocks, header="model,dataset,sample,metric,score"):
+    """Writes one row per cell: blocks of data set, metric and values [m, n]."""
+    rows = [
+        f"m{i:02d},{dataset},{k},{metric},{value:g}"
+        for dataset, metric, values in blocks
+        for i, row in enumerate(values)
+        for k, value in enumerate(row)
+    ]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def _added(cache, path, names, budget, method="stratified_mean", **more):
+    asks = file_asks(cache, read_for(cache, path), names)
+    return add_models(cache, asks, budget, method, **more)
+
+
+def test_the_model_with_the_fewest_errors_is_the_first(tmp_path):
+    errors = _long(tmp_path / "error.csv", [("speech", "error_rate", 1 - GOOD)])
+    table = import_file(tmp_path / "c", errors)
+    assert "by its name, lower values of error_rate are better" in " ".join(table.remarks)
+    line = next(line for line in table.remarks if line.startswith("speech error_rate: 60 samples"))
+    assert line.endswith("; lower is better")
+    cache = EvaluationCache(tmp_path / "c")
+    assert cache.facts().lower.all()
+    best, worst = f"m{ORDER[0]:02d}", f"m{ORDER[-1]:02d}"
+    places = {each.name: each.rank for each in complete_models(cache, [best, worst])}
+    assert places[best] == 1 and places[worst] > 10
+
+
+@pytest.mark.parametrize("method", ["stratified_mean", "sort_and_search"])
+def test_an_added_model_has_the_rank_of_its_direction(method, tmp_path):
+    best, others = ORDER[0], ORDER[1:]
+    accounts = {}
+    for name, values, flag in (("acc", GOOD, ()), ("wrong", 1 - GOOD, ("wrong",))):
+        path = _long(tmp_path / f"{name}.csv", [("d", name, values[others])])
+        new = _long(tmp_path / f"{name}_new.csv", [("d", name, values[[best]])])
+        new.write_text(new.read_text().replace("m00", "new"))
+        import_file(tmp_path / name, path, lower_is_better=flag)
+        (accounts[name],) = _added(EvaluationCache(tmp_path / name), new, ["new"], 30, method)
+    up, down = accounts["acc"], accounts["wrong"]
+    assert down.lower and up.lower is None
+    # strata of samples that are equally hard have them in another order
+    assert down.accuracy == pytest.approx(1 - up.accuracy, abs=0.2)
+    assert down.rank <= 4 and up.rank <= 4
+    assert down.rank_low <= down.rank <= down.rank_high
+    assert read_additions(tmp_path / "wrong") == [down]
+
+
+@pytest.mark.parametrize("name", ["uniform+irt_2pl", "random+mean", "error+nearest"])
+def test_methods_estimate_errors_as_they_estimate_outcomes(name):
+    known, new = GOOD[:10], GOOD[10:]
+    estimates = []
+    for values, truth in ((known, new), (1 - known, 1 - new)):
+        evaluator = methods.get(name).fit(InMemory(values), key=jax.random.key(0))
+        result = evaluator.evaluate(MatrixAsk(truth), len(truth), 20, jax.random.key(1))
+        estimates.append(result.accuracy)
+    assert np.allclose(estimates[0], 1 - estimates[1], atol=0.12)
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """A cache of accuracy and of word error rate, whose best models are the same."""
+    wer = 0.2 + 0.6 * (1 - GOOD) + np.linspace(0, 0.1, 60)
+    blocks = [("quiz", "acc", GOOD), ("speech", "wer", wer)]
+    path = _long(tmp_path / "all.csv", [(*each[:2], each[2][:12]) for each in blocks])
+    import_file(tmp_path / "mixed", path)
+    whole = _long(tmp_path / "whole.csv", blocks)
+    return EvaluationCache(tmp_path / "mixed"), whole
+
+
+def test_data_sets_of_different_directions_are_estimated_on_their_own(mixed):
+    cache, path = mixed
+    assert [(part.name, part.lower) for part in cache.facts().parts] == [
+        ("quiz", False),
+        ("speech", True),
+    ]
+    values = {}
+    accounts = _added(cache, path, ["m12"], 40, "random+nearest", report_values=values.__setitem__)
+    assert [account.dataset for account in accounts] == ["quiz", "speech"]
+    assert [account.asked for account in accounts] == [20, 20]
+    quiz, speech = accounts
+    assert abs(quiz.accuracy - GOOD[12].mean()) < 0.15
+    assert speech.lower and abs(speech.rank - quiz.rank) <= 3
+    assert np.isfinite(values["m12"]).all() and cache.states(["m12"]).all()
+    with pytest.raises(BadInput, match="differ in direction or range, so there is no common mean"):
+        fit_method(cache, 20)
+    with pytest.raises(BadInput, match="the 2 data sets differ in direction or range"):
+        _added(cache, path, ["m12"], 1)
+
+
+def test_a_mean_of_different_directions_is_not_formed(mixed):
+    cache, path = mixed
+    assert np.isnan(cache.stats()["mean"])
+    account = _added(cache, path, ["m12"], 40, "random_mean")[1]
+    import_file(cache, path)
+    truth = audit(cache, account)
+    assert truth["truth"] == pytest.approx(cache.matrix(["m12"])[0, 60:].mean(), abs=1e-6)
+    matrix = Matrix("b", cache.matrix(), facts=cache.facts())
+    assert [part.name for part in matrix.parts] == ["b-quiz", "b-speech"]
+
+
+def test_a_metric_without_bounds_has_no_interval_that_needs_them(mixed):
+    cache, path = mixed
+    quiz, speech = _added(cache, path, ["m12"], 40, "random_mean")
+    assert quiz.low is not None
+    assert speech.low is None and "needs bounds of the metric" in speech.reason
+    (tried,) = _added(cache, path, ["m12"], 50, "random+nearest")[1:]
+    assert tried.low is not None and tried.low < tried.accuracy < tried.high
+
+
+def test_a_scale_holds_for_later_files_and_a_value_outside_of_it_is_refused(tmp_path):
+    header = "model,sample,metric,score"
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text(f"{header}\na,1,perplexity,12\na,2,perplexity,30\n")
+    table = import_file(tmp_path / "c", first)
+    assert table.facts.high.tolist() == [60, 60] and table.facts.unbounded.all()
+    cache = EvaluationCache(tmp_path / "c")
+    second.write_text(f"{header}\nb,1,perplexity,6\nb,2,perplexity,45\n")
+    import_file(cache, second)
+    assert cache.matrix().tolist() == [
+        pytest.approx([12 / 60, 30 / 60]),
+        pytest.approx([6 / 60, 45 / 60]),
+    ]
+    second.write_text(f"{header}\nc,1,perplexity,61\n")
+    with pytest.raises(
+        BadInput, match="model 'c', sample '1': its value lies outside of the scale"
+    ):
+        import_file(cache, second)
+    table = read_values(first, value_range=(0, 100))
+    assert table.facts.unbounded is None and table.facts.high.tolist() == [100, 100]
+
+
+def test_what_says_the_direction_may_not_contradict_itself(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("model,sample,metric,score,higher_is_better\na,1,f1,.5,true\n")
+    with pytest.raises(BadInput, match="but the file says that higher values of f1 are better"):
+        read_values(path, lower_is_better=["f1"])
+    with pytest.raises(BadInput, match="unknown metric or data set 'f2'. Valid: all, f1"):
+        read_values(path, lower_is_better=["f2"])
+    path.write_text("model,sample,metric,score,higher_is_better\na,1,f1,.5,perhaps\n")
+    with pytest.raises(BadInput, match="line 2: higher_is_better is 'perhaps'; true or false"):
+        read_values(path)
+    path.write_text("model,sample,metric,score,higher_is_better\na,1,wer,.5,true\n")
+    assert read_values(path).facts.lower is None  # a column is stronger than a name
+
+
+def test_the_best_model_is_on_top_of_the_picture():
+    lower = np.ones(60, bool)
+    assert outcomes_image(1 - GOOD, lower) == outcomes_image(GOOD)
+    assert SampleFacts(60, lower=lower).parts[0].lower
