@@ -59,7 +59,7 @@ def leaderboard(tmp_path):
 
 
 def _add_a_model(cache, tmp_path):
-    """A copy of model m3 is asked on 40 samples; its means are those of all data sets."""
+    """A copy of model m3 is asked on 40 samples: data sets of other ranges have no common mean."""
     whole = EvaluationCache(cache)
     facts, row = whole.facts(), np.nan_to_num(whole.matrix(["m3"])[0], nan=0.5)
     low, high = facts.low.astype(float), facts.high.astype(float)
@@ -77,10 +77,12 @@ def _add_a_model(cache, tmp_path):
     add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
     output = command(*add, "--method=random_mean")
     assert "  mean score 0." in output and "accuracy" not in output
-    assert "40 of 180 cells observed" in output and "squad" in output and "0 to 100" in output
+    assert "its 3 data sets differ in direction or range" in output and "0 to 100" in output
+    for name, asked in (("squad", 14), ("chat", 13), ("math", 13)):
+        assert f"model new on {name}: {asked} of 60 cells observed" in output
     path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
     refused = forked.run("launch.evaluate", *add, "--method=random_mean")
-    assert refused.returncode == 2 and "its range is 0 to 100 in this cache" in refused.stderr
+    assert refused.returncode == 2 and "has the range 0 to 100 in this cache" in refused.stderr
 
 
 def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
@@ -100,12 +102,13 @@ def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
     )
     rows = pd.read_csv(folder / "study.csv")
     assert set(rows["method"]) >= {"random_mean"} and rows["mae"].between(0, 0.5).all()
-    assert rows["dataset_errors"].str.contains("squad").all()
+    assert set(rows["matrix"]) == {f"leaderboard-{name}" for name in ("squad", "chat", "math")}
     command("metrics", f"--cache={cache}", *options)
     report = forked.run("launch.report", cache, f"--out={tmp_path / 'out'}")
     assert report.returncode == 0, report.stderr
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "Means by data set" in page and "data sets' means weighted" in page.replace("&#39;", "'")
+    assert "Means by data set" in page and "no mean of all samples, since data sets differ" in page
+    assert "What was imported, and what was left out" in page
     groups = pd.read_csv(tmp_path / "out" / "evaluation_sample_groups.csv")
     assert groups["dataset"].tolist() == ["squad", "chat", "math"]
     assert groups["high"].tolist() == [100, 1, 1] and groups["mean"][0] > 1
