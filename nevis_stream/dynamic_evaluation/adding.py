@@ -173,7 +173,7 @@ def fit_method(
 
     Returns: the method's name, why it was chosen ("" if it was given), and the FLOPs of its fit.
     """
-    samples, reason = cache.shape[1], ""
+    reason = ""
     if method is not None:
         methods.within_budget(method)
     if len(parts := cache.facts().parts) > 1:
