@@ -62,8 +62,8 @@ _FREE = frozenset(
         "broadcast_in_dim concatenate copy debug_print device_put dynamic_slice iota"
         " dynamic_update_slice empty empty2 layout_constraint lu_pivots_to_permutation name pad"
         " optimization_barrier platform_index random_clone random_unwrap random_wrap relayout"
-        " reshape reshard rev sharding_constraint slice split squeeze stack stop_gradient transpose"
-        " unstack with_memory_space_constraint"
+        " reshape reshard rev sharding_constraint slice split squeeze stack stop_gradient tile"
+        " transpose unstack with_memory_space_constraint"
     )
 )
 
