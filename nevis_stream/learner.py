@@ -150,9 +150,9 @@ class Context:
         """A JAX key made from `seed`; split or fold it, never use one twice."""
         return key_of(self.seed)
 
-    def jit(self, function: Callable, **options: Any) -> Callable:
+    def jit(self, function: Callable | None = None, **options: Any) -> Callable:
         """Returns `function` compiled by `jax.jit(function, **options)`; every call charges its
-        FLOPs to the meter.
+        FLOPs to the meter. Options alone give a decorator.
 
         In one process, a function object is compiled once for each signature, also if several
         contexts ask, and its programs are freed with it. Take it from module level or from a cached
@@ -162,6 +162,8 @@ class Context:
           CostUnknown: the program's FLOPs cannot be counted, or it is called while another program
             is traced.
         """
+        if function is None:
+            return functools.partial(self.jit, **options)
         from nevis_stream.cost.counted import counted
 
         program = counted(function, **options)

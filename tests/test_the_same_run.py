@@ -143,6 +143,22 @@ def test_an_unfinished_run_whose_flops_were_counted_otherwise_is_refused(tmp_pat
         run(Frequencies(), toy.stream(), tmp_path, **QUIET)
 
 
+def test_a_missing_config_does_not_hide_how_flops_were_counted(tmp_path):
+    ledger = run(Frequencies(), toy.stream(), tmp_path, **QUIET)
+    whole, environment = ledger.path.read_bytes(), tmp_path / "environment.jsonl"
+    facts = json.loads(environment.read_text())
+    assert facts.pop("conventions") == {"flops": 2}
+    environment.write_text(json.dumps(facts) + "\n")  # as before FLOPs had a version
+    lines = whole.splitlines(keepends=True)
+    for kept in (lines[:4], []):  # begun, and only `init` is done
+        ledger.path.write_bytes(b"".join(kept))
+        (tmp_path / "config.json").unlink(missing_ok=True)
+        with pytest.raises(BadInput, match="begun with version 1 of 'flops'"):
+            run(Frequencies(), toy.stream(), tmp_path, **QUIET)
+    ledger.path.write_bytes(whole)
+    assert run(Frequencies(), toy.stream(), tmp_path, **QUIET).complete
+
+
 class Lines(Progress):
     def __init__(self):
         self.lines = []

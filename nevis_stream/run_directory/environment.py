@@ -86,6 +86,14 @@ def last_code(run_dir: Path) -> dict[str, str]:
     return recorded[-1] if recorded else {}
 
 
+def conventions(run_dir: Path) -> dict[str, int]:
+    """Returns the versions of conventions with which the first process that worked in a run
+    directory began; empty if it recorded none, as before they had versions.
+    """
+    versions = next(iter(_recorded(run_dir)), {}).get("conventions")
+    return versions if isinstance(versions, dict) else {}
+
+
 def changed_versions(run_dir: Path) -> list[str]:
     """Returns which versions of the project and of packages differ from those of the process that
     worked last in a run directory: "jax 0.10.1, now 0.10.2".

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
 from nevis_stream.executor import Progress
-from nevis_stream.run_directory import checkpoint, environment, timing
+from nevis_stream.run_directory import checkpoint, conventions, environment, timing
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import (
@@ -40,6 +40,7 @@ class EventLoop:
             executor=repr(work.executor),
             devices_a_batch=work.devices,
             code=work.code,
+            conventions=work.config.values.get(conventions.KEY, {}),
         )
         if not work.ledger.records:
             work.ledger.append(self._initialise())

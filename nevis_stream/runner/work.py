@@ -114,15 +114,16 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
         remove_leftovers(directory)
     file = path / config_file.FILE_NAME
     versions = config.values.get(conventions.KEY, {})
-    begun = _versions(path) if file.exists() else versions
+    ledger = Ledger(path)
+    header = ledger.header if ledger.records else _header_of_init(path)
+    begun = _versions(path, versions if header is None else environment.conventions(path))
     values = {name: value for name, value in config.values.items() if name != conventions.KEY}
     if begun:
         values[conventions.KEY] = begun
     expected = config_file.config_of(values)
     if file.exists():
         refuse_other(file, file.read_text(errors="replace"), expected.to_text(), _OTHER_RUN)
-    ledger = Ledger(path)
-    if header := ledger.header if ledger.records else _header_of_init(path):
+    if header is not None:
         _refuse_other_header(ledger.path, header, expected)
     write_once(file, expected.to_text(), _OTHER_RUN)
     write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
@@ -152,8 +153,12 @@ def _refuse_other_header(file: Path, header: Header, config: RecordedConfig) -> 
     raise BadInput(f"{file}: {_OTHER_RUN.format(difference=difference[0])}")
 
 
-def _versions(path: Path) -> Mapping[str, int]:
-    """Returns the versions of conventions with which a run was begun."""
+def _versions(path: Path, without_config: Mapping[str, int]) -> Mapping[str, int]:
+    """Returns the versions of conventions with which a run was begun; `without_config` if its
+    config.json is missing.
+    """
+    if not (path / config_file.FILE_NAME).exists():
+        return without_config
     recorded = config_file.read_config(path)
     if recorded.schema < config_file.SCHEMA:
         raise BadInput(
@@ -175,12 +180,15 @@ def refuse_changed_code(ledger: Ledger, code: Digests, accepted: bool) -> None:
         return
     changed = ", ".join(code_digests.difference(environment.last_code(ledger.run_dir), code))
     if changed and not accepted:
-        done = "was done" if ledger.complete else "was begun"
+        done, reason, wish = (
+            ("was done", "this is not the learner that it ran", "show its results")
+            if ledger.complete
+            else ("was begun", "its results would come from two learners under one name", "go on")
+        )
         raise BadInput(
-            f"{ledger.run_dir}: the code of {changed} has changed since this run {done}, so its"
-            " results would come from two learners under one name. Choose another run_dir; or, if"
-            " the change does not matter, go on with --accept_changed_code (in Python:"
-            " accept_changed_code=True)."
+            f"{ledger.run_dir}: the code of {changed} has changed since this run {done}, so"
+            f" {reason}. Choose another run_dir; or, if the change does not matter, {wish} with"
+            " --accept_changed_code (in Python: accept_changed_code=True)."
         )
     versions = [] if ledger.complete else environment.changed_versions(ledger.run_dir)
     if versions:

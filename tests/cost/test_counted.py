@@ -35,6 +35,7 @@ CALLS = {
     "keyword of an array": lambda ctx: ctx.jit(repeated)(x=X, n=1),
     "static names as a list": lambda ctx: ctx.jit(repeated, static_argnames=["n"])(X, 3),
     "static keyword": lambda ctx: ctx.jit(repeated, static_argnames=("n",))(X, n=3),
+    "decorator": lambda ctx: ctx.jit(static_argnames=("n",))(repeated)(X, n=3),
     "static place, given by name": lambda ctx: ctx.jit(repeated, static_argnums=[1])(X, n=3),
     "static place from the end": lambda ctx: ctx.jit(repeated, static_argnums=-1)(X, 3),
     "donated names": lambda ctx: ctx.jit(repeated, static_argnums=1, donate_argnums=[0])(X, 3),

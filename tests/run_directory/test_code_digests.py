@@ -71,7 +71,8 @@ def test_a_changed_module_of_the_users_is_refused_until_it_is_accepted(mine, tmp
     file = Path(module.__file__)
     file.write_text(file.read_text() + "# another remark\n")  # a complete run is not "done" either
     with pytest.raises(
-        BadInput, match=f"{module.__name__} has changed since this run was done.*--acc"
+        BadInput,
+        match=f"{module.__name__} has changed since this run was done.*show its results with --acc",
     ):
         run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
 

@@ -1,0 +1,37 @@
+"""A cost that nobody counted is unknown wherever results are shown; warnings are shown once."""
+
+import warnings
+
+import ml_collections
+
+from experiments import grid_tables
+from experiments.grid import Cell
+from launch import entry
+from nevis_stream.errors import RunWarning
+from nevis_stream.executor import Silent
+from nevis_stream.report.build import write_report
+from nevis_stream.runner import run
+from tests import toy
+from tests.test_the_same_run import Frequencies
+
+
+def test_an_unknown_cost_is_said_in_reports_and_tables(tmp_path, undrawn, capsys):
+    for name, learner in (("a", Frequencies(None, None)), ("b", Frequencies())):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            config = {"learner": name}
+            run(learner, toy.stream(), tmp_path / name, config=config, progress=Silent())
+    write_report([tmp_path / "a", tmp_path / "b"], tmp_path / "report")
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "cost unknown: nothing was charged to train and predict" in page
+    config = ml_collections.ConfigDict({"learner": "a", "stream": "toy"})
+    for name, known in (("a", False), ("b", True)):
+        grid_tables.print_results([Cell(name, {}, {}, config)], {name: [tmp_path / name]})
+        assert ("unknown" in capsys.readouterr().out) != known
+
+
+def test_a_command_prints_a_warning_once(capsys, monkeypatch):
+    monkeypatch.setattr(entry, "_warnings_shown", set())
+    for message in ("the same", "the same", "another"):
+        entry._show_warning(RunWarning(message), RunWarning, "file", 1)
+    assert capsys.readouterr().err == "warning: the same\nwarning: another\n"
