@@ -7,10 +7,12 @@ Statements are counted as they are formatted, so a count at another line length 
 
 import ast
 import io
-import sys
 import tokenize
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+
+from launch import entry
 
 PARTS = ("nevis_stream", "learners", "experiments", "launch")
 _NOT_CODE = {
@@ -53,13 +55,13 @@ def by_part(folder: Path) -> Counter[str]:
     return counts
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Prints the table."""
-    counts = by_part(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    counts = by_part(Path(entry.only(words, "one folder") if words else "."))
     for name, count in sorted(counts.items()):
         print(f"{name:40} {count:7,}")
     print(f"{'all':40} {counts.total():7,}")
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="[FOLDER]")

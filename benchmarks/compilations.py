@@ -8,13 +8,15 @@ one after another. The compilation cache is not used.
 """
 
 import collections
-import sys
 import tempfile
+from collections.abc import Sequence
 
 import jax
 
 from benchmarks.machine import describe
 from experiments import run_config
+from launch import entry
+from nevis_stream.errors import BadInput
 from nevis_stream.learner import Learner
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
@@ -44,9 +46,11 @@ def learner(name: str, budget: str) -> Learner:
     return run_config.build(run_config.resolve(config))
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Runs the learners in one process; prints how often each program was compiled."""
-    points = [tuple(argument.split(":")) for argument in sys.argv[1:]]
+    points = [tuple(word.split(":")) for word in words]
+    if any(len(each) != 2 for each in points):
+        raise BadInput(f"{' '.join(words)}: each is LEARNER:BUDGET; see --help.")
     programs = CLOSED_FORM if points else LARGE
     points = points or [("indep", ""), ("ft_prev", "")]
     compiled: collections.Counter[str] = collections.Counter()
@@ -71,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="[LEARNER:BUDGET ...]")

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import machine
+from launch import entry
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.preparation import fetch, prepare
 
@@ -66,7 +67,7 @@ def read_rates() -> tuple[list[float], int]:
     return rates, len(stored)
 
 
-def main() -> None:
+def main(_) -> None:
     """Prints the table."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
     with tempfile.TemporaryDirectory() as folder:
@@ -109,4 +110,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main)

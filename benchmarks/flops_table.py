@@ -1,6 +1,6 @@
 """Counted FLOPs and analytic ones, as a markdown table on standard output.
 
-    python benchmarks/flops_table.py
+    python -m benchmarks.flops_table
 
 Analytic values come from shapes alone: twice the multiply-adds of every convolution (taps that
 meet an input, not padding) and dense layer. For the networks they leave out batch normalisation,
@@ -21,6 +21,7 @@ import optax
 from jax import lax
 from jax import numpy as jnp
 
+from launch import entry
 from learners.parts.networks import Head, make_backbone
 from nevis_stream.cost import flops
 
@@ -154,7 +155,8 @@ def machine() -> str:
     return f"{datetime.date.today()}; {processor}, {os.cpu_count()} cores; {versions}"
 
 
-def main() -> None:
+def main(_) -> None:
+    """Prints the table."""
     print(machine())
     print(f"\nResNet-34: small stem, {SIZE}×{SIZE} images, batch {BATCH}, {CLASSES} classes.\n")
     print("| program | analytic FLOPs | counted | ratio | seconds to count |")
@@ -171,4 +173,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main)

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.machine import describe
+from launch import entry
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.material import Examples, Material
@@ -29,6 +31,7 @@ from nevis_stream.active_testing.testing import (
     expected_losses,
 )
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.errors import BadInput, unknown
 
 CLASSES, MEMBERS, REPEATS = 10, 10, 5
 
@@ -135,10 +138,13 @@ PIECES = {
 }
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Prints the table; with a number, one row of it."""
-    if len(sys.argv) > 1:
-        list(PIECES.values())[int(sys.argv[1])]()
+    if words:
+        pieces = dict(zip(map(str, range(len(PIECES))), PIECES.values(), strict=True))
+        if words[0] not in pieces:
+            raise BadInput(unknown("row", words[0], pieces))
+        pieces[words[0]]()
         return
     print(f"{describe()}; medians of {REPEATS} (least to largest)\n")
     print("| step | time | memory | six estimators |\n|---|---:|---:|---:|")
@@ -149,4 +155,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main, words="[NUMBER]")

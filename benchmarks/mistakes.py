@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from launch import entry
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.run_directory import mistakes, outcomes
@@ -19,7 +20,7 @@ from nevis_stream.run_directory import mistakes, outcomes
 N, CLASSES, ROUNDS = 50_000, 1_000, 5
 
 
-def main() -> None:
+def main(_) -> None:
     """Prints the CPU seconds of each round."""
     random = np.random.RandomState(0)
     probabilities = random.rand(N, CLASSES).astype(np.float32)
@@ -45,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from launch import entry
 from nevis_stream import catalogue, metrics
 from nevis_stream.datasets import embedded
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
@@ -119,7 +120,7 @@ def sheet(datasets: list[DataSet]) -> Image.Image:
     return canvas
 
 
-def main() -> None:
+def main(_) -> None:
     """Writes the image and prints the table and the time to build."""
     start = time.perf_counter()
     datasets = [embedded.build(name) for name in dataset_ids()]
@@ -133,4 +134,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.start(main)

@@ -1,20 +1,19 @@
 """Studies with two commands: `run` adds repetitions, `table` prints what is there."""
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from absl import app
+from launch import entry
+from nevis_stream.errors import BadInput, unknown
 
 
 def start(run: Callable[[], None], table: Callable[[], None]) -> None:
-    """Calls what the command line names, after its flags are parsed; else prints the usage."""
+    """Calls what the command line names, after its flags are parsed."""
 
-    def main(words) -> None:
+    def main(words: Sequence[str]) -> None:
         commands = {"run": run, "table": table}
-        if len(words) != 2 or words[1] not in commands:
-            name = Path(words[0]).stem
-            sys.exit(f"usage: python -m benchmarks.{name} {'|'.join(commands)} [flags]")
-        commands[words[1]]()
+        name = entry.only(words, " or ".join(commands))
+        if name not in commands:
+            raise BadInput(unknown("command", name, commands))
+        commands[name]()
 
-    app.run(main)
+    entry.start(main, words="run|table")
