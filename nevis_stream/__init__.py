@@ -25,6 +25,7 @@ _HOMES = {
     "TaskView": "streams.task",
     "load_stream": "streams.stream",
     "make_dataset": "datasets.dataset",
+    "read_dataset": "datasets.readers",
     "run": "runner",
 }
 __all__ = list(_HOMES)

@@ -13,6 +13,7 @@ from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
+from nevis_stream.datasets.part_names import nfc, parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.storage.npz import read_npz
@@ -65,7 +66,7 @@ def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
 
     Args:
       pool: see `FORMS`. Ids are paths below the folder, positions in the array, or the data set's
-        sample ids. In a folder of folders these are the classes.
+        sample ids. In a folder of folders of images these are the classes.
       ids: of a folder, only these samples are read; None reads all.
 
     Raises:
@@ -100,15 +101,32 @@ def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
     elif not files:
         raise BadInput(f"{folder}: contains no image file.")
     names = [file.relative_to(folder).as_posix() for file in files]
-    folders = [name.split("/")[0] if "/" in name else "" for name in names]
-    classes = sorted(set(folders))
-    labels = None
-    if "" not in classes and len(classes) > 1:
-        labels = np.array([classes.index(name) for name in folders])
+    labels, classes = _labels(folder, names) if ids is None else (None, ())
     images = EncodedImages(files, [str(file) for file in files])
     for note in images.notes:
         warnings.warn(note, DataWarning, stacklevel=2)
-    return PoolImages(names, images, labels, classes if labels is not None else (), True)
+    return PoolImages(names, images, labels, classes, True)
+
+
+def _labels(folder: Path, names: Sequence[str]) -> tuple[np.ndarray | None, Sequence[str]]:
+    """Returns the classes of images in class folders, or None and no class where these are none.
+
+    Raises:
+      BadInput: the folders are parts of a data set, and not classes.
+    """
+    tops = {name.partition("/")[0] for name in names if "/" in name}
+    parts = parts_called(tops)
+    if len(set(parts.values())) > 1 or (len(tops) == 1 and parts):
+        part = max(parts, key=lambda name: parts[name] == "test")
+        raise BadInput(
+            f"{folder}: its folders are called like the parts of a data set"
+            f" ({', '.join(sorted(parts))}), and a pool is one of them: --pool={folder / part}."
+        )
+    depths = {name.count("/") for name in names}
+    if depths != {1} or len(tops) < 2:  # loose images, or folders in folders, say no class
+        return None, ()
+    classes = sorted({nfc(top) for top in tops})
+    return np.array([classes.index(nfc(name.partition("/")[0])) for name in names]), classes
 
 
 def _npz(file: Path, part: str) -> PoolImages:

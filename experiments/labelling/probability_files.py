@@ -1,6 +1,5 @@
 """Files of a model's probabilities on a pool, joined to its samples by their ids."""
 
-import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from experiments.labelling.pools import PoolImages
 from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.text import read_rows, short
 
 SUFFIXES = (".npz", ".csv")
 SAMPLE = "sample"
@@ -54,12 +54,7 @@ def _npz(file: Path) -> tuple[np.ndarray, list[str] | None, list[str]]:
 
 
 def _csv(file: Path) -> tuple[np.ndarray, list[str], list[str]]:
-    try:
-        with open(file, newline="", encoding="utf-8-sig") as lines:
-            rows = list(csv.reader(lines))
-    except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(f"{file}: cannot be read as a csv ({error}).") from None
-    head, body = rows[0] if rows else [], rows[1:]
+    (_, head), *body = read_rows(file, str(file), (SAMPLE,)) or [(1, [])]
     if head.count(SAMPLE) != 1:
         raise BadInput(
             f"{file}: its columns are {', '.join(head) or 'none'}; expected one {SAMPLE!r} and one"
@@ -69,9 +64,7 @@ def _csv(file: Path) -> tuple[np.ndarray, list[str], list[str]]:
     classes, ids, values = [*head[:place], *head[place + 1 :]], [], []
     if twice := [name for name in classes if classes.count(name) > 1]:
         raise BadInput(f"{file}: the column {twice[0]!r} is there twice.")
-    for line, row in enumerate(body, start=2):
-        if not row:
-            continue
+    for line, row in body:
         try:
             values.append([float(cell) for i, cell in enumerate(row) if i != place])
             ids.append(row[place])
@@ -80,9 +73,14 @@ def _csv(file: Path) -> tuple[np.ndarray, list[str], list[str]]:
         if len(values[-1]) != len(classes):
             raise BadInput(
                 f"{file}, line {line}: expected a sample and {len(classes)} numbers, not"
-                f" {','.join(row)!r}."
+                f" {short(','.join(row))!r}{_comma(row)}."
             )
     return np.array(values).reshape(len(ids), len(classes)), ids, classes
+
+
+def _comma(row: Sequence[str]) -> str:
+    decimal = any(re.fullmatch(r"[0-9]+,[0-9]+", cell.strip()) for cell in row)
+    return "; write decimal points, not commas" * decimal
 
 
 def _rows(file: Path, ids: Sequence[str], n: int, pool: PoolImages) -> np.ndarray:

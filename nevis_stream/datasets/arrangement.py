@@ -170,6 +170,11 @@ def _refuse_levels(
     inner = {levels[1] for _, levels in nested}
     if parts_called(inner).keys() == inner:
         hint = " They are called like parts: those come first, as in train/CLASS and test/CLASS."
+    elif len(deep) == len(tops) * len(inner) and len(tops) > 1:
+        hint = (
+            f" All top folders contain the same ones; if they are parts, say which:"
+            f" parts={tops[0]}=train,{tops[-1]}=test."
+        )
     else:
         hint = ""
     raise BadInput(

@@ -14,7 +14,7 @@ from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
 _SHOWN = 10  # ranges of ids, or names, in a message
-_DECIMAL = r"[+-]?([0-9]*[.,][0-9]*|[0-9]+)(e[+-]?[0-9]+)?"
+_DECIMAL = r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)(e[+-]?[0-9]+)?"
 DECLARE = (
     "num_classes (a column of a stream csv, a flag of data import) or names (classes.txt in a zip,"
     " an array `classes` in an npz)"
@@ -138,7 +138,7 @@ def _refuse_numbers(first: dict[str, str]) -> None:
     if decimal is not None:
         raise BadInput(
             f"{first[decimal]}: label {short(decimal)!r} is a number, but not a whole one. Class"
-            " ids are whole numbers from 0; write 1 and not 1.0."
+            f" ids are whole numbers from 0; write 1 and not 1.0{' or 1,0' * (',' in decimal)}."
         )
     if numbers and others:
         raise BadInput(

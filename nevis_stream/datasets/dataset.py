@@ -179,7 +179,9 @@ def make_dataset(
             )
         if labels.dtype.kind not in "iub":
             raise BadInput(
-                f"{origin}: labels of part {name!r} are {labels.dtype}; they must be integers."
+                f"{origin}: labels of part {name!r} are {labels.dtype}; they must be integers,"
+                " class ids from 0. names, ids = numpy.unique(labels, return_inverse=True) gives"
+                " them, and in an npz an array `classes` keeps the names."
             )
         checked[name] = images, labels
     if kind == SINGLE_LABEL:

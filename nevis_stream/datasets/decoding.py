@@ -42,9 +42,13 @@ Colour = tuple[int, int, int]
 TURNED = "turned as its EXIF orientation says"
 TRANSPARENT = "transparent, composited on the background"
 SCALED = "16-bit grey image, scaled to 8 bits (65535 becomes 255)"
+DARK = (
+    "nearly black, since none of its 16-bit values is above 4095; if it has 12 bits, multiply them"
+    " by 16 and save it again"
+)
 CONVERTED = "in other colours than RGB (CMYK, YCbCr or LAB), converted"
 FRAMES = "has several frames, of which only the first is used"
-CHANGES = (TURNED, TRANSPARENT, SCALED, CONVERTED, FRAMES)
+CHANGES = (TURNED, TRANSPARENT, SCALED, DARK, CONVERTED, FRAMES)
 """What may be done with the pixels of a file, as a message says it after the file's name."""
 
 _ORIENTATION = 0x0112
@@ -171,6 +175,7 @@ def decode(
         TURNED: turn is not None,
         TRANSPARENT: transparent,
         SCALED: mode.startswith("I"),
+        DARK: mode.startswith("I") and image.getextrema()[1] < 2**12 and 12 not in _bits(image),
         CONVERTED: mode in _COLOUR_SPACES,
         FRAMES: frames > 1,
     }
@@ -236,6 +241,11 @@ def flatten(pixels: np.ndarray, background: Colour = WHITE) -> np.ndarray:
     return np.asarray(_flat(Image.fromarray(np.ascontiguousarray(pixels)), background)[0])
 
 
+def _bits(file: Image.Image) -> tuple[int, ...]:
+    """Returns the bits of each channel, as a TIFF says; empty for other formats."""
+    return getattr(file, "tag_v2", {}).get(_BITS, ())
+
+
 def _eight_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image:
     """Returns a decoded image with 8 bits per channel.
 
@@ -259,7 +269,7 @@ def _eight_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image
         return image
     values = np.asarray(image).astype(np.int64)
     tags = getattr(file, "tag_v2", {})
-    most = 2**12 - 1 if tags.get(_BITS) == (12,) else 2**16 - 1
+    most = 2**12 - 1 if 12 in _bits(file) else 2**16 - 1
     # Pillow opens 16-bit PNG and PNM as mode I too, with the range of 16 bits
     known = image.mode != "I" or file.format in ("PNG", "PPM")
     if not known or values.min(initial=0) < 0 or values.max(initial=0) > most:

@@ -157,7 +157,11 @@ class ArrayImages(Images):
         if array.dtype == bool:
             array = array.astype(np.uint8) * 255
         if array.dtype != np.uint8:
-            raise BadInput(f"{origin}: images must be uint8 (0..255), not {array.dtype}.")
+            raise BadInput(
+                f"{origin}: images must be uint8 (0..255), not {array.dtype}, whose range is"
+                f" unknown (here {_range(array)}). Scale them: numpy.round(images * (255 / white))"
+                ".astype('uint8'), where white is the value of white."
+            )
         if array.ndim == 3:
             array = array[..., None]
         if array.ndim != 4:
@@ -167,7 +171,7 @@ class ArrayImages(Images):
         if array.shape[3] not in (1, 3, 4):
             raise BadInput(
                 f"{origin}: images have {array.shape[3]} channels; valid: 1 (grey), 3 (RGB), 4"
-                " (RGBA)."
+                f" (RGBA).{_channels_first(array)}"
             )
         if 0 in array.shape[1:3]:
             raise BadInput(
@@ -203,6 +207,19 @@ class ArrayImages(Images):
     def content_hashes(self) -> list[bytes]:
         shape = repr(self._array.shape[1:]).encode()
         return [hashlib.sha256(shape + row.tobytes()).digest() for row in self._array]
+
+
+def _range(array: np.ndarray) -> str:
+    if array.dtype.kind not in "iuf" or not array.size:
+        return "no numbers"
+    return f"{array.min()} to {array.max()}"
+
+
+def _channels_first(array: np.ndarray) -> str:
+    """Returns what to do with images whose channels seem to come before height and width."""
+    if array.shape[1] not in (1, 3, 4):
+        return ""
+    return f" Do channels come first in {array.shape}? numpy.moveaxis(images, 1, -1) moves them."
 
 
 class JoinedImages(Images):

@@ -43,7 +43,7 @@ def how(name: str, value: str) -> str:
     """Returns how a choice is made, for a message."""
     return (
         f"{name}={value} (--{name}={value} of data import, a column `{name}` of a stream's csv, an"
-        " argument in Python)"
+        " argument of read_dataset in Python)"
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from nevis_stream.terminal import printable
+from nevis_stream.vocabulary import SPLITS
 from nevis_stream.wording import plural
 
 VERSION = 1
@@ -87,7 +88,9 @@ class Reading:
     def understood(self) -> str:
         """What was understood, in one line."""
         total, names = sum(self.parts.values()), list(self.classes[:_SHOWN])
-        parts = ", ".join(f"{name} {count:,}" for name, count in self.parts.items())
+        parts = ", ".join(
+            f"{name} {count:,}" for name, count in sorted(self.parts.items(), key=_place)
+        )
         named = f" ({', '.join([*names, *['…'] * (len(self.classes) > _SHOWN)])})" if names else ""
         noun = "classes" if self.kind == "single_label" else "labels"
         without = f", {self.empty} of them without an image" if self.empty else ""
@@ -121,6 +124,11 @@ class Reading:
         """Returns what was kept; what this version does not know is ignored."""
         known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         return cls(**known | {"left_out": [LeftOut(**each) for each in values["left_out"]]})
+
+
+def _place(part: tuple[str, int]) -> tuple[int, str]:
+    """Returns where a part comes in a line: train first, test last, as splits do."""
+    return SPLITS.index(part[0]) if part[0] in SPLITS else -1, part[0]
 
 
 def left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import nevis_stream
+from nevis_stream.datasets.arrangement import arrange
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.files import walk
@@ -333,3 +335,30 @@ def test_a_walk_is_in_the_order_of_folders(tmp_path):
     found = walk(folder(tmp_path, *names, ".git/x.png"))
     assert (found.files, found.folders) == (names, ["a", "a/b", "a-b"])
     assert found.hidden == [".git/x.png"]
+
+
+def test_what_python_reads_takes_the_choices_as_arguments(tmp_path, capsys):
+    picture = Image.new("RGB", (4, 4))
+    for part in ("train", "val"):
+        for name in ("cat", "dog"):
+            for number in range(15):
+                file = tmp_path / "pets" / part / name / f"{number}.png"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                picture.save(file)
+    with pytest.raises(BadInput, match="parts=val=test .*an argument of read_dataset in Python"):
+        nevis_stream.read_dataset(tmp_path / "pets", "pets")
+    capsys.readouterr()
+    dataset = nevis_stream.read_dataset(str(tmp_path / "pets"), "pets", parts="val=test")
+    assert {name: len(part) for name, part in dataset.parts.items()} == {"train": 30, "test": 30}
+    assert "60 images (train 30, test 30) of 2 classes (cat, dog)" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="dataset_id is 'a b'"):
+        nevis_stream.read_dataset(tmp_path / "pets", "a b")
+
+
+def test_equal_folders_in_all_top_folders_may_be_parts():
+    names = [f"fold{fold}/{name}/1.png" for fold in (0, 1) for name in ("cat", "dog")]
+    with pytest.raises(BadInput, match=r"parts=fold0=train,fold1=test.*class_level=top"):
+        arrange("here", names, (), Choices())
+    with pytest.raises(BadInput) as refused:
+        arrange("here", [*names, "fold2/owl/1.png"], (), Choices())
+    assert "fold0=train" not in str(refused.value)

@@ -363,3 +363,43 @@ def test_a_transparent_file_on_another_background_has_another_fingerprint():
     assert white.take(np.asarray([0]))[0][0, 0].tolist() == [255, 255, 255]
     assert black.take(np.asarray([0]))[0][0, 0].tolist() == [0, 0, 0]
     assert (white.pixel_hashes() != black.pixel_hashes()).all()
+
+
+def test_twelve_bits_in_sixteen_are_named(tmp_path):
+    grey = np.arange(16, dtype=np.uint16).reshape(4, 4) * 256
+    named = decode(io.BytesIO(saved(Image.fromarray(grey))), "scan.png")
+    assert named.changes == (decoding.SCALED, decoding.DARK)
+    bright = decode(io.BytesIO(saved(Image.fromarray(grey * 16))), "scan.png")
+    assert bright.changes == (decoding.SCALED,)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.full((2, 4, 4), 0.5, np.float32), r"not float32.*here 0\.5 to 0\.5"),
+        (np.full((2, 4, 4), 900, np.uint16), r"not uint16.*here 900 to 900"),
+        (
+            np.zeros((2, 6, 6, 2), np.uint8),
+            r"2 channels; valid: 1 \(grey\), 3 \(RGB\), 4 \(RGBA\)\.$",
+        ),
+        (np.zeros((2, 3, 8, 8), np.uint8), r"8 channels.*come first in \(2, 3, 8, 8\)"),
+    ],
+)
+def test_arrays_that_are_no_images_are_refused_with_what_they_are(array, message):
+    with pytest.raises(BadInput, match=message):
+        ArrayImages(array, "x.npz[images]")
+
+
+def test_parts_of_a_data_set_are_no_classes_of_a_pool(tmp_path):
+    for name in ("Train/1.png", "Train/2.png", "Test/3.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    with pytest.raises(BadInput, match=r"Test, Train.*--pool=.*/Test\.$"):
+        load_pool(str(tmp_path))
+    assert load_pool(str(tmp_path), {"Test/3.png"}).ids == ["Test/3.png"]  # of an older session
+    assert load_pool(str(tmp_path / "Test")).labels is None
+    (tmp_path / "Test").rename(tmp_path / "bus")  # trains and buses
+    assert load_pool(str(tmp_path)).classes == ["Train", "bus"]
+    (tmp_path / "bus/old").mkdir()
+    Image.new("RGB", (4, 4)).save(tmp_path / "bus/old/4.png")
+    assert load_pool(str(tmp_path)).labels is None

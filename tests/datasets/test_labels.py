@@ -249,3 +249,15 @@ def test_an_archive_that_cannot_be_unpacked_here_says_what_to_do(tmp_path, optio
     np.savez_compressed(tmp_path / "y.npz", images=np.zeros((2, 2, 2), np.uint8), labels=[0, 1])
     with pytest.raises(BadInput, match=rf"y\.npz: {message}"):
         read_npz(changed(tmp_path / "y.npz", **options))
+
+
+def test_a_decimal_comma_is_no_name_and_a_comma_may_be_one():
+    with pytest.raises(BadInput, match="line 2: label '0,0' is a number.*not 1.0 or 1,0"):
+        cells("0,0", "1,0")
+    assert cells(".", ",", "a").class_names == [",", ".", "a"]
+
+
+def test_labels_of_text_say_how_they_become_ids():
+    images = ArrayImages(np.zeros((4, 4, 4), np.uint8))
+    with pytest.raises(BadInput, match="are <U3; they must be integers.*return_inverse=True"):
+        make_dataset("x", "single_label", {"all": (images, np.asarray(["cat", "dog"] * 2))})

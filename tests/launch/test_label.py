@@ -119,7 +119,7 @@ def test_a_folder_of_photographs_is_found_from_everywhere(folder):
     """`next` reads the chosen files alone: one that is not chosen may be damaged since."""
     (folder / "photos").mkdir()
     for number in range(120):
-        Image.new("L", (12, 9), number).save(folder / "photos" / f"{number}.png")
+        Image.new("L", (12, 9), number).save(folder / "photos" / f"{number:03d}.png")
     words = ["--model=a.npz", "--pool=photos", "--out=session"]
     assert command("start", *words, cwd=folder).returncode == 0
     assert command("start", *words, "--uniform=0", "--out=other", cwd=folder).returncode == 0

@@ -2,6 +2,7 @@
 
 A reader module has `DESCRIPTION` (one line for error messages), `accepts(path) -> bool` and
 `read(path, dataset_id, choices) -> DataSet`: what nothing was chosen for is inferred.
+`read_dataset` is for users; `read` takes the same choices in one value.
 """
 
 import functools
@@ -13,6 +14,7 @@ from types import ModuleType
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.names import check_name
 
 
 @functools.cache
@@ -40,3 +42,34 @@ def read(path: Path, dataset_id: str, choices: Choices | None = None) -> DataSet
             return reader.read(path, dataset_id, choices or Choices())
     valid = "; ".join(reader.DESCRIPTION for reader in readers())
     raise BadInput(f"{path}: not a format that can be read. Valid: {valid}.")
+
+
+def read_dataset(
+    path: str | Path,
+    dataset_id: str,
+    *,
+    parts: str = "",
+    class_level: str = "",
+    background: str = "",
+    kind: str = "",
+    num_classes: int | None = None,
+) -> DataSet:
+    """Returns the data set that a folder of images, a zip or an npz contains.
+
+    It prints what was understood and what was left out; both are in `reading` of the data set.
+    `Stream.from_datasets` makes a stream of data sets.
+
+    Args:
+      path: the file or folder.
+      dataset_id: the name that the sample ids will start with.
+      parts: which folders, or names of parts, are which part: "val=test", "NAME=PART,…" or "none".
+      class_level: "top" or "deepest", where class folders contain folders of images.
+      background: colour behind transparent pixels, a name or "#rrggbb"; "" for white.
+      kind: "single_label" or "multi_label", where the labels alone leave it open.
+      num_classes: number of classes, where some of them have no sample.
+
+    Raises:
+      BadInput: it cannot be read, or in more than one way; the message has the ways and the choice.
+    """
+    check_name(dataset_id, "dataset_id")
+    return read(Path(path), dataset_id, Choices(parts, class_level, background, kind, num_classes))
