@@ -18,7 +18,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +140,8 @@ def outdated(dataset_id: str, origin: str) -> str:
     otherwise than this one does; else nothing.
 
     Earlier versions lost the names in folders and zips that people import, and what was transparent
-    or turned in their images. Arrays, and files in the layouts of the catalogue, they read alike.
+    or turned in their images. Arrays, files in the layouts of the catalogue and the shared zips
+    (compared by their pixels and labels) they read alike.
     """
     facts = about(dataset_id, origin)
     if facts.get("reading", {}).get("version", 0) >= reading.VERSION or origin == "published":
@@ -148,11 +149,27 @@ def outdated(dataset_id: str, origin: str) -> str:
     (source, *_) = facts.get("sources") or [{}]
     if not (source.get("folder") or str(source.get("file", "")).endswith(".zip")):
         return ""
+    if _is_shared_file(dataset_id, source):
+        return ""
     if dataset_id in catalogue.shared():
         return f"python -m launch.data prepare --task={dataset_id}"
     new = dataset_id not in catalogue.datasets()
     year = f" --year={facts.get('year')} --domain={facts.get('domain')}" if new else ""
     return f"python -m launch.data import {source['file']} --task={dataset_id}{year}"
+
+
+def _is_shared_file(dataset_id: str, source: Mapping[str, Any]) -> bool:
+    """Returns whether a data set was prepared from the shared file that is on this machine."""
+    from nevis_stream.datasets.sources import shared_directory
+
+    row = catalogue.shared().get(dataset_id)
+    path = shared_directory() / row["file"] if row else None
+    return (
+        path is not None
+        and path.is_file()
+        and path.stat().st_size == source.get("bytes")
+        and file_sha256(path) == source.get("sha256")
+    )
 
 
 def load(dataset_id: str, origin: str) -> DataSet:

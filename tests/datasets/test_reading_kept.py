@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.preparation import prepare
@@ -107,3 +108,16 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
     about.write_text(json.dumps(facts))
     assert sources.load("my_pets", "local:my_pets").reading is None
     assert sources.state("local:my_pets").ready
+
+
+def test_a_shared_zip_that_was_imported_before_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path))
+    file = tmp_path / catalogue.shared()["mpeg7"]["file"]
+    file.parent.mkdir()
+    file.write_bytes(b"as it was published")
+    source = {"file": file.name, "bytes": 19, "sha256": prepared.file_sha256(file)}
+    facts = {"sources": [source]}
+    monkeypatch.setattr(prepared, "about", lambda *_: facts)
+    assert not prepared.outdated("mpeg7", "local")
+    source["sha256"] = "0" * 64  # a zip of the user's under that name
+    assert prepared.outdated("mpeg7", "local") == "python -m launch.data prepare --task=mpeg7"
