@@ -16,12 +16,12 @@ from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import of_each
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
-from nevis_stream.dynamic_evaluation.cache.facts import dataset
+from nevis_stream.dynamic_evaluation.cache.facts import dataset, facts
 from nevis_stream.dynamic_evaluation.cache.files import read_features, read_values
 from nevis_stream.dynamic_evaluation.cache.files import source as as_text
 from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
-from nevis_stream.dynamic_evaluation.samples import checked_weights
+from nevis_stream.dynamic_evaluation.samples import check_one_mean, checked_weights
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.folders import run_dirs
 from nevis_stream.run_directory.ledger import FILE_NAME
@@ -64,6 +64,8 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
             _import_file(path, target, values)
     if values.dataset_weights:
         one_cache(target).set_dataset_weights(values.dataset_weights)
+    elif (target / INDEX).is_file():
+        _say_unused_weights(EvaluationCache(target))
 
 
 def _together(paths: Sequence[Path], runs: Sequence[Path]) -> list[Path | tuple[Path, ...]]:
@@ -108,11 +110,12 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
     """
     if not files:  # the data set of a run's cache is its name
         return
-    datasets = {}  # of each sample
+    datasets, all_provenances = {}, []
     if (target / INDEX).is_file():
         cache = EvaluationCache(target)
         provenances = of_each(cache.sample_provenance())
         datasets = dict(zip(cache.samples(), map(dataset, provenances), strict=True))
+        all_provenances += provenances
     for path in _together(files, ()):
         table = read_values(
             path,
@@ -125,7 +128,18 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
         )
         provenances = table.sample_provenance or [{}] * len(table.samples)
         datasets |= dict(zip(table.samples, map(dataset, provenances), strict=True))
+        all_provenances += provenances
     checked_weights(values.dataset_weights, Counter(datasets.values()))
+    check_one_mean(facts(all_provenances, None))
+
+
+def _say_unused_weights(cache: EvaluationCache) -> None:
+    """Says if the weights of a cache no longer have a mean to which they belong."""
+    if cache.about.get("dataset_weights") and not cache.has_one_mean():
+        print(
+            f"{cache.directory}: its dataset_weights are no longer used, as its data sets now"
+            " differ in direction or range and have no common mean"
+        )
 
 
 def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues) -> None:
@@ -136,7 +150,7 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
             f" --cache={target / Path(as_text(path)).stem}"
         )
 
-    def features(samples: list[str]) -> np.ndarray:
+    def features(samples: list[str]) -> tuple[np.ndarray, list[str]]:
         return read_features(values.features, samples)
 
     name = as_text(path)
@@ -220,9 +234,9 @@ def merge(words: Sequence[str], values: FlagValues) -> None:
             directory = folder if single else folder / source.directory.name
             target = EvaluationCache(directory, create=True, about=source.about)
             with bar(f"merge {source.directory}") as show_progress:
-                lines = target.merge(source, show_progress)
-            merge_additions(target.directory, source.directory)
-            for line in lines:
+                merged = target.merge(source, show_progress)
+            merge_additions(target.directory, source.directory, merged.names)
+            for line in merged.lines:
                 print(f"{source.directory}: {line}")
             print(f"{source.directory} merged; {_size(target)}")
 

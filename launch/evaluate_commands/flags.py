@@ -118,7 +118,10 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         " models have."
     )
     flag(f"import study {adding}", words, "metrics", [], meaning)
-    meaning = "NAME=NUMBER,...: what grades of logs count that are no numbers, such as A=1,B=0.75."
+    meaning = (
+        "NAME=NUMBER,...: what grades of logs and tables count that are no numbers, such as"
+        " A=1,B=0.75."
+    )
     flag(f"import study {adding}", _parsed(_grades), "grades", None, meaning)
     meaning = (
         "Describes the samples. For files: FILE.npz with `features`, float[n, d], and optionally"

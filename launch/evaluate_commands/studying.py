@@ -30,7 +30,6 @@ from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.cache.entries import repeated
 from nevis_stream.dynamic_evaluation.cache.files import (
     ValueTable,
-    features_remark,
     read_features,
     read_model_facts,
     read_values,
@@ -40,7 +39,7 @@ from nevis_stream.dynamic_evaluation.groups import kind_of_groups
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
-from nevis_stream.dynamic_evaluation.samples import checked_weights
+from nevis_stream.dynamic_evaluation.samples import check_one_mean, checked_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
@@ -109,10 +108,9 @@ def study(words: Sequence[str], values: FlagValues) -> None:
             values.ignore_columns,
         )
         if values.features:
-            features = read_features(values.features, table.samples)
-            table = dataclasses.replace(
-                table, features=features, remarks=(*table.remarks, *features_remark(features))
-            )
+            features, lines = read_features(values.features, table.samples)
+            remarks = (*table.remarks, *lines)
+            table = dataclasses.replace(table, features=features, remarks=remarks)
         print_import(str(path), Imported(path.name, table.remarks, table.left_out))
         parts = _matrix(path.stem, table, values).parts
         if len(parts) > 1:
@@ -188,6 +186,7 @@ def _matrix(name: str, table: ValueTable, values: FlagValues) -> Matrix:
     facts, weights = table.facts, values.dataset_weights
     if weights:
         datasets = Counter([] if facts.dataset is None else facts.dataset.tolist())
+        check_one_mean(facts)
         facts = dataclasses.replace(facts, dataset_weights=checked_weights(weights, datasets))
     groups = None if table.groups is None else np.array(table.groups, str)
     columns = {}

@@ -1,8 +1,8 @@
 """The account of additions to a cache, one line for each in `additions.jsonl` of its directory."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,15 +131,21 @@ def examined(directory: Path) -> Iterator[Addition | str]:
             yield f"{path}, line {line_number}: not an account of an addition ({error})"
 
 
-def merge_additions(target: Path, source: Path) -> None:
+def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> None:
     """Appends to a cache's account the additions that only another cache's account has; call it
     after `EvaluationCache.merge`. Repeating it appends nothing.
+
+    Args:
+      target, source: directories of the caches.
+      names: by id of a model in the source, its id in the target.
 
     Raises:
       DamagedCache: a line of either account is damaged.
     """
     known = read_additions(target)
     for addition in read_additions(source):
+        if addition.kind == "model":
+            addition = replace(addition, name=names.get(addition.name, addition.name))
         if addition not in known:
             append(target, addition)
 

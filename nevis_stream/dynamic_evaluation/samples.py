@@ -134,6 +134,20 @@ class Part:
     unbounded: bool
 
 
+def check_one_mean(facts: SampleFacts) -> None:
+    """Refuses weights of data sets that have no common mean.
+
+    Raises:
+      BadInput: the samples differ in direction or range.
+    """
+    if len(parts := facts.parts) > 1:
+        raise BadInput(
+            f"dataset_weights: {', '.join(part.name or 'samples' for part in parts[:3])} differ in"
+            " direction or range, so they have no common mean that could be weighted. Leave"
+            " --dataset_weights out, or import them into caches of their own."
+        )
+
+
 def checked_weights(
     weights: Mapping[str, float] | str, datasets: Mapping[str, int]
 ) -> dict[str, float]:

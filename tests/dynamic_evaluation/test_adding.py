@@ -307,8 +307,8 @@ def test_accounts_merge_once(cache, tmp_path):
     other.merge(cache)
     second = add_model(cache, "m11", table(ordered()), 20, "sort_and_search")
     for _ in range(2):
-        other.merge(cache)
-        merge_additions(other.directory, cache.directory)
+        names = other.merge(cache).names
+        merge_additions(other.directory, cache.directory, names)
         assert read_additions(other.directory) == [first, second]
 
 

@@ -81,7 +81,7 @@ def test_a_line_that_is_no_account_is_named(tmp_path, line, message):
     (result,) = cache.verify()
     assert result.startswith(named) and message in result
     (tmp_path / "other").mkdir()
-    for reading in (lambda: read_additions(cache.directory), lambda: merge_additions(tmp_path / "other", cache.directory),  # noqa: E501
+    for reading in (lambda: read_additions(cache.directory), lambda: merge_additions(tmp_path / "other", cache.directory, {}),  # noqa: E501
                     lambda: export_npz(cache, tmp_path / "x.npz")):  # fmt: skip
         with pytest.raises(DamagedCache) as error:
             reading()

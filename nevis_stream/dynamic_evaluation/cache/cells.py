@@ -1,6 +1,6 @@
 """Reads the fields of a table as numbers, and keeps account of what was read as another thing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +20,16 @@ class Numbers:
     Args:
       path: of the file, for messages.
       decimal_comma: whether commas are decimal ones.
+      grades: numbers of texts, for example {"A": 1}.
 
     Attributes:
       percent: by sample, whether its values have percent signs.
     """
 
-    def __init__(self, path: Path, decimal_comma: bool = False):
-        self._path, self._comma = path, decimal_comma
+    def __init__(
+        self, path: Path, decimal_comma: bool = False, grades: Mapping[str, float] | None = None
+    ):
+        self._path, self._comma, self._grades = path, decimal_comma, grades or {}
         self.percent: dict[object, bool] = {}
         self._first: dict[str, tuple[str, str]] = {}  # a field and its place, by how it is written
         self._missing: dict[str, int] = {}
@@ -55,6 +58,8 @@ class Numbers:
             return self._counted(field, self._number(field, where), where, key)
         text = field.strip()
         word = text.lower()
+        if key is not None and text in self._grades:
+            return float(self._grades[text])
         if not text or word in _MISSING:
             self._missing[text] = self._missing.get(text, 0) + 1
             return float("nan")
@@ -77,9 +82,12 @@ class Numbers:
             return float(text)
         except (TypeError, ValueError):
             shown = text if field is None else field
-            reason = "leave unknown cells empty"
+            reason = "leave unknown cells empty, or say what grades count: --grades=NAME=NUMBER,…"
             if isinstance(shown, str) and shown.strip().lower() in ("yes", "no", "pass", "fail"):
-                reason = "of words only true and false are read, as 1 and 0"
+                reason = (
+                    "of words only true and false are read, as 1 and 0; --grades says what others"
+                    f" count: --grades={shown.strip()}=…"
+                )
             elif isinstance(shown, str) and "," in shown:
                 reason = (
                     "write numbers without thousands separators, and with a decimal point; decimal"

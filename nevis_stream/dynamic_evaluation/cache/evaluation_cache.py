@@ -229,7 +229,7 @@ class EvaluationCache:
         self,
         other: "EvaluationCache",
         progress: Callable[[str, int, int], None] = lambda model, done, total: None,
-    ) -> list[str]:
+    ) -> merge.Merged:
         """Adds everything in another cache; see `merge.merge`. Into an empty cache this makes a
         smaller copy, without replaced predictions.
         """

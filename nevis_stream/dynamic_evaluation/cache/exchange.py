@@ -22,7 +22,6 @@ from nevis_stream.dynamic_evaluation.cache.directions import ValueRange
 from nevis_stream.dynamic_evaluation.cache.facts import UNBOUNDED
 from nevis_stream.dynamic_evaluation.cache.files import (
     ValueTable,
-    features_remark,
     read_values,
     source,
 )
@@ -39,7 +38,7 @@ def import_file(
     path: str | Path | Sequence[Path],
     threshold: float | None = None,
     value_range: ValueRange | None = None,
-    features: Callable[[list[str]], np.ndarray] | None = None,
+    features: Callable[[list[str]], tuple[np.ndarray, list[str]]] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
     metrics: Sequence[str] = (),
     grades: Mapping[str, float] | None = None,
@@ -53,7 +52,8 @@ def import_file(
     Args:
       cache: the cache; or its directory, in which it is created once the file has been read.
       path, threshold, value_range, metrics, grades, lower_is_better, ignored: as of `read_values`.
-      features: takes samples' ids and returns float32[n, d], NaN for a sample without features.
+      features: takes samples' ids; returns float32[n, d], NaN for a sample without features, and
+        lines for people (see `read_features`).
       progress: called with the name of each stage.
 
     Raises:
@@ -64,9 +64,8 @@ def import_file(
     path = Path(source(path))
     vectors = table.features
     if features is not None:
-        vectors = features(table.samples)
-        remarks = [*table.remarks, *features_remark(vectors)]
-        table = dataclasses.replace(table, remarks=tuple(remarks))
+        vectors, lines = features(table.samples)
+        table = dataclasses.replace(table, remarks=(*table.remarks, *lines))
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     with cache.index.reading() as db:

@@ -109,7 +109,8 @@ def read_values(
       threshold: scores above it become the outcome 1, others 0; None: scores stay scores.
       value_range: of all values whose range the file does not state; "none" if the metric has no
         bounds: the range is then a scale that includes all values of the file.
-      metrics, grades: of logs, as of `read_logs`.
+      metrics: of logs, as of `read_logs`.
+      grades: numbers of texts in logs and tables, for example {"A": 1, "B": 0.75}.
       lower_is_better: metrics or data sets of which lower values are better, or "all".
       ignored: columns of a table that are not read.
 
@@ -130,7 +131,7 @@ def read_values(
     elif not path.is_file():
         raise BadInput(f"{path}: no such file.")
     else:
-        raw = readers[path.suffix](path, ignored)
+        raw = readers[path.suffix](path, ignored, grades)
     for kind, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
             raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
@@ -149,11 +150,13 @@ def source(path: str | Path | Sequence[Path]) -> str:
     return str(path) if isinstance(path, str | Path) else listed(sorted(map(str, path)))
 
 
-def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
+def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, list[str]]:
     """Reads features from an npz file: `features`, float[k, d], of the samples `samples`, str[k];
     without `samples`, of all samples in their order.
 
-    Returns: float32[n, d], NaN for a sample without features.
+    Returns:
+      float32[n, d], NaN for a sample without features; and lines for people, on the order of rows
+      without ids and on samples without features.
 
     Raises:
       BadInput: there is no such array, its number of rows is wrong, or a sample is unknown.
@@ -173,7 +176,11 @@ def read_features(path: str | Path, samples: list[str]) -> np.ndarray:
         if np.isnan(row).any():
             raise BadInput(f"{path}: features of sample {sample!r}: not all are finite.")
         by_sample[columns[sample]] = row
-    return by_sample
+    lines = []
+    if "samples" not in arrays and samples:
+        ends = ", ".join(samples[:2] if len(samples) < 3 else [*samples[:2], "…", samples[-1]])
+        lines = [f"{path.name} has no ids (`samples`): its rows are taken in the order {ends}"]
+    return by_sample, lines + _features_remark(by_sample)
 
 
 def _features(path: Path, features: np.ndarray, samples: Sequence[str]) -> np.ndarray:
@@ -196,9 +203,9 @@ def _features(path: Path, features: np.ndarray, samples: Sequence[str]) -> np.nd
     return features.astype(np.float32)
 
 
-def features_remark(features: np.ndarray | None) -> list[str]:
+def _features_remark(features: np.ndarray) -> list[str]:
     """Returns a line for people if some samples of features, float32[n, d], have none."""
-    lacking = 0 if features is None else int(np.isnan(features).any(axis=1).sum())
+    lacking = int(np.isnan(features).any(axis=1).sum())
     if not lacking:
         return []
     return [
@@ -235,7 +242,7 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     }
 
 
-def _npz(path: Path, ignored: Sequence[str] = ()) -> RawTable:
+def _npz(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
     arrays = read_npz(path)
     missing = [name for name in ("models", "samples") if name not in arrays]
     if missing or not {"correct", "score"} & set(arrays):
@@ -330,7 +337,8 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
     remarks = [*_remarks(raw, known, kinds, low, high, scores), *raw.remarks]
-    remarks += features_remark(raw.features)
+    if raw.features is not None:
+        remarks += _features_remark(raw.features)
     confidence = raw.confidence
     if confidence is not None and not np.isnan(confidence[:, scores]).all():
         sample = raw.samples[np.argmax(scores & ~np.isnan(confidence).all(axis=0))]

@@ -1,6 +1,7 @@
 """Merges one `EvaluationCache` into another."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,15 +24,24 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
 from nevis_stream.errors import BadInput
 
 
+class Merged(NamedTuple):
+    """What a merge did.
+
+    Attributes:
+      lines: for people: on models that are other rows in the target, and on facts of samples that
+        could not be compared.
+      names: by id of a model in the source, its id in the target.
+    """
+
+    lines: list[str]
+    names: dict[str, str]
+
+
 def merge(
     target, source, progress: Callable[[str, int, int], None] = lambda model, done, total: None
-) -> list[str]:
+) -> Merged:
     """Adds everything in `source` to `target`: the samples, then model by model, each as a whole or
     not at all. Repeating it adds nothing.
-
-    Returns:
-      Lines for people: on models that are other rows in `target`, and on facts of samples that
-      could not be compared.
 
     Args:
       target, source: two `EvaluationCache`.
@@ -83,7 +93,8 @@ def merge(
                         row, PREDICTED, tile.shape.plane, columns_in_order, values[order]
                     )
                     writing.enter(db, target.cells, [(model, *copy)], made_by)
-    return [*lines, *identity.missing_line(missing)]
+    names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
+    return Merged([*lines, *identity.missing_line(missing)], names_there)
 
 
 def _planes(source, row: int, model: str, n: int) -> writing.Planes:

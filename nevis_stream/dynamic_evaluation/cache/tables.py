@@ -10,7 +10,7 @@ numbers are averaged.
 Rows and columns of summaries (average, rank, …) are left out, which is said.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,15 @@ class RawTable:
         return f", {place}" if place else ""
 
 
-def read_csv(path: Path, ignored: Sequence[str] = ()) -> RawTable:
+def read_csv(
+    path: Path, ignored: Sequence[str] = (), grades: Mapping[str, float] | None = None
+) -> RawTable:
     """Reads a csv file.
 
     Args:
       path: of the file.
       ignored: columns that are not read.
+      grades: numbers of texts, for example {"A": 1}.
 
     Raises:
       BadInput: it cannot be read.
@@ -91,14 +94,16 @@ def read_csv(path: Path, ignored: Sequence[str] = ()) -> RawTable:
         raise BadInput(f"{path}: is empty.")
     # where a comma separates no field of the header, it may stand before decimals
     decimal_comma = ";" in (first := _first_line(path)) and "," not in first
-    return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma))
+    return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma, grades))
 
 
 def _first_line(path: Path) -> str:
     return next(iter(read_text(path, str(path)).lstrip().splitlines()), "")
 
 
-def read_parquet(path: Path, ignored: Sequence[str] = ()) -> RawTable:
+def read_parquet(
+    path: Path, ignored: Sequence[str] = (), grades: Mapping[str, float] | None = None
+) -> RawTable:
     """Reads a parquet file; arguments and errors as of `read_csv`."""
     try:
         import pyarrow
@@ -115,7 +120,7 @@ def read_parquet(path: Path, ignored: Sequence[str] = ()) -> RawTable:
         raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
     columns = zip(*(column.to_pylist() for column in table.columns), strict=True)
     rows = [(f"row {number}", list(row)) for number, row in enumerate(columns, start=1)]
-    return _table(path, table.column_names, rows, ignored, Numbers(path))
+    return _table(path, table.column_names, rows, ignored, Numbers(path, grades=grades))
 
 
 def _table(

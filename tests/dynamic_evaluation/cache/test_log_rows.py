@@ -1,5 +1,7 @@
 """Which row a log belongs to, and which of several logs counts."""
 
+import math
+
 import pytest
 
 from nevis_stream.dynamic_evaluation.cache.files import read_values
@@ -78,7 +80,7 @@ def test_where_a_model_ran_makes_no_row(tmp_path, key):
         write(tmp_path / value, [place, 1, 0], date=DATES[place], config=config)
     table = read_values(tmp_path)
     assert rows(table) == {"org/m": {"quiz/0": 1, "quiz/1": 1, "quiz/2": 0}}
-    assert "samples_quiz_2024-06-27" in line(table, "left out: 1 log")
+    assert "samples_quiz_2024-06-27" in line(table, "left out: logs of a model and task")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ def test_a_complete_log_counts_before_a_fragment(tmp_path, fragment, newest):
     write(tmp_path, [1, 1], date=DATES[2 if newest else 0], **fragment)
     table = read_values(tmp_path)
     assert means(table) == {"org/m": 0.5}
-    said = line(table, "left out: 1 log")
+    said = line(table, "left out: logs of a model and task")
     assert f"samples_quiz_{DATES[2 if newest else 0]}.jsonl (2" in said and "org/m on quiz" in said
     assert "--limit=2" in said or "config" not in fragment
 
@@ -253,3 +255,17 @@ def test_a_sample_with_two_contents_is_refused(tmp_path):
         BadInput, match=r"sample 1 of quiz has another content than in .*/a/samples"
     ):
         read_values(tmp_path)
+
+
+def test_perplexity_of_a_sample_is_a_log_likelihood(tmp_path):
+    """The harness states the direction of exp(−mean), but its samples have log-likelihoods."""
+    more = {
+        "configs": {"quiz": {"metric_list": [{"metric": "perplexity"}]}},
+        "higher_is_better": {"quiz": {"perplexity": False}},
+        "results": {"quiz": {"perplexity,none": math.exp(2)}},
+    }
+    path = write(tmp_path / "a", [-1.0, -3.0], metric="perplexity", **more)
+    table = read_values(path, value_range="none")
+    assert all(each["higher_is_better"] for each in table.sample_provenance)
+    assert any("log-likelihood of each sample" in line for line in table.remarks)
+    assert not any("reports another score" in line for line in table.remarks)

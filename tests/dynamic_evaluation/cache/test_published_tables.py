@@ -173,3 +173,11 @@ def test_the_published_inputs(name, tmp_path):
         assert not {"rank", "average", "correct"} & set(table.samples)
         assert "Average" not in cache.models()
         assert cache.imports()[0].left_out or "trials" in path.name
+
+
+def test_grades_of_a_table_are_mapped_or_refused(tmp_path):
+    text = "model,q1,q2\na,A,F\nb,B,0.5\n"
+    with pytest.raises(BadInput, match="'A' is not a number; .* --grades"):
+        _read(tmp_path, text)
+    table = _read(tmp_path, text, grades={"A": 1, "B": 0.75, "F": 0})
+    assert table.values.tolist() == [[1, 0], [0.75, 0.5]]

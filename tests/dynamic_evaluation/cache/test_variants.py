@@ -1,12 +1,16 @@
 """Names of rows: what distinguishes the variants of a model, in one import and against a cache."""
 
+from dataclasses import replace
+
 import pytest
 
 from launch.evaluate_commands.filling import _together
+from nevis_stream.dynamic_evaluation.additions import append, merge_additions, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache, variants
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file, read_for
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.cache.harness_logs import write
+from tests.dynamic_evaluation.test_additions import MODEL
 
 DATES = [f"2024-06-{day}T00-00-00.00001" for day in (27, 28, 29)]
 
@@ -96,9 +100,16 @@ def test_a_merge_and_an_export_keep_rows_apart(tmp_path):
     import_file(tmp_path / "one", shots(tmp_path / "a", 5, [1, 0]))
     import_file(tmp_path / "two", shots(tmp_path / "b", 0, [0, 0]))
     one, two = (EvaluationCache(tmp_path / name) for name in ("one", "two"))
-    lines = one.merge(two)
+    for folder, model in (("one", "org/new"), ("two", "org/m")):
+        append(tmp_path / folder, replace(MODEL, name=model))
+    lines, names = one.merge(two)
     assert list(one.models()) == ["org/m", "org/m [num_fewshot=0]"] and "num_fewshot" in lines[0]
-    assert one.merge(two) == [] or len(one.models()) == 2
+    for _ in range(2):
+        merge_additions(tmp_path / "one", tmp_path / "two", names)
+        accounts = [each.name for each in read_additions(tmp_path / "one")]
+        assert accounts == ["org/new", "org/m [num_fewshot=0]"]
+        names = one.merge(two).names
+    assert len(one.models()) == 2
     export_npz(two, tmp_path / "two.npz")
     import_file(one, tmp_path / "two.npz")
     assert list(one.models()) == ["org/m", "org/m [num_fewshot=0]"]

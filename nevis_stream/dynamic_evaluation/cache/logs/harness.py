@@ -6,6 +6,7 @@ folder).
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -41,6 +42,7 @@ TECHNICAL = frozenset(
         *("verify_certificate", "cache_dir", "download_dir", "low_cpu_mem_usage", "api_key"),
     ]
 )
+_PERPLEXITY = "perplexity"  # an aggregation, exp(−mean), of log-likelihoods
 _TEMPLATE = (
     *("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix"),
     *("target_delimiter", "fewshot_delimiter"),
@@ -166,7 +168,7 @@ def _describe(log: Log, run: dict[str, Any]) -> None:
 def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> None:
     """Adds the scores that the results report, and their directions."""
     listed = [each for each in task.get("metric_list") or [] if isinstance(each, dict)]
-    aggregations = {each.get("metric"): each.get("aggregation") or "mean" for each in listed}
+    aggregations = {each.get("metric"): each.get("aggregation") for each in listed}
     better = {
         each["metric"]: each["higher_is_better"]
         for each in listed
@@ -178,11 +180,23 @@ def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> Non
         metric, _, filtered = key.partition(",")
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
         if is_number and not metric.endswith("_stderr"):
-            size, aggregation = sizes.get("effective"), str(aggregations.get(metric, "mean"))
+            size, aggregation = sizes.get("effective"), _aggregation(metric, aggregations)
+            if aggregation == _PERPLEXITY and score > 0:
+                score, aggregation = -math.log(score), "mean"
             log.reported[metric + _suffix(filtered or None)] = Reported(score, size, aggregation)
     for name in {*log.values, *log.skipped}:
-        if isinstance(is_better := better.get(name.partition(",")[0]), bool):
+        metric = name.partition(",")[0]
+        if _aggregation(metric, aggregations) == _PERPLEXITY and name in log.values:
+            log.higher_is_better[name] = True
+            kind = "the log has the log-likelihood of each sample, of which higher is better"
+            log.remarks.append((kind, f"{metric} on {log.task}"))
+        elif isinstance(is_better := better.get(metric), bool):
             log.higher_is_better[name] = is_better
+
+
+def _aggregation(metric: str, stated: Mapping[str, Any]) -> str:
+    """Returns how a metric is aggregated: as the log states, or by the harness's default."""
+    return str(stated.get(metric) or (_PERPLEXITY if metric == "perplexity" else "mean"))
 
 
 def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
