@@ -86,20 +86,17 @@ def _add_a_model(cache, tmp_path):
 
 
 def test_three_metrics_of_three_data_sets_with_holes(leaderboard, tmp_path):
-    cache, weights = tmp_path / "caches" / "board", "--dataset_weights=squad=1,chat=1,math=2"
-    output = command("import", leaderboard, weights, f"--cache={cache}")
+    cache = tmp_path / "caches" / "board"
+    output = command("import", leaderboard, f"--cache={cache}")
     assert "20 models × 180 samples, " in output and "cells unknown" in output
     assert "squad F1: 60 samples, scores from 0 to 100" in output
     assert "math exact match: 60 samples, outcomes" in output
-    assert EvaluationCache(cache).facts().dataset_weights == {"squad": 1, "chat": 1, "math": 2}
     output = command("stats", f"--cache={cache}")
     assert "squad" in output and "0 to 100" in output
     _add_a_model(cache, tmp_path)
     options = ["--budgets=8,32", "--seeds=2", "--methods=random_mean,copy_nearest"]
     folder = tmp_path / "study"
-    assert "error of the mean" in command(
-        "study", leaderboard, weights, f"--out={folder}", *options
-    )
+    assert "error of the mean" in command("study", leaderboard, f"--out={folder}", *options)
     rows = pd.read_csv(folder / "study.csv")
     assert set(rows["method"]) >= {"random_mean"} and rows["mae"].between(0, 0.5).all()
     assert set(rows["matrix"]) == {f"leaderboard-{name}" for name in ("squad", "chat", "math")}
@@ -137,6 +134,9 @@ def test_weights_and_methods_that_do_not_fit_are_refused_before_anything_is_writ
     for weights in ("squad=1,chat=1,maths=2", "squad=1", "squad=-1,chat=1,math=1"):
         said = refused("import", leaderboard, f"--dataset_weights={weights}", f"--cache={cache}")
         assert "dataset_weights: " in said and not cache.exists()
+    for words in (("import", f"--cache={cache}"), ("study", f"--out={out}", "--budgets=8")):
+        said = refused(*words, leaderboard, "--dataset_weights=squad=1,chat=1,math=2")
+        assert "differ in direction or range, so they have no common mean" in said
     pairs = "--methods=random+mean,random+sort_and_search"
     said = refused("study", leaderboard, pairs, f"--out={out}", "--budgets=8", "--seeds=1")
     assert "random+sort_and_search takes outcomes" in said and "random+mean" in said
