@@ -1,7 +1,7 @@
 """The lines of a session's two logs, and what is wrong with a damaged one."""
 
 import contextlib
-import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,9 @@ import numpy as np
 
 from experiments.labelling.generations import Generation
 from nevis_stream.errors import BadInput
+from nevis_stream.storage import checked_lines
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -36,15 +39,25 @@ class Draw:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the whole lines of a file; what a kill left of the last one is not counted."""
-    if not file.exists():
-        return []
-    content = file.read_bytes()
-    lines = []
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
-        with damage(file, number):
-            lines.append(json.loads(line.decode()))
-    return lines
+    """Returns the whole lines of a file; what a kill left of the last one is not counted.
+
+    Raises:
+      BadInput: a line is not as it was written.
+    """
+    lines = checked_lines.read(file)
+    for line in lines:
+        if line.problem:
+            raise BadInput(
+                f"{file}, line {line.number}: damaged ({line.problem}). Put a copy of the file"
+                " back."
+            )
+    if lines and not lines[-1].checked:
+        warnings.warn(
+            f"{file}: an earlier version wrote it, without checksums, so that a changed number"
+            " would not be noticed; from the next line on it has them.",
+            stacklevel=2,
+        )
+    return [line.values for line in lines]
 
 
 @contextlib.contextmanager
@@ -93,6 +106,12 @@ def _draw(line, values, generations) -> Draw:
         raise ValueError("a number has an unexpected type")
     if [array.shape for array in arrays.values()] != shapes:
         raise ValueError("its lists do not fit each other")
+    probabilities = arrays["probabilities"]
+    for probability in probabilities[~((probabilities > 0) & (probabilities <= 1 + _ROUNDING))]:
+        raise ValueError(f"{probability} is not the probability of a draw")
+    for name in names[1:]:
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name}: not all are finite numbers")
     return Draw(number, labels, values["generation"], samples, **arrays)
 
 

@@ -6,8 +6,9 @@
     labels.jsonl      one line for each file of labels
     rounds/003/       to_label.csv, label.html and contact_sheet.png of a draw
 
-Both .jsonl files are only appended to, and each line is written whole or not at all. A draw depends
-on the settings, on earlier draws and on the labels so far; so what a kill interrupted is repeated.
+Both .jsonl files are only appended to, and each line is written whole or not at all, with checksums
+(`nevis_stream.storage.checked_lines`). A draw depends on the settings, on earlier draws and on the
+labels so far; so what a kill interrupted is repeated.
 """
 
 import contextlib
@@ -31,8 +32,7 @@ from nevis_stream.active_testing.testing import beliefs_before, choose_samples, 
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.seeds import generator
-from nevis_stream.storage import append_line, exclusive
-from nevis_stream.storage.canonical import encode
+from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.identity import as_lines, write_once
 from nevis_stream.wording import plural
 
@@ -273,7 +273,7 @@ class Session:
                 }
             )
         line = {"round": number, "labels": len(labels), "draws": drawn_here}
-        append_line(self.directory / DRAWS, encode(line))
+        checked_lines.append(self.directory / DRAWS, line)
 
     def members(self, place: int, labels: Mapping[int, int], draws: Sequence[Draw]) -> np.ndarray:
         """Returns the surrogate's probabilities [e, n, c] on a generation, from its labels."""
@@ -338,7 +338,7 @@ class Session:
                     )
                 new[sample] = label
             if new:
-                append_line(self.directory / LABELS, encode({"source": source, "labels": new}))
+                checked_lines.append(self.directory / LABELS, {"source": source, "labels": new})
         return len(new)
 
 

@@ -13,7 +13,7 @@ from launch.entry import INCOMPLETE
 from launch.evaluate_commands.caches import caches_in, directories_of_caches, print_groups
 from launch.terminal import console
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.integrity import advice
+from nevis_stream.dynamic_evaluation.cache.integrity import advice, unchecked
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, NevisStreamError
 
@@ -88,7 +88,9 @@ def _verified(path: Path) -> tuple[list[str], list[str]]:
         hint = advice(cache, lines) if lines else ""
     except NevisStreamError as error:
         return [str(error)], []
-    return lines, [hint] if hint else []
+    if lines:
+        return lines, [hint] if hint else []
+    return [], unchecked(cache)
 
 
 def _text(value: float) -> str:

@@ -1,15 +1,14 @@
 """The account of additions to a cache, one line for each in `additions.jsonl` of its directory."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from nevis_stream.errors import DamagedCache
+from nevis_stream.errors import DamagedCache, unknown
 from nevis_stream.run_directory.checks import choice, json_object, number, shown, whole
 from nevis_stream.run_directory.records import Record
-from nevis_stream.storage import append_line, write_file
+from nevis_stream.storage import checked_lines, write_file
 
 LEDGER = "additions.jsonl"
 KINDS = ("model", "samples")
@@ -91,15 +90,17 @@ class Addition(Record):
             raise ValueError(f"name is {self.name!r}, not a number of samples")
 
 
+_NAMES = {field.name for field in fields(Addition)}
+
+
 def append(directory: Path, addition: Addition) -> None:
     """Appends one account and syncs the file."""
-    append_line(directory / LEDGER, _line(addition))
+    checked_lines.append(directory / LEDGER, asdict(addition))
 
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
     """Replaces all accounts of a cache."""
-    lines = "".join(f"{_line(addition)}\n" for addition in additions)
-    write_file(directory / LEDGER, lines.encode())
+    write_file(directory / LEDGER, checked_lines.content(map(asdict, additions)))
 
 
 def read_additions(directory: Path) -> list[Addition]:
@@ -112,7 +113,10 @@ def read_additions(directory: Path) -> list[Addition]:
     additions = []
     for addition in examined(directory):
         if isinstance(addition, str):
-            raise DamagedCache(f"{addition}; remove the line.")
+            raise DamagedCache(
+                f"{addition}. Copy the undamaged lines: python -m launch.evaluate repair"
+                f" --cache={directory} --out=NEW_DIR"
+            )
         additions.append(addition)
     return additions
 
@@ -122,13 +126,16 @@ def examined(directory: Path) -> Iterator[Addition | str]:
     file, the line and what is wrong.
     """
     path = directory / LEDGER
-    data = path.read_bytes() if path.exists() else b""
-    lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
-    for line_number, line in enumerate(lines, start=1):
+    for line in checked_lines.read(path):
         try:
-            yield Addition.from_json(json_object(json.loads(line)))
+            if line.problem:
+                raise ValueError(line.problem)
+            values = json_object(line.values)
+            for name in values.keys() - _NAMES:
+                raise ValueError(unknown("value", name, sorted(_NAMES)))
+            yield Addition.from_json(values)
         except ValueError as error:
-            yield f"{path}, line {line_number}: not an account of an addition ({error})"
+            yield f"{path}, line {line.number}: not an account of an addition ({error})"
 
 
 def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> None:
@@ -148,7 +155,3 @@ def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> Non
             addition = replace(addition, name=names.get(addition.name, addition.name))
         if addition not in known:
             append(target, addition)
-
-
-def _line(addition: Addition) -> str:
-    return json.dumps(asdict(addition), sort_keys=True)

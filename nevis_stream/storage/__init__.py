@@ -11,7 +11,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nevis_stream.errors import RunLocked, StorageFull
@@ -170,10 +170,15 @@ def _discard(directory: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def append_line(path: Path, line: str) -> None:
+def append_line(path: Path, line: str | Callable[[bytes], str]) -> None:
     """Appends one line and syncs it; what a crash left after the last newline is removed first.
 
     Several processes may append.
+
+    Args:
+      path: of the file.
+      line: without its newline; or what makes it of the file's whole lines before it, between
+        whose reading and the append no other process appends.
 
     Raises:
       StorageFull: the line could not be written; the file is as before.
@@ -186,6 +191,9 @@ def append_line(path: Path, line: str) -> None:
         file.truncate(end)
         if end == 0:  # the name of a new file, before its first line counts
             sync_directory(path.parent)
+        if not isinstance(line, str):
+            file.seek(0)
+            line = line(file.read(end))
         remaining = memoryview(line.encode() + b"\n")
         try:
             while remaining:

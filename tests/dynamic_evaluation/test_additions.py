@@ -14,6 +14,7 @@ from nevis_stream.dynamic_evaluation.additions import (
 )
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz
+from nevis_stream.dynamic_evaluation.cache.integrity import unchecked
 from nevis_stream.errors import DamagedCache
 
 MODEL = Addition(
@@ -56,6 +57,7 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
     [
         ("garbage", "Expecting value"),
         ("", "Expecting value"),
+        (json.dumps(asdict(MODEL) | {"accuraay": 0.5}), "Did you mean 'accuracy'?"),
         ("7", "is 7, not an object"),
         ('{"kind": "model"}', "name is missing"),
         (json.dumps(asdict(MODEL) | {"budget": "16"}), "budget is '16', not a whole number"),
@@ -73,9 +75,8 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
 )
 def test_a_line_that_is_no_account_is_named(tmp_path, line, message):
     cache = EvaluationCache(tmp_path / "cache", create=True)
-    append(cache.directory, MODEL)
-    with open(cache.directory / LEDGER, "a") as file:
-        file.write(line + "\n")
+    with open(cache.directory / LEDGER, "w") as file:  # as an earlier version wrote it
+        file.write(f"{json.dumps(asdict(MODEL))}\n{line}\n")
     append(cache.directory, SAMPLES)
     named = f"{cache.directory / LEDGER}, line 2: not an account of an addition ("
     (result,) = cache.verify()
@@ -87,3 +88,35 @@ def test_a_line_that_is_no_account_is_named(tmp_path, line, message):
             reading()
         assert named in str(error.value)
     assert not (tmp_path / "x.npz").exists()
+
+
+def test_every_changed_missing_or_moved_line_is_named(tmp_path):
+    cache = EvaluationCache(tmp_path / "cache", create=True)
+    for addition in (MODEL, SAMPLES, MODEL):
+        append(cache.directory, addition)
+    file = cache.directory / LEDGER
+    whole = file.read_bytes()
+    assert cache.verify() == [] and read_additions(cache.directory) == [MODEL, SAMPLES, MODEL]
+    first, second, third = whole.splitlines(keepends=True)
+    for place in range(len(first) - 1):
+        changed = bytes([first[place] ^ 1])
+        file.write_bytes(first[:place] + changed + first[place + 1 :] + second + third)
+        assert any(f"{file}, line 1: not an account" in line for line in cache.verify()), place
+    for lines in ([second, third], [first, third], [second, first, third], [first, first, second]):
+        file.write_bytes(b"".join(lines))
+        with pytest.raises(DamagedCache, match="a line before it has changed, is missing or"):
+            read_additions(cache.directory)
+
+
+def test_an_earlier_account_opens_and_verify_says_what_is_not_checked(tmp_path):
+    cache = EvaluationCache(tmp_path / "cache", create=True)
+    file = cache.directory / LEDGER
+    file.write_text(f"{json.dumps(asdict(MODEL))}\n")
+    assert cache.verify() == [] and read_additions(cache.directory) == [MODEL]
+    assert unchecked(cache) == [
+        f"not checked, since an earlier version wrote it: 1 line of {LEDGER}"
+    ]
+    append(cache.directory, SAMPLES)
+    file.write_bytes(file.read_bytes().replace(b"0.5", b"0.6"))  # in the earlier line
+    with pytest.raises(DamagedCache, match="line 2: .*a line before it has changed"):
+        read_additions(cache.directory)

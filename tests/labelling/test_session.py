@@ -13,7 +13,8 @@ from experiments.labelling.settings import SETTINGS
 from experiments.labelling.sheets import read_labels
 from nevis_stream.active_testing.material import Material
 from nevis_stream.errors import BadInput, RunLocked
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import checked_lines, exclusive
+from nevis_stream.storage.canonical import encode
 from tests.killed_child import survives
 from tests.labelling.sessions import begin, example, truth
 
@@ -234,6 +235,12 @@ def test_a_damaged_line_is_named(tmp_path, file, line):
         damaged.write(line + b"\n")
     with pytest.raises(BadInput, match=f"{file}, line 2: damaged"):
         session.next(1)
+    if line.startswith(b"{"):  # what it says is checked too, not its checksum alone
+        without = (tmp_path / file).read_bytes()[: -len(line) - 1]
+        (tmp_path / file).write_bytes(without)
+        checked_lines.append(tmp_path / file, json.loads(line))
+    with pytest.raises(BadInput, match=f"{file}, line 2: damaged"):
+        session.next(1)
 
 
 def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
@@ -241,8 +248,11 @@ def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
     labelled(session, labels, 1, 10)
     line = (tmp_path / DRAWS).read_bytes()
     (tmp_path / DRAWS).write_bytes(2 * line)
-    with pytest.raises(BadInput, match="draws.jsonl, line 2: damaged .*a second time"):
+    with pytest.raises(BadInput, match="draws.jsonl, line 2: damaged .*a line before it"):
         session.next(1)
+    (tmp_path / DRAWS).write_bytes(2 * without_checksum(line))
+    with pytest.raises(BadInput, match="draws.jsonl, line 2: damaged .*a second time"):
+        earlier(session.draws)
     (tmp_path / DRAWS).unlink()
     for use in (lambda: session.next(1), lambda: session.record({session.ids[0]: 0}, "a.csv")):
         with pytest.raises(BadInput, match="draws.jsonl: damaged .the draws of 10 labelled sample"):
@@ -265,6 +275,66 @@ def test_a_session_without_its_settings_is_not_begun_anew(tmp_path):
     (tmp_path / "generation-1").mkdir()
     with pytest.raises(BadInput, match="contains the generation-1 of a session"):
         begin(tmp_path)
+
+
+def without_checksum(line):
+    """A line as an earlier version wrote it."""
+    values = json.loads(line)
+    del values["after"], values["check"]
+    return encode(values).encode() + b"\n"
+
+
+def earlier(read):
+    """Reads a file that an earlier version wrote."""
+    with pytest.warns(UserWarning, match="an earlier version wrote it, without checksums"):
+        return read()
+
+
+def test_every_changed_digit_of_a_log_is_named(tmp_path):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 2, 3)
+    for name in (DRAWS, LABELS):
+        whole = (tmp_path / name).read_bytes()
+        digits = [place for place, byte in enumerate(whole) if chr(byte).isdigit()]
+        for place in digits[:: len(digits) // 40]:
+            changed = bytes([whole[place] ^ 1])
+            (tmp_path / name).write_bytes(whole[:place] + changed + whole[place + 1 :])
+            line = whole[:place].count(b"\n") + 1
+            with pytest.raises(BadInput, match=rf"{name}, line {line}: damaged \(it has changed"):
+                session.logs()
+        first, second = whole.splitlines(keepends=True)
+        for lines in (second, second + first):
+            (tmp_path / name).write_bytes(lines)
+            with pytest.raises(BadInput, match=f"{name}, line 1: damaged .a line before it"):
+                session.logs()
+        (tmp_path / name).write_bytes(whole)
+    session.logs()
+
+
+@pytest.mark.parametrize("probability", ["NaN", "-0.1", "0", "1.5", "1e999"])
+def test_what_is_no_probability_of_a_draw_is_refused(tmp_path, probability):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 1, 3)
+    values = json.loads(without_checksum((tmp_path / DRAWS).read_bytes()))
+    values["draws"][0]["probabilities"][1] = 7
+    text = json.dumps(values).replace(" 7,", f" {probability},")
+    (tmp_path / DRAWS).write_text(text + "\n")
+    with pytest.raises(BadInput, match="draws.jsonl, line 1: damaged .*probability of a draw"):
+        earlier(session.draws)
+
+
+def test_a_session_of_an_earlier_version_goes_on_with_checksums(tmp_path):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 1, 5)
+    for name in (DRAWS, LABELS):
+        (tmp_path / name).write_bytes(without_checksum((tmp_path / name).read_bytes()))
+    assert len(earlier(session.labels)) == 5
+    earlier(lambda: labelled(session, labels, 1, 5))
+    assert len(session.logs()[1]) == 10  # and nothing is said any more
+    file = tmp_path / DRAWS
+    file.write_bytes(file.read_bytes().replace(b'"round":1', b'"round":2'))
+    with pytest.raises(BadInput, match="line 2: damaged .a line before it has changed"):
+        session.draws()
 
 
 def test_changed_probabilities_are_noticed(tmp_path):

@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import itertools
 import json
+import math
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -14,14 +15,21 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.cache import identity
 from nevis_stream.dynamic_evaluation.cache.facts import HASH, METRIC, RANGE, value_range
 from nevis_stream.dynamic_evaluation.cache.imported import Imported
-from nevis_stream.dynamic_evaluation.cache.index import CHECKS, CONTENTS, IMPORTS, as_json
-from nevis_stream.dynamic_evaluation.cache.packing import NO_MODEL, Shape, Tile
+from nevis_stream.dynamic_evaluation.cache.index import (
+    CHECKS,
+    CONTENTS,
+    IMPORTS,
+    add_text_check,
+    as_json,
+)
+from nevis_stream.dynamic_evaluation.cache.packing import NO_MODEL, OBSERVED, Shape, Tile
 from nevis_stream.errors import BadInput
 
 EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell if many are asked at once
 # entries of a model's provenance that may differ later: another machine measures another cost, and
 # another file has more samples
 FIRST_STAYS = (EACH, "file")
+NO_MAKER = "{}"
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
 
@@ -444,7 +452,44 @@ def about(db: sqlite3.Connection) -> dict[str, Any]:
 
 def write_about(db: sqlite3.Connection, about: dict[str, Any]) -> None:
     """Changes what the cache is about."""
-    db.execute("UPDATE about SET text = ?", [as_json(about, "about")])
+    text = as_json(about, "about")
+    db.execute("UPDATE about SET text = ?", [text])
+    add_text_check(db, "about", 0, text)
+
+
+def changed_about(db: sqlite3.Connection) -> bool:
+    """Returns whether what the cache is about has changed since it was written."""
+    digest = text_checks(db, "about").get(0)
+    text = db.execute("SELECT text FROM about").fetchone()[0]
+    return bool(unreadable(db, "about", "text")) or digest not in (None, _digest(text))
+
+
+def changed_makers(db: sqlite3.Connection) -> set[int]:
+    """Returns the numbers of tiles of which what made them has changed since it was written.
+
+    Only predictions have a maker, and its checksum; those of earlier versions have none.
+    """
+    digests = text_checks(db, "tiles")
+    wrong, first = unreadable(db, "tiles", "made_by"), min(digests, default=math.inf)
+    for number, state, text in db.execute("SELECT number, state, made_by FROM tiles"):
+        if state == OBSERVED:
+            is_same = text == NO_MAKER
+        else:
+            is_same = number < first or digests.get(number) == _digest(text)
+        wrong |= set() if is_same else {number}
+    return wrong
+
+
+def text_checks(db: sqlite3.Connection, of: str) -> dict[int, bytes]:
+    """Returns the checksums of texts of one kind by number; old caches have none."""
+    if not _has_table(db, "text_checks"):
+        return {}
+    query = "SELECT number, digest FROM text_checks WHERE of = ?"
+    return dict(db.execute(query, [of]).fetchall())
+
+
+def _digest(text: Any) -> bytes:
+    return hashlib.sha256(str(text).encode()).digest()
 
 
 def tiles(

@@ -6,6 +6,7 @@ machine.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -45,6 +46,11 @@ IMPORTS = (
     " digest BLOB NOT NULL)"
 )
 CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
+# of what the cache is about ("about", 0) and of what made a tile ("tiles", its number)
+TEXT_CHECKS = (
+    "CREATE TABLE IF NOT EXISTS text_checks (of TEXT NOT NULL, number INTEGER NOT NULL,"
+    " digest BLOB NOT NULL, PRIMARY KEY (of, number))"
+)
 BEYOND_REPAIR = (
     "This cannot be repaired: only the index says which model and sample a cell belongs to. Import"
     " the runs and files again, into a new directory."
@@ -83,7 +89,9 @@ class Index:
             # the whole file is synced before it gets its name
             connection.execute("PRAGMA synchronous = OFF")
             connection.executescript(f"BEGIN; {_SCHEMA} COMMIT")
-            connection.execute("INSERT INTO about VALUES (0, ?, 0)", [as_json(about, "about")])
+            text = as_json(about, "about")
+            connection.execute("INSERT INTO about VALUES (0, ?, 0)", [text])
+            add_text_check(connection, "about", 0, text)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {READABLE[0]}")
             connection.execute("PRAGMA journal_mode = WAL")
@@ -182,6 +190,13 @@ class Index:
         or not at all.
         """
         return self._transaction("BEGIN IMMEDIATE")
+
+
+def add_text_check(db: sqlite3.Connection, of: str, number: int, text: str) -> None:
+    """Records the checksum of a text of the index, in the place of an older one."""
+    db.execute(TEXT_CHECKS)
+    digest = hashlib.sha256(text.encode()).digest()
+    db.execute("INSERT OR REPLACE INTO text_checks VALUES (?, ?, ?)", [of, number, digest])
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.additions import examined
+from nevis_stream.dynamic_evaluation.additions import LEDGER, examined
 from nevis_stream.dynamic_evaluation.cache import entries, packing
 from nevis_stream.dynamic_evaluation.cache.index import BEYOND_REPAIR, lenient, repair_advice
 from nevis_stream.dynamic_evaluation.cache.packing import (
@@ -22,6 +22,8 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
     Tile,
 )
 from nevis_stream.errors import DamagedCache
+from nevis_stream.storage import checked_lines
+from nevis_stream.wording import plural
 
 _FORMS = (packing.ALL, packing.BITS, packing.LIST)
 
@@ -85,13 +87,37 @@ def verify(cache) -> list[str]:
     """Returns a line for each damaged part of an `EvaluationCache`, [] if there is none.
 
     The bytes and shape of every tile, every sample's id and every provenance are compared with the
-    SHA-256 that was recorded when they were written; every line of `additions.jsonl` is read.
+    SHA-256 that was recorded when they were written, and so are what the cache is about, what made
+    predictions, and the lines of `additions.jsonl`; `unchecked` says what has no checksum.
     """
     try:
         with cache.index.reading() as db, lenient(db):
             return inspect(cache, db).lines()
     except DamagedCache as error:
         return [str(error)]
+
+
+def unchecked(cache) -> list[str]:
+    """Returns a line for each part of an `EvaluationCache` that an earlier version wrote, without a
+    checksum, so that `verify` cannot notice that it has changed.
+    """
+    with cache.index.reading() as db:
+        checked = entries.text_checks(db, "tiles")
+        makers = sum(
+            tile.number not in checked for tile in entries.tiles(db, f"state = '{PREDICTED}'")
+        )
+        about = not entries.text_checks(db, "about")
+    accounts = sum(not line.checked for line in checked_lines.read(cache.directory / LEDGER))
+    parts = {
+        "what the cache is about": about,
+        f"what made {plural(makers, 'tile')} of predictions": makers,
+        f"{plural(accounts, 'line')} of {LEDGER}": accounts,
+    }
+    return [
+        f"not checked, since an earlier version wrote it: {p}"
+        for p, is_so in parts.items()
+        if is_so
+    ]
 
 
 def inspect(cache, db: sqlite3.Connection) -> Damage:
@@ -103,7 +129,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         return Damage([f"{cache.index.path}: {text}" for text in messages])
     names, samples = entries.names(db), entries.samples(db)
     damage = Damage(entries.changed_samples(db, samples))
-    if entries.unreadable(db, "about", "text"):
+    if entries.changed_about(db):
         damage.index.append(f"{cache.index.path}: its description has changed since it was written")
     if len(names) != entries.count(db, "models"):
         count = entries.count(db, "models")
@@ -114,7 +140,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     damage.imports.update(entries.changed_imports(db))
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
-    unreadable = entries.unreadable(db, "tiles", "made_by")
+    changed_makers = entries.changed_makers(db)
     sound: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
     for tile in entries.tiles(db):
         numbers = tile.shape.model, *astuple(tile.shape)[4:], tile.offset
@@ -124,7 +150,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
             continue
         name = entries.name_of(names, tile.shape.model)
         reason = _damage(name, tile, view, len(samples))
-        if reason is None and tile.number in unreadable:
+        if reason is None and tile.number in changed_makers:
             reason = "the record of what made it has changed since it was written"
         if reason:
             damage.tiles[tile.number] = f"{tile.name(name)}: {reason}"

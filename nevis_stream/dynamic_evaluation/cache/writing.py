@@ -230,14 +230,17 @@ def enter(
                 shape.first,
                 shape.first + shape.span,
             ]
-            db.execute(
-                f"DELETE FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})",
-                place,
-            )
+            old = f"FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})"
+            db.execute(index.TEXT_CHECKS)
+            numbers = f"of = 'tiles' AND number IN (SELECT number {old})"
+            db.execute(f"DELETE FROM text_checks WHERE {numbers}", place)
+            db.execute(f"DELETE {old}", place)
         entry = [*vars(shape).values(), offset, digest, text]
-        db.execute(
+        row = db.execute(
             f"INSERT INTO tiles ({entries.TILE}) VALUES ({', '.join('?' * len(entry))})", entry
         )
+        if shape.state == PREDICTED:
+            index.add_text_check(db, "tiles", row.lastrowid, text)
         offset += len(data)
     db.execute("UPDATE about SET end = ?", [offset])
     if any(shape.plane in packing.LATER_PLANES for _, shape, _ in new):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache, entries
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache, entries, integrity
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz
 from nevis_stream.dynamic_evaluation.cache.sums import packed_sums
 from nevis_stream.dynamic_evaluation.sort import sort
@@ -255,3 +255,47 @@ def test_a_flipped_bit_that_cannot_be_read_is_told(tmp_path, columns, plane, byt
             match=rf"a tile of observed {plane} \(columns 0–9\d\) is damaged: .* verify",
         ):
             read()
+
+
+@pytest.mark.parametrize(
+    "change, named",
+    [
+        ("UPDATE about SET text = replace(text, '3.0', '1.0')", "its description has changed"),
+        ("UPDATE about SET text = '{}'", "its description has changed"),
+        ("UPDATE tiles SET made_by = replace(made_by, '16', '17')", "the record of what made it"),
+        ("UPDATE tiles SET made_by = '{\"seed\": 2}'", "the record of what made it"),
+    ],
+)
+def test_changed_weights_and_makers_are_noticed(tmp_path, change, named):
+    cache = predicted(tmp_path / "cache")
+    assert cache.verify() == [] and integrity.unchecked(cache) == []
+    with cache.index.writing() as db:
+        db.execute(change)
+    assert cache.verify() and all(named in line for line in cache.verify())
+
+
+def test_a_cache_of_an_earlier_version_opens_and_what_is_not_checked_is_said(tmp_path):
+    cache = predicted(tmp_path / "cache")
+    with cache.index.writing() as db:
+        db.execute("DROP TABLE text_checks")
+    assert cache.verify() == []
+    assert [line.partition(": ")[2] for line in integrity.unchecked(cache)] == [
+        "what the cache is about",
+        "what made 1 tile of predictions",
+    ]
+    cache.set_dataset_weights({"": 2.0})
+    cache.append_predictions(["b"], ["s0"], np.zeros((1, 1), np.uint8), made_by={"budget": 8})
+    with cache.index.writing() as db:
+        db.execute("UPDATE tiles SET made_by = '{}' WHERE made_by LIKE '%8%'")
+    assert any("the record of what made it" in line for line in cache.verify())
+
+
+def predicted(directory):
+    """A cache with weights, an observed tile and one of predictions."""
+    cache = EvaluationCache(directory, create=True)
+    ids = [f"s{k}" for k in range(4)]
+    cache.append("a", ids, np.array([1, 0, 1, 1], np.uint8))
+    cache.set_dataset_weights({"": 3.0})
+    values = np.array([[1, 0, 1, 1]], np.uint8)
+    cache.append_predictions(["b"], ids, values, made_by={"budget": 16})
+    return cache
