@@ -157,7 +157,8 @@ def add_samples(
       BadInput: an id occurs twice, is empty or not a string; or a range is not valid; or what
         identifies a sample differs from that in the cache (see `identity`).
     """
-    ids = [str(sample) for sample in ids] if isinstance(ids, np.ndarray) else list(ids)
+    if isinstance(ids, np.ndarray):
+        ids = [str(sample) for sample in ids]
     check_ids("samples", ids)
     for each, _ in itertools.groupby(provenances):
         value_range(each or {})  # a wrong range is refused
