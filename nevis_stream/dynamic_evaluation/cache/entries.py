@@ -167,7 +167,7 @@ def add_samples(
     if missing.keys() & {"metric", "direction"}:
         old = np.flatnonzero(places >= 0)
         _gain(db, places[old], [stated[k] for k in old])
-    new = np.flatnonzero(places < 0)
+    new = np.flatnonzero(places < 0).tolist()
     places[new] = count(db, "samples") + np.arange(len(new))
     new_ids = [ids[k] for k in new]
     rows = zip(places[new].tolist(), new_ids, strict=True)
