@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
-from launch import entry
 from nevis_stream.cost.meter import total
+from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.run_directory.timing import read_timing

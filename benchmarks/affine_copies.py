@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.ndimage import affine_transform
 
-from launch import entry
 from nevis_stream.datasets import sources
+from nevis_stream.launch import entry
 
 COUNT = 200_000
 

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from benchmarks.machine import describe
-from experiments.checkpoint_ask import CheckpointAsk
-from experiments.predictors import KeptRun, provenance
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
+from nevis_stream.experiments.predictors import KeptRun, provenance
 
 METHODS = ("sort_and_search", "recommended")
 FULL = 64

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from absl import flags
 
-from launch import entry
 from nevis_stream.dynamic_evaluation import method_study
+from nevis_stream.launch import entry
 from nevis_stream.storage.npz import read_npz
 
 SEEDS = flags.DEFINE_integer("seeds", 10, "splits of each matrix")

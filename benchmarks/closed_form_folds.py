@@ -15,14 +15,14 @@ import numpy as np
 
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import require_prepared
-from experiments import run_config
-from launch import entry
-from launch.config_flag import split_words
-from learners.closed_form.learner import error_of
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments import run_config
+from nevis_stream.launch import entry
+from nevis_stream.launch.config_flag import split_words
 from nevis_stream.learner import Context, Learner
+from nevis_stream.learners.closed_form.learner import error_of
 from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.streams.stream import load_stream
 from nevis_stream.streams.task import LabelledImages, Task, TaskView

@@ -38,9 +38,9 @@ import numpy as np
 from benchmarks.local25 import errors
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import DIFFERENCES, difference
-from launch import entry
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
+from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.run_directory.timing import read_timing

@@ -24,9 +24,9 @@ from absl import flags
 
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import require_prepared
-from launch import entry
-from learners.closed_form import maps
 from nevis_stream.analysis.points import point
+from nevis_stream.launch import entry
+from nevis_stream.learners.closed_form import maps
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.timing import read_timing
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from launch import entry
+from nevis_stream.launch import entry
 
 PARTS = ("nevis_stream", "learners", "experiments", "launch")
 _NOT_CODE = {

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import machine
-from launch import entry
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.preparation import fetch, prepare
+from nevis_stream.launch import entry
 
 REPEATS = 5
 BAR_GFLOPS = 365 / 2  # of one core

@@ -37,9 +37,9 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
     import numpy as np
 
     from benchmarks.machine import describe
-    from launch import entry
     from nevis_stream.dynamic_evaluation import methods
     from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+    from nevis_stream.launch import entry
 
     entry.use_compilation_cache()
     print(json.dumps({"machine": describe()}), flush=True)

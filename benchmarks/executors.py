@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.machine import describe
-from experiments import run_config
-from launch import entry, executors
+from nevis_stream.experiments import run_config
+from nevis_stream.launch import entry, executors
 from nevis_stream.run_directory.timing import read_timing
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream

@@ -21,9 +21,9 @@ import optax
 from jax import lax
 from jax import numpy as jnp
 
-from launch import entry
-from learners.parts.networks import Head, make_backbone
 from nevis_stream.cost import flops
+from nevis_stream.launch import entry
+from nevis_stream.learners.parts.networks import Head, make_backbone
 
 BATCH, SIZE, CLASSES = 16, 64, 10
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks and channels of ResNet-34

@@ -30,7 +30,7 @@ from benchmarks.recorded_runs import (
     errors,
     mean_and_range,
 )
-from launch import entry
+from nevis_stream.launch import entry
 from nevis_stream.streams.rows import stream_rows
 
 STREAM = "local25"

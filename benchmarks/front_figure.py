@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib
 
-from launch import entry
+from nevis_stream.launch import entry
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.machine import describe
-from learners.parts.model import TaskShape
-from learners.parts.probe import heads_program
+from nevis_stream.learners.parts.model import TaskShape
+from nevis_stream.learners.parts.probe import heads_program
 
 FEATURES, OUTPUTS, EXAMPLES, BATCH, STEPS = 512, 64, 4096, 16, 250
 

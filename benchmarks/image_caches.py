@@ -32,12 +32,12 @@ from benchmarks.crossing import (
     run,
 )
 from benchmarks.machine import describe
-from experiments.filling import fill
-from experiments.predictors import KeptRun, kept_checkpoint
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.experiments.filling import fill
+from nevis_stream.experiments.predictors import KeptRun, kept_checkpoint
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 
 DATASETS = ("emnist_balanced", "fashion_mnist", "cifar100")

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 
 from benchmarks.active_tests import examples, load, train_networks
-from experiments.labelling.features import PatchFeatures
 from nevis_stream.active_testing.material import Material
+from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.seeds import generator, seed_for
 
 POOL, MISSING, KNOWN, CALIBRATION = 2500, 7, 12, 500

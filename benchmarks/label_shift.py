@@ -19,8 +19,8 @@ from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
 from benchmarks.shifted_pool import MISSING, repetition
 from benchmarks.two_commands import start
-from experiments.labelling.features import PatchFeatures
 from nevis_stream.active_testing.schedule import PUBLISHED
+from nevis_stream.experiments.labelling.features import PatchFeatures
 
 POOL, LARGE = 6000, 60_000
 SHOWN = (50, 100, 200, 500, 1000)

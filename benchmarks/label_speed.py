@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
-from launch import entry
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.material import Examples, Material
@@ -32,6 +31,7 @@ from nevis_stream.active_testing.testing import (
 )
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.launch import entry
 
 CLASSES, MEMBERS, REPEATS = 10, 10, 5
 

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
-from launch import entry
-from learners.table import TABLE
 from nevis_stream.analysis.points import point
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.launch import entry
+from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.ledger import Ledger
 
 TOLERANCE = 0.05

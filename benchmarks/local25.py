@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
-from launch import entry
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.analysis.published_comparison import published_comparisons
@@ -25,6 +24,7 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue.published import LEARNERS
 from nevis_stream.errors import BadInput
+from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.vocabulary import PHASES

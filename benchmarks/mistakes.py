@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from launch import entry
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.launch import entry
 from nevis_stream.run_directory import mistakes, outcomes
 
 N, CLASSES, ROUNDS = 50_000, 1_000, 5

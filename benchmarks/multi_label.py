@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
-from experiments.checkpoint_ask import CheckpointAsk
-from experiments.filling import fill
-from experiments.predictors import KeptRun, provenance
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
+from nevis_stream.experiments.filling import fill
+from nevis_stream.experiments.predictors import KeptRun, provenance
 from nevis_stream.streams.rows import stream_rows
 
 DATA = "voc2007"

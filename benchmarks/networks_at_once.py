@@ -23,10 +23,10 @@ import numpy as np
 
 from benchmarks.machine import clock, describe
 from benchmarks.train_step import NETWORKS, SHORT, batches_of, measure, networks_of, step_arguments
-from launch import entry
-from learners.parts.fit import Recipe
-from learners.parts.model import Network, begin, initialise_program
 from nevis_stream.cost.counted import counted
+from nevis_stream.launch import entry
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.model import Network, begin, initialise_program
 
 STEPS = 20
 

@@ -33,7 +33,7 @@ from benchmarks.recorded_runs import (
     mean_and_range,
     print_differences,
 )
-from launch import entry
+from nevis_stream.launch import entry
 from nevis_stream.streams.rows import stream_rows
 
 STREAM = "local25"

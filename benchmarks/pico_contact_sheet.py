@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from launch import entry
 from nevis_stream import catalogue, metrics
 from nevis_stream.datasets import embedded
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
 from nevis_stream.datasets.embedded import sources
 from nevis_stream.datasets.splits import divide
+from nevis_stream.launch import entry
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pico.png"
 COLUMNS = 12  # samples of a task

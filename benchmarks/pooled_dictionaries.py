@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks import closed_form_folds
-from launch import entry
-from learners.closed_form import embedding
-from learners.closed_form.embedding import FeaturePlan, ImageSelection
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.launch import entry
 from nevis_stream.learner import Context
+from nevis_stream.learners.closed_form import embedding
+from nevis_stream.learners.closed_form.embedding import FeaturePlan, ImageSelection
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.stream import load_stream
 

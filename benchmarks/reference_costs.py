@@ -17,11 +17,15 @@ import numpy as np
 
 from benchmarks.machine import describe, matrix_product_peak
 from benchmarks.train_step import NETWORKS, measure
-from learners.parts.augmentation import Augmentation, training_view
-from learners.parts.baseline import Baseline
-from learners.parts.fit import Recipe
-from learners.parts.initialisation import FromRandom
-from learners.parts.model import (
+from nevis_stream.cost import compilations
+from nevis_stream.cost.counted import counted
+from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.learner import Context
+from nevis_stream.learners.parts.augmentation import Augmentation, training_view
+from nevis_stream.learners.parts.baseline import Baseline
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.initialisation import FromRandom
+from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     Network,
     TaskShape,
@@ -29,12 +33,8 @@ from learners.parts.model import (
     initialise_program,
     probabilities_program,
 )
-from learners.parts.relatedness import Neighbours
-from learners.parts.search import RandomSearch
-from nevis_stream.cost import compilations
-from nevis_stream.cost.counted import counted
-from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.learner import Context
+from nevis_stream.learners.parts.relatedness import Neighbours
+from nevis_stream.learners.parts.search import RandomSearch
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, TaskView

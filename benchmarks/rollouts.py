@@ -19,13 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import machine
-from launch import entry
 from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_benchmarks.rollouts import network, page
 from nevis_stream.dynamic_benchmarks.rollouts.data import load_pool
 from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings, run_rollouts
 from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH
+from nevis_stream.launch import entry
 from nevis_stream.progress import TerminalProgress
 
 WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy

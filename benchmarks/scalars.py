@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.executors import learner
 from benchmarks.machine import describe
-from launch import entry
+from nevis_stream.launch import entry
 from nevis_stream.run_directory.scalars import Scalars
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream

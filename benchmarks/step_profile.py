@@ -16,9 +16,9 @@ import numpy as np
 
 from benchmarks.machine import describe
 from benchmarks.train_step import NETWORKS, SHORT
-from learners.parts.fit import Recipe
-from learners.parts.model import TaskShape, begin, initialise_program
 from nevis_stream.cost.counted import CountedFunction
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.model import TaskShape, begin, initialise_program
 
 _KINDS = (
     ("convolutions and reductions in XLA's YNN library", re.compile(r"ynn")),

@@ -49,7 +49,7 @@ def kind_of(frame: FrameType | None) -> str:
 
 def sample(out: Path, seconds: float, words: list[str]) -> None:
     """Runs `launch.run` in this process, and writes its samples to `out` when the time is over."""
-    from learners.parts import fit
+    from nevis_stream.learners.parts import fit
 
     steps, report = [0], fit.report
 
@@ -81,7 +81,7 @@ def sample(out: Path, seconds: float, words: list[str]) -> None:
 
 def planned(words: list[str], budget: str | None = None) -> list[dict]:
     """Returns the plan's rows of the tasks, with another budget if one is named."""
-    from experiments import plan, run_config
+    from nevis_stream.experiments import plan, run_config
     from nevis_stream.streams.stream import load_stream
 
     values = dict(word.removeprefix("--config.").split("=", 1) for word in words if "=" in word)

@@ -23,20 +23,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.machine import clock, describe, matrix_product_peak
-from launch import entry
-from learners.budgets import BUDGETS
-from learners.parts.augmentation import Augmentation, training_view
-from learners.parts.feed import Batches
-from learners.parts.fit import Recipe
-from learners.parts.model import (
+from nevis_stream.cost.counted import counted
+from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.launch import entry
+from nevis_stream.learners.budgets import BUDGETS
+from nevis_stream.learners.parts.augmentation import Augmentation, training_view
+from nevis_stream.learners.parts.feed import Batches
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.model import (
     Network,
     TaskShape,
     begin,
     initialise_program,
     several_steps,
 )
-from nevis_stream.cost.counted import counted
-from nevis_stream.datasets.images import ArrayImages
 
 NETWORKS = {
     "ResNet (1,1,1) width 16, strided stem, 32×32 (budgets tiny, small)": Network(

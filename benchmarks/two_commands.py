@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from launch import entry
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.launch import entry
 
 
 def start(run: Callable[[], None], table: Callable[[], None]) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import ml_collections
 
-from experiments import run_config
-from learners.fields import Field
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments import run_config
+from nevis_stream.learners.fields import Field
 
 TRIALS, STEPS, LOOK = "search.trials", "train.steps", "train.validate_every"
 LOOKS = 4

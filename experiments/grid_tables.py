@@ -5,13 +5,13 @@ from pathlib import Path
 
 from rich.table import Table
 
-from experiments.grid import STEPS, TRIALS, Cell, short_key, written
-from experiments.plan import plan
-from experiments.run_config import flat
 from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.engineering import cost_text, engineering
+from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, short_key, written
+from nevis_stream.experiments.plan import plan
+from nevis_stream.experiments.run_config import flat
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 

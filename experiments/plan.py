@@ -3,8 +3,8 @@
 import ml_collections
 from rich.table import Table
 
-from experiments import run_config
 from nevis_stream.cost.engineering import engineering
+from nevis_stream.experiments import run_config
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 

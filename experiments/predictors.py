@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.recorded import load_learner, recorded_values
 from nevis_stream import metrics, user_code
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, unknown
+from nevis_stream.experiments.recorded import load_learner, recorded_values
 from nevis_stream.learner import Context
 from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree

@@ -9,15 +9,15 @@ from typing import Any
 
 import ml_collections
 
-from experiments import run_config
-from learners import fields
-from learners.table import TABLE
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments import run_config
 from nevis_stream.learner import Learner
+from nevis_stream.learners import fields
+from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory import config as config_file
 
-_OURS = ("learners",)
+_OURS = ("nevis_stream.learners", "learners")  # as recorded now and formerly
 
 
 def recorded_values(run_dir: Path) -> dict[str, Any]:

@@ -14,13 +14,12 @@ from typing import Any, Literal
 import ml_collections
 from ml_collections import config_dict
 
-import learners
-from learners import fields
-from learners.fields import Field
-from learners.table import TABLE
-from nevis_stream import user_code
+from nevis_stream import learners, user_code
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
+from nevis_stream.learners import fields
+from nevis_stream.learners.fields import Field
+from nevis_stream.learners.table import TABLE
 from nevis_stream.runner import last_kept
 from nevis_stream.vocabulary import PROTOCOLS
 

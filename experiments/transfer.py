@@ -14,11 +14,11 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from experiments import recorded, run_config
-from learners.parts import weights
 from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair_row
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
+from nevis_stream.experiments import recorded, run_config
+from nevis_stream.learners.parts import weights
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name

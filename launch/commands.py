@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from launch import config_flag, console
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
+from nevis_stream.launch import config_flag, console
 
 SEPARATOR = "+"  # a word by itself between two commands
 READERS = ("launch.evaluate",)  # commands whose --run_dir names runs that they read
@@ -54,7 +54,7 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
     Raises:
       BadInput: an invalid config; the message names the value and the valid choices.
     """
-    from experiments import run_config
+    from nevis_stream.experiments import run_config
     from nevis_stream.streams.rows import stream_rows
 
     checked = set()

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry
 from nevis_stream.cost.engineering import cost_text, engineering, ratio
+from nevis_stream.launch import entry
 
 _A = flags.DEFINE_list(
     "a", [], "Run directories or patterns of method A, instead of naming both by position."

@@ -10,13 +10,13 @@ from typing import Any
 import ml_collections
 from absl import flags
 
-from experiments import grid, run_config
-from launch import entry
-from learners import class_of
-from learners.fields import Field
-from learners.table import TABLE
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments import grid, run_config
+from nevis_stream.launch import entry
+from nevis_stream.learners import class_of
+from nevis_stream.learners.fields import Field
+from nevis_stream.learners.table import TABLE
 
 _STUDIES = Path(__file__).resolve().parents[1] / "experiments" / "studies"
 _PREFIX = "config."

@@ -7,8 +7,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from launch import entry
 from nevis_stream.errors import unknown
+from nevis_stream.launch import entry
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
         entry.guard(lambda: _no_command(words))
         return
     sys.argv[1:] = words[1:]
-    runpy.run_module(module(words[0]), run_name="__main__", alter_sys=True)
+    runpy.run_module(f"nevis_stream.{module(words[0])}", run_name="__main__", alter_sys=True)
 
 
 def names() -> list[str]:
@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 def module(name: str) -> str:
-    """Returns the module of a command.
+    """Returns the module of a command, as it is started in a checkout.
 
     >>> module("transfer-matrix")
     'launch.transfer_matrix'

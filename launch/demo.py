@@ -10,7 +10,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry, shared_flags
+from nevis_stream.launch import entry, shared_flags
 
 _FOLDER = flags.DEFINE_string("runs", "runs/demo", "Directory for the runs and the report.")
 _STREAM = shared_flags.stream("pico")
@@ -29,8 +29,8 @@ RUNS = (
 
 def main(_):
     """Runs the learners whose runs are missing or unfinished, then writes the report."""
-    from experiments import run_config
-    from launch.one_run import run_config_once
+    from nevis_stream.experiments import run_config
+    from nevis_stream.launch.one_run import run_config_once
     from nevis_stream.report.build import write_report
     from nevis_stream.streams.stream import load_stream
 

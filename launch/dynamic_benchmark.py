@@ -11,17 +11,17 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry, executors
-from launch.subcommands import Subcommand, define, start
+from nevis_stream.launch import entry, executors
+from nevis_stream.launch.subcommands import Subcommand, define, start
 
 
 def theory(words: Sequence[str]) -> None:
     """Writes the page of the theory and prints each claim with its verdict."""
     from rich.table import Table
 
-    from launch.terminal import console
     from nevis_stream.dynamic_benchmarks import theory_page
     from nevis_stream.dynamic_benchmarks.claims import Tables, check
+    from nevis_stream.launch.terminal import console
 
     values = THEORY.flags
     Path(values.out).mkdir(parents=True, exist_ok=True)  # an error before anything is computed
@@ -36,7 +36,6 @@ def theory(words: Sequence[str]) -> None:
 
 def rollouts(words: Sequence[str]) -> None:
     """Runs rollouts, or continues them, and writes their page."""
-    from launch.terminal import console
     from nevis_stream.dynamic_benchmarks.rollouts import page
     from nevis_stream.dynamic_benchmarks.rollouts.data import default_data, load_pool
     from nevis_stream.dynamic_benchmarks.rollouts.study import (
@@ -45,6 +44,7 @@ def rollouts(words: Sequence[str]) -> None:
         run_rollouts,
     )
     from nevis_stream.errors import BadInput
+    from nevis_stream.launch.terminal import console
     from nevis_stream.progress import TerminalProgress
 
     values = ROLLOUTS.flags

@@ -21,7 +21,7 @@ INCOMPLETE = 1  # exit status when something remains to be done
 WIDTH = 100  # columns of help
 CONSOLE_COMMAND = "nevis-stream"
 CACHED_SECONDS = 0.05  # programs that took at least this long to compile are kept
-_IN_CHECKOUT = re.compile(r"python -m launch\.(\w+)")
+_COMMAND = re.compile(r"python -m (?:nevis_stream\.)?launch\.(\w+)")
 _WRONG_VALUE = re.compile(r"flag --(\w+)=(.*?): (?:invalid literal|could not convert)", re.DOTALL)
 _NUMBERS = {"int": "a whole number", "float": "a number"}
 _EXAMPLES = {"year": 2024}
@@ -122,9 +122,11 @@ def as_typed(text: str) -> str:
     >>> as_typed("next: python -m launch.report runs/a")
     'next: python -m launch.report runs/a'
     """
-    if not _console_started:
-        return text
-    return _IN_CHECKOUT.sub(lambda match: f"{CONSOLE_COMMAND} {match[1].replace('_', '-')}", text)
+    if _console_started:
+        return _COMMAND.sub(lambda match: f"{CONSOLE_COMMAND} {match[1].replace('_', '-')}", text)
+    spec = sys.modules["__main__"].__spec__
+    installed = spec is not None and spec.name.startswith("nevis_stream.")
+    return _COMMAND.sub(r"python -m nevis_stream.launch.\1", text) if installed else text
 
 
 def parse(

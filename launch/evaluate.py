@@ -14,9 +14,9 @@ from typing import Any
 
 from absl.flags import FlagValues
 
-from launch import entry
-from launch.evaluate_commands.flags import define_flags
-from launch.subcommands import Subcommand, start
+from nevis_stream.launch import entry
+from nevis_stream.launch.evaluate_commands.flags import define_flags
+from nevis_stream.launch.subcommands import Subcommand, start
 
 
 def _subcommand(function: str, name: str, summary: str, example: str, *others: str, **more):
@@ -30,7 +30,9 @@ def _subcommand(function: str, name: str, summary: str, example: str, *others: s
 
     def main(words: Sequence[str]) -> None:
         module, _, called = function.partition(".")
-        getattr(import_module(f"launch.evaluate_commands.{module}"), called)(words, values)
+        getattr(import_module(f"nevis_stream.launch.evaluate_commands.{module}"), called)(
+            words, values
+        )
 
     return Subcommand(name, main, summary, (example, *others), flags=values, **more)
 
@@ -168,7 +170,7 @@ define_flags(SUBCOMMANDS)
 
 def _fail_at_damage(error: Exception) -> None:
     """Names what is damaged in the cache instead of an error that the damage may have caused."""
-    from launch.evaluate_commands.looking import damage
+    from nevis_stream.launch.evaluate_commands.looking import damage
 
     # the errors that the values of a damaged index can cause
     if not isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError):

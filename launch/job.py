@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import nevis_stream
+
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 # exit statuses of a command that was asked to stop
 STOPPED = (*(128 + number for number in SIGNALS), *(-number for number in SIGNALS))
@@ -23,7 +25,7 @@ STOPPED = (*(128 + number for number in SIGNALS), *(-number for number in SIGNAL
 PATIENCE = 20.0
 LATE = 10.0  # seconds by which the job's signal may come after its command's
 
-PACKAGES = Path(__file__).resolve().parents[1]  # the folder that this package is in
+PACKAGES = Path(nevis_stream.__file__).resolve().parents[1]  # the folder that this package is in
 # nothing of the job's directory is imported but what its command names (nevis_stream.user_code)
 _START = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
@@ -88,10 +90,12 @@ class Job:
 
     def _start(self) -> None:
         """Starts the command; signals are blocked until the child process is known."""
+        module, *words = self.words
+        module = f"nevis_stream.{module}" if module.startswith("launch.") else module
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, str(PACKAGES), *self.words],
+                [sys.executable, "-P", "-c", _START, str(PACKAGES), module, *words],
                 cwd=self.directory,
                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
             )

@@ -11,8 +11,8 @@ from importlib import import_module
 from absl import flags
 from absl.flags import FlagValues
 
-from launch import shared_flags
-from launch.subcommands import Subcommand, define, start
+from nevis_stream.launch import shared_flags
+from nevis_stream.launch.subcommands import Subcommand, define, start
 
 
 def _subcommand(function: str, name: str, summary: str, example: str, *others: str, **more):
@@ -24,7 +24,9 @@ def _subcommand(function: str, name: str, summary: str, example: str, *others: s
 
     def main(words: Sequence[str]) -> None:
         module, _, called = function.partition(".")
-        getattr(import_module(f"launch.label_commands.{module}"), called)(words, values)
+        getattr(import_module(f"nevis_stream.launch.label_commands.{module}"), called)(
+            words, values
+        )
 
     return Subcommand(name, main, summary, (example, *others), flags=values, **more)
 

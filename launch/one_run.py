@@ -5,9 +5,9 @@ from pathlib import Path
 
 import ml_collections
 
-from experiments import run_config
 from nevis_stream.errors import DataWarning
 from nevis_stream.executor import Executor, Progress
+from nevis_stream.experiments import run_config
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
 from nevis_stream.streams.rows import unprepared

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import config_flag, entry, shared_flags
+from nevis_stream.launch import config_flag, entry, shared_flags
 
 shared_flags.config()
 _TASKS = flags.DEFINE_list(
@@ -57,8 +57,8 @@ def main(_):
         entry.fail("--out is missing: the path of the file of weights to write.")
     if bool(_TASKS.value) == bool(_FILE.value):
         entry.fail("give either --tasks (to pre-train) or --import_file (to import weights).")
-    from experiments import pretraining, run_config
     from nevis_stream.cost.engineering import engineering
+    from nevis_stream.experiments import pretraining, run_config
 
     config, out = run_config.resolve(config_flag.words().config()), Path(_OUT.value)
     if _FILE.value:

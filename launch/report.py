@@ -16,7 +16,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry
+from nevis_stream.launch import entry
 
 _OUT = flags.DEFINE_string("out", "report", "Directory for report.html and its tables.")
 _FIGURES = flags.DEFINE_bool(
@@ -30,7 +30,7 @@ def main(argv):
         entry.fail(
             "name at least one run directory: python -m launch.report runs/a runs/b --out=report"
         )
-    from launch.terminal import track
+    from nevis_stream.launch.terminal import track
     from nevis_stream.report.build import write_report
 
     print(write_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value, track))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import config_flag, entry, shared_flags
+from nevis_stream.launch import config_flag, entry, shared_flags
 
 shared_flags.config()
 _RUN_DIR = shared_flags.run_dir()
@@ -40,7 +40,7 @@ _TENSORBOARD = flags.DEFINE_bool(
 
 def main(_):
     """Runs, or prints the plan."""
-    from experiments import run_config
+    from nevis_stream.experiments import run_config
     from nevis_stream.streams.stream import load_stream
 
     config = run_config.resolve(config_flag.words().config())
@@ -50,13 +50,13 @@ def main(_):
         config_flag.check_run_dir(_RUN_DIR.value)
     stream = load_stream(config.stream)
     if _DRY_RUN.value:
-        from experiments.plan import print_plan
+        from nevis_stream.experiments.plan import print_plan
 
         print_plan(config, stream, seeds=_SEEDS.value)
         return
     if not _RUN_DIR.value:
         entry.fail("--run_dir is missing: the directory of the run, for example runs/my-run.")
-    from launch.one_run import run_config_once
+    from nevis_stream.launch.one_run import run_config_once
 
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()
@@ -77,7 +77,7 @@ def main(_):
         )
         print(f"done: {directory}")
         if _CACHE.value:
-            from launch.evaluate_commands.filling import import_run
+            from nevis_stream.launch.evaluate_commands.filling import import_run
 
             module = config.learner.partition(":")[0]  # a user who runs a class trusts it
             import_run(directory, Path(_CACHE.value), stream=config.stream, trust=[module])
@@ -87,10 +87,10 @@ def main(_):
 
 def _lists() -> str:
     """Returns the end of --help: learners, keys of the chosen learner, streams, executors."""
-    from launch import executors
-    from learners.closed_form import config as closed_form
     from nevis_stream.catalogue import variants
     from nevis_stream.dynamic_benchmarks import specification
+    from nevis_stream.launch import executors
+    from nevis_stream.learners.closed_form import config as closed_form
     from nevis_stream.streams.rows import stream_names
 
     named = [_with_flags(name, executors.options(name)) for name in executors.names()]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launch.entry import as_typed
-from launch.job import PACKAGES, Job
 from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.launch.entry import as_typed
+from nevis_stream.launch.job import PACKAGES, Job
 
 EXECUTORS = ("slurm", "local", "debug")
 SIGNAL_DELAY = 90  # seconds before the time limit

@@ -98,7 +98,7 @@ class ExecutorFlags:
           BadInput: no such executor, an option that it does not have, or several devices together
             with threads.
         """
-        from launch import executors
+        from nevis_stream.launch import executors
 
         options = {flag.name: flag.value for flag in self.options if flag.value is not None}
         owned = executors.options(self.name.value)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry, shared_flags
+from nevis_stream.launch import entry, shared_flags
 
 _PARTITION = flags.DEFINE_string("partition", None, "Queue of the cluster; `sinfo` lists them.")
 _HOURS = flags.DEFINE_float(
@@ -69,9 +69,9 @@ _DRY_RUN = shared_flags.dry_run("the script and the commands")
 
 def main(argv):
     """Sends the jobs, or prints what would be sent."""
-    from launch import commands, sending
-    from launch.job import Job
     from nevis_stream.errors import unknown
+    from nevis_stream.launch import commands, sending
+    from nevis_stream.launch.job import Job
 
     executor, folder = _EXECUTOR.value, _FOLDER.value
     if executor not in sending.EXECUTORS:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from absl.flags import FlagValues
 
-from launch import entry
 from nevis_stream.errors import unknown
+from nevis_stream.launch import entry
 
 
 @dataclass(frozen=True)

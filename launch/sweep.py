@@ -17,7 +17,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import config_flag, entry, shared_flags
+from nevis_stream.launch import config_flag, entry, shared_flags
 
 shared_flags.config()
 _TRIALS = flags.DEFINE_string(
@@ -45,7 +45,7 @@ _ACCEPT = shared_flags.accept_changed_code()
 
 def main(_):
     """Runs the sweep, or prints its plan or its commands."""
-    from experiments import grid
+    from nevis_stream.experiments import grid
 
     words = config_flag.words()
     config = words.config()
@@ -59,7 +59,7 @@ def main(_):
     if _COMMANDS.value:
         print(" +\n".join(shlex.join(_command(cell, seed)) for cell, seed in runs))
         return
-    from experiments import grid_tables
+    from nevis_stream.experiments import grid_tables
     from nevis_stream.streams.stream import load_stream
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
@@ -80,7 +80,7 @@ def main(_):
 
 def _axes() -> list[tuple[str, str]]:
     """Returns the swept keys with their values; a key that also has a fixed value is refused."""
-    from experiments import grid
+    from nevis_stream.experiments import grid
 
     axes = [
         (key, flag.value)
@@ -97,7 +97,7 @@ def _axes() -> list[tuple[str, str]]:
 
 def _refuse_own_fields(axes: list[tuple[str, str]]) -> None:
     """Refuses --trials and --steps for a learner without them, or with fields of these names."""
-    from experiments import grid, run_config
+    from nevis_stream.experiments import grid, run_config
 
     fields = run_config.fields_of(config_flag.words().config().learner)
     for key, text in axes:
@@ -110,8 +110,8 @@ def _refuse_own_fields(axes: list[tuple[str, str]]) -> None:
 
 
 def _run_all(runs, load) -> None:
-    from launch.one_run import run_config_once
     from nevis_stream.executor import Silent
+    from nevis_stream.launch.one_run import run_config_once
     from nevis_stream.run_directory.ledger import Ledger
 
     executor = _EXECUTOR.build()
@@ -144,7 +144,7 @@ def _directory(cell, seed: int) -> Path:
 
 def _command(cell, seed: int) -> list[str]:
     """Returns the words of the launch.run command that does one run of the sweep."""
-    from experiments.grid import written
+    from nevis_stream.experiments.grid import written
 
     words = config_flag.words()
     settings = {**words.values, **cell.settings, "seed": seed}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry, shared_flags
+from nevis_stream.launch import entry, shared_flags
 
 _INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
 _OUT = flags.DEFINE_string("out", None, "Directory to write the matrix to.")
@@ -39,9 +39,9 @@ def main(_):
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
-    from experiments.transfer import TransferMatrixRun
     from nevis_stream.analysis.points import phase_flops
     from nevis_stream.cost.engineering import engineering
+    from nevis_stream.experiments.transfer import TransferMatrixRun
 
     matrix = TransferMatrixRun(
         Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
@@ -57,7 +57,7 @@ def main(_):
             " much as the average task of the run of indep. Nothing was run."
         )
         return
-    from launch.one_run import run_config_once
+    from nevis_stream.launch.one_run import run_config_once
 
     run_row = functools.partial(
         run_config_once,

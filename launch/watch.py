@@ -18,7 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from launch import entry
+from nevis_stream.launch import entry
 
 _ONCE = flags.DEFINE_bool("once", False, "Print the current state of the runs and exit.")
 _WAIT = flags.DEFINE_bool("wait", False, "Wait for run directories that do not exist yet.")
@@ -47,7 +47,7 @@ def main(argv):
 
 def _runs(paths: list[Path]) -> list[Path]:
     """Returns the run directories among the paths; all paths with --wait."""
-    from launch.watching import files
+    from nevis_stream.launch.watching import files
 
     if _WAIT.value:
         return paths
@@ -72,8 +72,8 @@ def _reason(path: Path) -> str:
 
 
 def _print_once(paths: list[Path], console) -> None:
-    from launch.watching.screen import show
-    from launch.watching.state import state_of
+    from nevis_stream.launch.watching.screen import show
+    from nevis_stream.launch.watching.state import state_of
     from nevis_stream.terminal import Console
 
     if not console.is_terminal:
@@ -88,8 +88,8 @@ def _print_once(paths: list[Path], console) -> None:
 def _follow(paths: list[Path], console) -> None:
     from rich.live import Live
 
-    from launch.watching.screen import show
-    from launch.watching.state import state_of
+    from nevis_stream.launch.watching.screen import show
+    from nevis_stream.launch.watching.state import state_of
 
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:

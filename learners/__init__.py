@@ -2,12 +2,11 @@
 
 import difflib
 import inspect
-import sys
 
-from learners.fields import fields_of
-from learners.table import TABLE
-from nevis_stream import user_code
+from nevis_stream import former_names, user_code
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.learners.fields import fields_of
+from nevis_stream.learners.table import TABLE
 
 
 def class_of(name: str) -> type:
@@ -30,7 +29,8 @@ def class_of(name: str) -> type:
             f"{unknown('learner', name, TABLE)} Your own class is given as package.module:Class."
         )
     try:
-        learner_class = getattr(user_code.import_module(module), class_name, None)
+        found = user_code.import_module(module)
+        learner_class = getattr(found, class_name, None)
     except Exception as error:  # a user's module may raise anything
         hint = ""
         if isinstance(error, ModuleNotFoundError):
@@ -42,7 +42,7 @@ def class_of(name: str) -> type:
             f"learner {name}: importing {module} failed with {type(error).__name__}: {error}.{hint}"
         ) from None
     if not inspect.isclass(learner_class):
-        classes = [key for key, _ in inspect.getmembers(sys.modules[module], inspect.isclass)]
+        classes = [key for key, _ in inspect.getmembers(found, inspect.isclass)]
         near = difflib.get_close_matches(class_name, classes, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise BadInput(f"learner {name}: {module} has no class {class_name!r}.{hint}")
@@ -56,3 +56,7 @@ def class_of(name: str) -> type:
             " train and predict, or a method build that returns a learner."
         )
     return learner_class
+
+
+if __name__ == "learners":  # imported from a checkout under its former name
+    former_names.adopt(__name__)

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from learners import fields
-from learners.budgets import BUDGETS
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Learner
+from nevis_stream.learners import fields
+from nevis_stream.learners.budgets import BUDGETS
 
 Initialisations = Literal[
     "random", "previous", "related", "related_static", "pretrained", "pretrained_or_related"
@@ -209,7 +209,7 @@ class BaselineConfig:
         """
         if not self.pretrained.path:
             return self
-        from learners.parts import weights
+        from nevis_stream.learners.parts import weights
 
         path = Path(self.pretrained.path)
         facts, network = weights.read_facts(path), self.network
@@ -272,7 +272,7 @@ class BaselineConfig:
         Raises:
           BadInput: values that cannot be combined, or weights that are missing.
         """
-        from learners.parts.build import build
+        from nevis_stream.learners.parts.build import build
 
         return build(self)
 

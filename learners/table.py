@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_FAMILY = "learners.config:BaselineConfig"
+_FAMILY = "nevis_stream.learners.config:BaselineConfig"
 
 
 @dataclass(frozen=True)
@@ -121,24 +121,24 @@ TABLE: dict[str, NamedLearner] = {
         "distance to the mean image of each class; the cheapest learner",
         0.6123,
         2.228e7,
-        class_name="learners.nearest_class_mean:NearestClassMean",
+        class_name="nevis_stream.learners.nearest_class_mean:NearestClassMean",
     ),
     "logistic_regression": NamedLearner(
         "logistic regression on pixels, with scikit-learn instead of JAX",
         0.4962,
         8.194e9,
-        class_name="learners.logistic_regression:LogisticRegression",
+        class_name="nevis_stream.learners.logistic_regression:LogisticRegression",
     ),
     "closed_form": NamedLearner(
         "kernel ridge regression on gradients and visual words; no training steps, no transfer",
         0.2876,
         2.992e9,
-        class_name="learners.closed_form.config:ClosedFormConfig",
+        class_name="nevis_stream.learners.closed_form.config:ClosedFormConfig",
     ),
     "frontier": NamedLearner(
         "closed_form that reuses predictors of repeated data sets; large budgets add networks",
         0.2818,
         2.851e9,
-        class_name="learners.closed_form.config:FrontierConfig",
+        class_name="nevis_stream.learners.closed_form.config:FrontierConfig",
     ),
 }

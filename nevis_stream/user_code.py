@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import FrameType, ModuleType
 
+from nevis_stream import former_names
 from nevis_stream.errors import BadInput
 
 OWN_FOLDER = "own_folder"
@@ -49,8 +50,9 @@ class _Finder:
         if name not in self.names and _importer(sys._getframe(1)) not in self.names:
             return None
         spec = PathFinder.find_spec(name, self.folders)
-        if spec is not None:
-            self.names.add(name)
+        if spec is None:
+            return former_names.find_package(name)
+        self.names.add(name)
         return spec
 
 
@@ -113,7 +115,7 @@ def import_module(module: str) -> ModuleType:
       Exception: whatever the module raises.
     """
     _finder.names.add(module.partition(".")[0])
-    return importlib.import_module(module)
+    return importlib.import_module(former_names.present_name(module))
 
 
 def written_name(name: str) -> str:
@@ -162,6 +164,7 @@ def _origin(module: str) -> Path | None:
     An empty path: the top-level name belongs to another module, which has no such submodule or is
     not a file. None: the name is free.
     """
+    module = former_names.present_name(module)  # recorded, such a name means this project's module
     top = module.partition(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
         return None

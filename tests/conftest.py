@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from launch import entry
+from nevis_stream.launch import entry
 
 # Compiled programs are kept where commands keep them: files of tests that run on different workers
 # share them, and a second run of the tests compiles little. JAX reads this when it is imported.

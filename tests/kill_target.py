@@ -92,8 +92,8 @@ def learner(name: str, weights_file: Path):
         return toy.ToyLearner(seconds=0.25 * (name == "slow"))
     import jax
 
-    from experiments import run_config
-    from launch import entry
+    from nevis_stream.experiments import run_config
+    from nevis_stream.launch import entry
 
     entry.use_compilation_cache()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
@@ -120,8 +120,8 @@ def learner(name: str, weights_file: Path):
 def _write_weights(file: Path) -> None:
     import numpy as np
 
-    from learners.parts import weights
-    from learners.parts.model import Network, initialise_program
+    from nevis_stream.learners.parts import weights
+    from nevis_stream.learners.parts.model import Network, initialise_program
     from nevis_stream.storage import write_file
 
     network = Network("mlp", (("hidden", (16,)),), 8)
@@ -134,7 +134,7 @@ def _write_weights(file: Path) -> None:
 
 def main() -> None:
     """Runs; see the module."""
-    from launch import executors
+    from nevis_stream.launch import executors
     from nevis_stream.runner import run
     from nevis_stream.streams.stream import load_stream
 

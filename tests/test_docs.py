@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import grid, run_config
-from launch import config_flag, data, evaluate, label, shared_flags
-from learners.table import TABLE
+from nevis_stream.experiments import grid, run_config
+from nevis_stream.launch import config_flag, data, evaluate, label, shared_flags
+from nevis_stream.learners.table import TABLE
 from nevis_stream.streams.rows import stream_rows
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -167,7 +167,7 @@ def test_tutorials_run_as_they_stand(page, tmp_path):
     work, programs = tmp_path / "work", tmp_path / "bin"
     work.mkdir()
     programs.mkdir()
-    console = "-c 'from launch.console import main; main()'"
+    console = "-c 'from nevis_stream.launch.console import main; main()'"
     for program, arguments in (("python", ""), ("nevis-stream", console)):
         file = programs / program
         file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
@@ -229,7 +229,7 @@ def flags_of(module, words):
     """Names of the flags of a command, those of its subcommand if it has subcommands."""
     source = module.read_text()
     if "SUBCOMMANDS" in source:
-        parts = importlib.import_module(f"launch.{module.stem}").SUBCOMMANDS
+        parts = importlib.import_module(f"nevis_stream.launch.{module.stem}").SUBCOMMANDS
         named = {each.name: each.flags for each in parts}
         assert words and (words[0] in named or words[0] == "--help"), words
         yield from named.get(words[0], ())

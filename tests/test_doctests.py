@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 WITH_EXAMPLES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for package in ("nevis_stream", "learners", "experiments", "launch")
-    for path in sorted((ROOT / package).rglob("*.py"))
+    for folder in ("", "learners", "experiments", "launch")
+    for path in sorted((ROOT / "nevis_stream" / folder).rglob("*.py"))
     if "    >>> " in path.read_text()
 ]
 

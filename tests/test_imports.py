@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("nevis_stream", "learners", "experiments", "launch")
+# Folders of the checkout, which are packages of nevis_stream; each may import those before it.
+FOLDERS = ("learners", "experiments", "launch")
 BESIDE = ("tests", "benchmarks")  # may import everything; nothing imports them
 
 
-def modules(packages):
+def modules(*packages):
     """Paths by module name."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -21,7 +22,9 @@ def modules(packages):
     }
 
 
-MODULES = modules(PACKAGES)
+# rglob does not follow links
+MODULES = modules("nevis_stream", *(f"nevis_stream/{name}" for name in FOLDERS))
+AROUND = modules(*BESIDE)
 
 
 def of_nevis_stream(*names):
@@ -42,11 +45,11 @@ RUN_FILES = (
 
 # What each part may import of the project; of several the longest prefix decides.
 MAY_IMPORT = {
-    "launch": ("launch", "experiments", "learners", "nevis_stream"),
-    "experiments": ("experiments", "learners", "nevis_stream"),
-    "learners": (
-        "learners",
+    "nevis_stream.launch": ("nevis_stream",),
+    "nevis_stream.experiments": ("nevis_stream",),
+    "nevis_stream.learners": (
         *of_nevis_stream(
+            "learners",
             "streams.task",
             "learner",
             "cost.meter",
@@ -57,6 +60,7 @@ MAY_IMPORT = {
             "cost.counted",
             "datasets.images",
             "user_code",
+            "former_names",
             "vocabulary",
         ),
     ),
@@ -112,6 +116,14 @@ def inside(module, part):
     return module == part or module.startswith(part + ".")
 
 
+def layer(module):
+    """0 for the library; the folders learners, experiments and launch stand above each other."""
+    folders = [
+        number for number, name in enumerate(FOLDERS, 1) if inside(module, f"nevis_stream.{name}")
+    ]
+    return folders[0] if folders else 0
+
+
 def when_imported(node):
     """The statements that run when a module is imported: all but the bodies of functions."""
     for child in ast.iter_child_nodes(node):
@@ -122,7 +134,7 @@ def when_imported(node):
 
 def imports(module, at_import_only=False):
     """Names of the project's modules that a module imports."""
-    tree = ast.parse(MODULES[module].read_text())
+    tree = ast.parse((MODULES | AROUND)[module].read_text())
     result = set()
     for node in when_imported(tree) if at_import_only else ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -132,7 +144,7 @@ def imports(module, at_import_only=False):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 result.add(full if full in MODULES else node.module)
-    return {name for name in result if name.split(".")[0] in (*PACKAGES, *BESIDE)}
+    return {name for name in result if name.split(".")[0] in ("nevis_stream", *FOLDERS, *BESIDE)}
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -141,12 +153,19 @@ def test_imports_go_one_way(module):
     wrong = {
         name for name in imports(module) if not any(inside(name, part) for part in MAY_IMPORT[rule])
     }
+    wrong |= {name for name in imports(module) if layer(name) > layer(module)}
     for part, forbidden in MAY_NOT_IMPORT.items():
         if inside(module, part):
             wrong |= {
                 name for name in imports(module) if any(inside(name, other) for other in forbidden)
             }
     assert not wrong, f"{module} may import of the project: {', '.join(MAY_IMPORT[rule])}"
+
+
+@pytest.mark.parametrize("module", sorted(MODULES | AROUND))
+def test_a_module_has_one_name(module):
+    wrong = {name for name in imports(module) if name.split(".")[0] in FOLDERS}
+    assert not wrong, "import it as nevis_stream.…: a second copy would be loaded"
 
 
 def test_no_module_imports_itself_through_others():
@@ -166,7 +185,7 @@ def test_no_module_imports_itself_through_others():
 
 
 def test_no_module_is_named_for_nothing():
-    names = {*MODULES, *modules(BESIDE)}
+    names = {*MODULES, *AROUND}
     assert len(names) > len(MODULES)
     assert not [
         name for name in names if {"utils", "common", "misc", "helpers"} & set(name.split("."))

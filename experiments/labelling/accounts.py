@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from experiments.labelling.session import Session
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.intervals import FEWEST
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
@@ -16,6 +15,7 @@ from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, Estimate
 from nevis_stream.dynamic_evaluation.registry import named
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling.session import Session
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.closed_form import patches
+from nevis_stream.learners.closed_form import patches
 from nevis_stream.seeds import generator
 
 SIDE, STRIDE, COUNT, COMPONENTS = 7, 2, 128, 256

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.labelling.generations import Generation
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling.generations import Generation
 from nevis_stream.storage import checked_lines
 
 _ROUNDING = 1e-9

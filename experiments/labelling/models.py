@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.labelling import probability_files
-from experiments.labelling.features import PatchFeatures
-from experiments.labelling.pools import PoolImages
-from experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling import probability_files
+from nevis_stream.experiments.labelling.features import PatchFeatures
+from nevis_stream.experiments.labelling.pools import PoolImages
+from nevis_stream.experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
 
 SIDE = 28
 """Side in pixels of the images that surrogates see."""

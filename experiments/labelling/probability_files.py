@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.labelling.pools import PoolImages
 from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling.pools import PoolImages
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.text import read_rows, short
 

@@ -21,16 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from experiments.labelling.generations import Generation, read_generation, write_generation
-from experiments.labelling.logs import Draw, recorded_draws, recorded_labels
-from experiments.labelling.pools import shown
-from experiments.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments.labelling.generations import (
+    Generation,
+    read_generation,
+    write_generation,
+)
+from nevis_stream.experiments.labelling.logs import Draw, recorded_draws, recorded_labels
+from nevis_stream.experiments.labelling.pools import shown
+from nevis_stream.experiments.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.seeds import generator
 from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.identity import as_lines, write_once

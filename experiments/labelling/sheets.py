@@ -14,9 +14,9 @@ import numpy as np
 from markupsafe import Markup
 from PIL import Image, ImageDraw
 
-from experiments.labelling.session import Session
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments.labelling.session import Session
 from nevis_stream.report.templates import render, resource
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file

@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.labelling.pools import shown
-from experiments.labelling.settings import STUDY
 from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.material import Material
@@ -22,6 +20,8 @@ from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
 from nevis_stream.executor import Executor, Progress
+from nevis_stream.experiments.labelling.pools import shown
+from nevis_stream.experiments.labelling.settings import STUDY
 from nevis_stream.learner import Context
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.run_directory.workspace import EventWorkspace

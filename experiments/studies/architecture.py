@@ -23,7 +23,7 @@ batches of the same size, so that a step of a larger one costs more than there.
 --config.train.largest_batch=N sets a smaller one.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

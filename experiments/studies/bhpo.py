@@ -28,7 +28,7 @@ space; the choice of batch sizes makes the large space much costlier. In the mai
 search lowers the error, but not the Pareto front.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

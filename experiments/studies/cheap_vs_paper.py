@@ -21,7 +21,7 @@ on 4 devices or about 4 days on one GPU of 16 GB, against 1e18 to 1e21 of the ma
 same conclusions.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

@@ -23,7 +23,7 @@ The paper (NEVIS'22, Table 5, FT-d): all 79 meta-train tasks 0.276; the 43 of ob
 more than leaving out equally many random tasks.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

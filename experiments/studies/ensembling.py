@@ -23,7 +23,7 @@ The paper (NEVIS'22, Appendix I, Figure 25): of FT-d, an ensemble of 4 trials, w
 beats the single best of 8 at half the training compute; answering costs N times as much.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

@@ -34,7 +34,7 @@ the latest within four standard errors of it, so they may be two tasks; at paper
 the 104 rows 0.2332 and 0.2318.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

@@ -26,7 +26,7 @@ FT-prev over all 104 rows of Table N, so these are averages over the whole strea
 meta-test tasks. The earlier ImageNet comes, the lower the error.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

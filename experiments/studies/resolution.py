@@ -18,7 +18,7 @@ The paper (NEVIS'22, Figure 9; no figures here): Indep on SHORT, 32, 64 and 128 
 most 128. local25 stands in for SHORT here.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

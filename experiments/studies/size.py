@@ -22,7 +22,7 @@ random ones 0.282 (standard deviation 0.01, 5 draws): large data sets alone are 
 whole stream.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

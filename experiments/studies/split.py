@@ -23,7 +23,7 @@ The paper (NEVIS'22, on Split-ImageNet; no figures here): FT-prev is best, and d
 with compute.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

@@ -40,7 +40,7 @@ The paper (NEVIS'22, Table 5, FT-d):
 ImageNet alone is worth three points; the first 30 tasks are worth more than the last.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

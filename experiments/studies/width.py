@@ -19,7 +19,7 @@ error. Its figure crosses width with resolution and largest batch, which this st
 add --set=network.resolution=32,64 --set=train.largest_batch=128,512.
 """  # noqa: E501
 
-from experiments import run_config
+from nevis_stream.experiments import run_config
 
 
 def get_config():

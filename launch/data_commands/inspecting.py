@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.table import Table
 
-from launch.data_commands.listing import dataset_of
-from launch.entry import INCOMPLETE
-from launch.terminal import bar, console
 from nevis_stream import catalogue
 from nevis_stream.datasets import derived_arrays, prepared, sources
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.launch.data_commands.listing import dataset_of
+from nevis_stream.launch.entry import INCOMPLETE
+from nevis_stream.launch.terminal import bar, console
 from nevis_stream.spreadsheet import quoted
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 from rich.table import Table
 
-from launch.entry import as_typed
-from launch.terminal import console
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.launch.entry import as_typed
+from nevis_stream.launch.terminal import console
 from nevis_stream.spreadsheet import quoted
 from nevis_stream.streams.rows import stream_rows
 

@@ -17,14 +17,14 @@ from typing import Any
 
 from rich.progress import Progress
 
-from launch.data_commands.listing import dataset_of
-from launch.entry import INCOMPLETE, as_typed
-from launch.terminal import bar, progress_bars
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.launch.data_commands.listing import dataset_of
+from nevis_stream.launch.entry import INCOMPLETE, as_typed
+from nevis_stream.launch.terminal import bar, progress_bars
 from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import stream_rows
 

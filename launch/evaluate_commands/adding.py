@@ -9,13 +9,6 @@ from typing import Any
 import numpy as np
 from absl.flags import FlagValues
 
-from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
-from experiments.filling import open_cache
-from experiments.predictors import KeptRun, cell_ids, kept_model, provenance, sample_facts
-from launch import entry
-from launch.evaluate_commands.caches import budget, one_cache, print_groups
-from launch.evaluate_commands.filling import print_import
-from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation import adding, methods, ranking
 from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
@@ -28,6 +21,19 @@ from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
+from nevis_stream.experiments.filling import open_cache
+from nevis_stream.experiments.predictors import (
+    KeptRun,
+    cell_ids,
+    kept_model,
+    provenance,
+    sample_facts,
+)
+from nevis_stream.launch import entry
+from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, print_groups
+from nevis_stream.launch.evaluate_commands.filling import print_import
+from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.run_directory.ledger import FILE_NAME
 
 _FILE_REMEDY = "Add their values on the new samples to the file."

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from launch.terminal import console
 from nevis_stream.dynamic_evaluation.cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.sample_groups import SampleGroup
 from nevis_stream.errors import BadInput
+from nevis_stream.launch.terminal import console
 
 _MOST_GROUPS = 40  # rows of a table
 

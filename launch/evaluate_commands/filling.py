@@ -7,11 +7,6 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from experiments.filling import add_features, fill
-from experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
-from launch.entry import use_compilation_cache
-from launch.evaluate_commands.caches import caches_in, one_cache
-from launch.terminal import bar, flops
 from nevis_stream.dynamic_evaluation.additions import merge_additions
 from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.entries import of_each
@@ -23,6 +18,11 @@ from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.dynamic_evaluation.samples import check_one_mean, checked_weights
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.filling import add_features, fill
+from nevis_stream.experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
+from nevis_stream.launch.entry import use_compilation_cache
+from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
+from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.run_directory.folders import run_dirs
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.vocabulary import HELD_OUT_SPLITS

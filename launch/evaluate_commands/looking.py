@@ -9,13 +9,17 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from launch.entry import INCOMPLETE
-from launch.evaluate_commands.caches import caches_in, directories_of_caches, print_groups
-from launch.terminal import console
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.cache.integrity import advice, unchecked
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.launch.entry import INCOMPLETE
+from nevis_stream.launch.evaluate_commands.caches import (
+    caches_in,
+    directories_of_caches,
+    print_groups,
+)
+from nevis_stream.launch.terminal import console
 
 _COLUMNS = (
     "models",

@@ -14,12 +14,6 @@ import pandas as pd
 from absl.flags import FlagValues, IllegalFlagValueError
 from rich.table import Table
 
-from launch import entry
-from launch.evaluate_commands import study_checks
-from launch.evaluate_commands.caches import caches_in, print_groups
-from launch.evaluate_commands.crossing import crossed
-from launch.evaluate_commands.filling import print_import
-from launch.terminal import console, progress_bars
 from nevis_stream.dynamic_evaluation import (
     evaluation_summary,
     method_study,
@@ -41,6 +35,12 @@ from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.samples import check_one_mean, checked_weights
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.launch import entry
+from nevis_stream.launch.evaluate_commands import study_checks
+from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups
+from nevis_stream.launch.evaluate_commands.crossing import crossed
+from nevis_stream.launch.evaluate_commands.filling import print_import
+from nevis_stream.launch.terminal import console, progress_bars
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.report.names import add_legend

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from launch.side_by_side import SideBySide
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Result, Trial
+from nevis_stream.launch.side_by_side import SideBySide
 from nevis_stream.run_directory.environment import cores
 
 

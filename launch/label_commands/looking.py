@@ -8,12 +8,12 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from experiments.labelling import report_page
-from experiments.labelling.accounts import accounts
-from experiments.labelling.session import Session
-from launch import entry
-from launch.label_commands.sessions import sample_images
-from launch.terminal import console
+from nevis_stream.experiments.labelling import report_page
+from nevis_stream.experiments.labelling.accounts import accounts
+from nevis_stream.experiments.labelling.session import Session
+from nevis_stream.launch import entry
+from nevis_stream.launch.label_commands.sessions import sample_images
+from nevis_stream.launch.terminal import console
 from nevis_stream.wording import plural
 
 FEWEST_TO_STOP = 100  # labels; who stops sooner has too often seen too few large losses

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from experiments.labelling.models import TestedModel, gather, tested_model
-from experiments.labelling.pools import PoolImages, load_pool
-from experiments.labelling.settings import SETTINGS, STUDY
-from experiments.predictors import KeptRun
-from launch import entry
-from launch.evaluate_commands.caches import one_cache
-from launch.terminal import bar
 from nevis_stream.active_testing.building import SURROGATES
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import LOSSES
 from nevis_stream.active_testing.registries import RULES
 from nevis_stream.dynamic_evaluation.registry import named
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling.models import TestedModel, gather, tested_model
+from nevis_stream.experiments.labelling.pools import PoolImages, load_pool
+from nevis_stream.experiments.labelling.settings import SETTINGS, STUDY
+from nevis_stream.experiments.predictors import KeptRun
+from nevis_stream.launch import entry
+from nevis_stream.launch.evaluate_commands.caches import one_cache
+from nevis_stream.launch.terminal import bar
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from experiments.labelling import sheets
-from experiments.labelling.generations import Generation
-from experiments.labelling.pools import absolute, load_pool
-from experiments.labelling.probability_files import SUFFIXES
-from experiments.labelling.session import Session
-from experiments.labelling.settings import SETTINGS, SessionSettings
-from launch import entry
-from launch.label_commands.material import Subject, check_flags, in_order, load_subject
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling import sheets
+from nevis_stream.experiments.labelling.generations import Generation
+from nevis_stream.experiments.labelling.pools import absolute, load_pool
+from nevis_stream.experiments.labelling.probability_files import SUFFIXES
+from nevis_stream.experiments.labelling.session import Session
+from nevis_stream.experiments.labelling.settings import SETTINGS, SessionSettings
+from nevis_stream.launch import entry
+from nevis_stream.launch.label_commands.material import Subject, check_flags, in_order, load_subject
 from nevis_stream.wording import plural
 
 

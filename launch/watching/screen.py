@@ -8,9 +8,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from launch.watching.files import Holder, TrialState
-from launch.watching.state import DONE, NOW, RunState, TaskState
 from nevis_stream.cost.engineering import engineering
+from nevis_stream.launch.watching.files import Holder, TrialState
+from nevis_stream.launch.watching.state import DONE, NOW, RunState, TaskState
 from nevis_stream.report.notation import error
 
 _WIDE = 100  # columns from which on a line has room for every fact of a run

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launch.watching import files
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
+from nevis_stream.launch.watching import files
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, event_name
 from nevis_stream.run_directory.timing import TimingRecord, read_timing

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from learners.closed_form.learner import error_of
-from learners.parts.augmentation import Augmentation
-from learners.parts.baseline import train_trial
-from learners.parts.fit import Recipe
-from learners.parts.model import Network, predict_probabilities
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
+from nevis_stream.learners.closed_form.learner import error_of
+from nevis_stream.learners.parts.augmentation import Augmentation
+from nevis_stream.learners.parts.baseline import train_trial
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.model import Network, predict_probabilities
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from learners.closed_form.maps import CELLS
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Learner
+from nevis_stream.learners.closed_form.maps import CELLS
 
 # For the 30 tasks of local25: about 2e10, 5e10, 1.5e11, 1e12 and 3e12 FLOPs of all phases.
 BUDGETS: dict[str, Mapping[str, Any]] = {
@@ -158,7 +158,7 @@ class ClosedFormConfig:
 
     def build(self) -> Learner:
         """Returns the learner."""
-        from learners.closed_form.learner import ClosedForm
+        from nevis_stream.learners.closed_form.learner import ClosedForm
 
         return ClosedForm(self)
 
@@ -215,6 +215,6 @@ class FrontierConfig(ClosedFormConfig):
 
     def build(self) -> Learner:
         """Returns the learner."""
-        from learners.closed_form.frontier import Frontier
+        from nevis_stream.learners.closed_form.frontier import Frontier
 
         return Frontier(self)

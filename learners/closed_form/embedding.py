@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.closed_form import maps, patches
 from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
+from nevis_stream.learners.closed_form import maps, patches
 from nevis_stream.run_directory.checkpoint import Tree
 
 BATCH, LEAST = 256, 64

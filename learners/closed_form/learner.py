@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.closed_form import ridge
-from learners.closed_form.config import ClosedFormConfig
-from learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
 from nevis_stream import metrics
 from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
+from nevis_stream.learners.closed_form import ridge
+from nevis_stream.learners.closed_form.config import ClosedFormConfig
+from nevis_stream.learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 

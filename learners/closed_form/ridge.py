@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from learners.closed_form.kernel import kernel
+from nevis_stream.learners.closed_form.kernel import kernel
 
 BLOCK = 2048
 # Added to the diagonal of the centres' kernel matrix, as float32 requires; a larger one is for

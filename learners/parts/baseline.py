@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from learners.parts import costs, probe
-from learners.parts.fit import MAIN, Recipe, fit
-from learners.parts.halving import Halving
-from learners.parts.initialisation import FromRelated, Initialisation, Start
-from learners.parts.model import head_size, initialise_program, predict_probabilities
-from learners.parts.relatedness import Neighbours, embed
-from learners.parts.search import Hyper, Search
-from learners.parts.training_data import Current, TrainingData
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
+from nevis_stream.learners.parts import costs, probe
+from nevis_stream.learners.parts.fit import MAIN, Recipe, fit
+from nevis_stream.learners.parts.halving import Halving
+from nevis_stream.learners.parts.initialisation import FromRelated, Initialisation, Start
+from nevis_stream.learners.parts.model import head_size, initialise_program, predict_probabilities
+from nevis_stream.learners.parts.relatedness import Neighbours, embed
+from nevis_stream.learners.parts.search import Hyper, Search
+from nevis_stream.learners.parts.training_data import Current, TrainingData
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import TaskView
 

@@ -3,24 +3,30 @@
 import dataclasses
 import warnings
 
-from learners.config import BackboneConfig, BaselineConfig
-from learners.parts.augmentation import Augmentation
-from learners.parts.baseline import CURRENT, Baseline
-from learners.parts.fit import MAIN, OTHER, Recipe
-from learners.parts.halving import Halving
-from learners.parts.initialisation import (
+from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.learners.config import BackboneConfig, BaselineConfig
+from nevis_stream.learners.parts.augmentation import Augmentation
+from nevis_stream.learners.parts.baseline import CURRENT, Baseline
+from nevis_stream.learners.parts.fit import MAIN, OTHER, Recipe
+from nevis_stream.learners.parts.halving import Halving
+from nevis_stream.learners.parts.initialisation import (
     FromPretrained,
     FromPrevious,
     FromRandom,
     FromRelated,
     Initialisation,
 )
-from learners.parts.model import Network
-from learners.parts.relatedness import Neighbours
-from learners.parts.schedule import SCHEDULES
-from learners.parts.search import RANDOM_FIRST, BayesianSearch, GridSearch, RandomSearch, Search
-from learners.parts.training_data import Auxiliary
-from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.learners.parts.model import Network
+from nevis_stream.learners.parts.relatedness import Neighbours
+from nevis_stream.learners.parts.schedule import SCHEDULES
+from nevis_stream.learners.parts.search import (
+    RANDOM_FIRST,
+    BayesianSearch,
+    GridSearch,
+    RandomSearch,
+    Search,
+)
+from nevis_stream.learners.parts.training_data import Auxiliary
 
 _OPTIONS = [option.name for option in dataclasses.fields(BackboneConfig) if option.name != "name"]
 

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.parts.fit import Recipe
-from learners.parts.model import (
+from nevis_stream.cost.counted import counted
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     TaskShape,
     begin,
@@ -15,8 +16,7 @@ from learners.parts.model import (
     initialise_program,
     probabilities_program,
 )
-from learners.parts.training_data import AUXILIARY_BATCH
-from nevis_stream.cost.counted import counted
+from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream.streams.task import SINGLE_LABEL
 
 

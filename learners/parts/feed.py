@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.parts.model import TaskShape, targets
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts.model import TaskShape, targets
 from nevis_stream.streams.task import TaskView
 
 _SHARE = 0.25  # largest share of the device's memory for the images of one data set

@@ -11,10 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.parts.augmentation import Augmentation
-from learners.parts.feed import Feed
-from learners.parts.loop import Curve, Training, dev_error, train
-from learners.parts.model import (
+from nevis_stream.errors import BadInput
+from nevis_stream.learner import Context
+from nevis_stream.learners.parts.augmentation import Augmentation
+from nevis_stream.learners.parts.feed import Feed
+from nevis_stream.learners.parts.loop import Curve, Training, dev_error, train
+from nevis_stream.learners.parts.model import (
     Network,
     begin,
     head_size,
@@ -22,10 +24,8 @@ from learners.parts.model import (
     several_steps,
     step_program,
 )
-from learners.parts.schedule import SCHEDULES, batch_size
-from learners.parts.training_data import AUXILIARY_BATCH
-from nevis_stream.errors import BadInput
-from nevis_stream.learner import Context
+from nevis_stream.learners.parts.schedule import SCHEDULES, batch_size
+from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.seeds import key_of
 from nevis_stream.streams.task import TaskView

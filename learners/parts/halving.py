@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from learners.parts.search import Hyper
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts.search import Hyper
 from nevis_stream.run_directory.checkpoint import Tree
 
 Piece = Callable[[Context, dict[str, Any]], Tree]

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from learners.parts import weights
-from learners.parts.model import Network
-from learners.parts.relatedness import Neighbours
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts import weights
+from nevis_stream.learners.parts.model import Network
+from nevis_stream.learners.parts.relatedness import Neighbours
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import TaskView
 

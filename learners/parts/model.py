@@ -18,12 +18,12 @@ import optax
 from flax import struct
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from learners.parts.augmentation import Augmentation, to_unit_range, training_view
-from learners.parts.networks import Head, make_backbone
 from nevis_stream.cost.counted import made_once, plain_convolutions
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts.augmentation import Augmentation, to_unit_range, training_view
+from nevis_stream.learners.parts.networks import Head, make_backbone
 from nevis_stream.streams.task import SINGLE_LABEL
 
 EVALUATION_BATCH = 64

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from learners.parts.feed import Batches
-from learners.parts.fit import Recipe
-from learners.parts.loop import Training, dev_error, train
-from learners.parts.model import (
+from nevis_stream.cost.counted import counted
+from nevis_stream.learner import Context
+from nevis_stream.learners.parts.feed import Batches
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.loop import Training, dev_error, train
+from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     TaskShape,
     head_size,
@@ -22,11 +24,9 @@ from learners.parts.model import (
     optimiser,
     targets,
 )
-from learners.parts.relatedness import backbone_of, embed, features_program
-from learners.parts.schedule import SCHEDULES
-from learners.parts.search import Hyper
-from nevis_stream.cost.counted import counted
-from nevis_stream.learner import Context
+from nevis_stream.learners.parts.relatedness import backbone_of, embed, features_program
+from nevis_stream.learners.parts.schedule import SCHEDULES
+from nevis_stream.learners.parts.search import Hyper
 from nevis_stream.run_directory.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 

@@ -16,11 +16,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from learners.parts.augmentation import to_unit_range
-from learners.parts.model import EVALUATION_BATCH, Network, head_size, initialise_program
 from nevis_stream import metrics
 from nevis_stream.cost.counted import counted
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts.augmentation import to_unit_range
+from nevis_stream.learners.parts.model import (
+    EVALUATION_BATCH,
+    Network,
+    head_size,
+    initialise_program,
+)
 from nevis_stream.streams.task import SINGLE_LABEL, LabelledImages, TaskView
 
 _TILE = 1024  # images of each of the two splits whose distances are computed at a time

@@ -15,8 +15,8 @@ import numpy as np
 from flax import linen as nn
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from learners.parts.networks import NFNet, ResNet
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.learners.parts.networks import NFNet, ResNet
 
 _IGNORED = ("fc.", "head.", "classifier.")  # each task has its own head
 Path = tuple[str, ...]

@@ -15,8 +15,8 @@ import safetensors
 import safetensors.numpy
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from learners.parts.model import Network, initialise_program
 from nevis_stream.errors import BadInput
+from nevis_stream.learners.parts.model import Network, initialise_program
 from nevis_stream.run_directory.checkpoint import Tree
 
 _FACTS = "nevis_stream"

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from experiments import published as published_runs
 from nevis_stream.analysis.published_comparison import published_comparisons
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue import published
+from nevis_stream.experiments import published as published_runs
 from tests.report.synthetic import SyntheticRun
 
 ROWS = (

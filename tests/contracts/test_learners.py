@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments import run_config
-from learners.parts import weights
-from learners.parts.model import Network, initialise_program
-from learners.table import TABLE
 from nevis_stream.cost.meter import total
+from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts import weights
+from nevis_stream.learners.parts.model import Network, initialise_program
+from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from launch.evaluate_commands.filling import import_run
 from nevis_stream import run
 from nevis_stream.dynamic_benchmarks import rule as rules
 from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive, sources
@@ -15,6 +14,7 @@ from nevis_stream.dynamic_benchmarks.rule import PoolState
 from nevis_stream.dynamic_benchmarks.specification import Specification, read_specification
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.launch.evaluate_commands.filling import import_run
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -27,7 +27,7 @@ NAME = "adaptive:pico_digits+pico_coins,rounds=3,samples=15,candidates=200"
 
 
 def ncm():
-    from learners.nearest_class_mean import NearestClassMean
+    from nevis_stream.learners.nearest_class_mean import NearestClassMean
 
     return NearestClassMean()
 

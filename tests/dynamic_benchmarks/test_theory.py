@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from launch import console
 from nevis_stream.dynamic_benchmarks import claims, theory
 from nevis_stream.dynamic_benchmarks.designs import Design, run_design
 from nevis_stream.dynamic_benchmarks.exponents import fit_exponent
 from nevis_stream.dynamic_benchmarks.minimisers import RandomErrors
 from nevis_stream.dynamic_benchmarks.populations import Population
 from nevis_stream.errors import BadInput
+from nevis_stream.launch import console
 from tests import forked
 
 

@@ -7,17 +7,17 @@ import shutil
 import numpy as np
 import pytest
 
-from experiments import run_config
-from experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
-from experiments.filling import add_features, fill
-from experiments.predictors import KeptRun, kept_model
-from launch.evaluate import SUBCOMMANDS
-from launch.evaluate_commands import adding
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments import run_config
+from nevis_stream.experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
+from nevis_stream.experiments.filling import add_features, fill
+from nevis_stream.experiments.predictors import KeptRun, kept_model
+from nevis_stream.launch.evaluate import SUBCOMMANDS
+from nevis_stream.launch.evaluate_commands import adding
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments import grid, grid_tables, run_config
+from nevis_stream.experiments import grid, grid_tables, run_config
 
 
 def config(**values):

@@ -8,7 +8,6 @@ import math
 import pandas as pd
 import pytest
 
-from experiments import published
 from nevis_stream import catalogue
 from nevis_stream.analysis import tables
 from nevis_stream.analysis.methods import method_points
@@ -19,6 +18,7 @@ from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.slices import slices
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments import published
 from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments import run_config
-from experiments.recorded import load_learner, recorded_values, to_config
-from learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments import run_config
+from nevis_stream.experiments.recorded import load_learner, recorded_values, to_config
+from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -6,11 +6,11 @@ import warnings
 
 import pytest
 
-import learners
-from experiments import run_config
-from learners.budgets import BUDGETS
-from learners.table import TABLE
+from nevis_stream import learners
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.experiments import run_config
+from nevis_stream.learners.budgets import BUDGETS
+from nevis_stream.learners.table import TABLE
 
 FAMILY = [name for name, row in TABLE.items() if row.values]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import run_config
-from experiments.plan import print_plan
+from nevis_stream.experiments import run_config
+from nevis_stream.experiments.plan import print_plan
 from nevis_stream.streams.rows import stream_rows
 from nevis_stream.streams.stream import load_stream
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from experiments.labelling import sheets
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling import sheets
 from tests.labelling.sessions import begin
 from tests.report.chromium import PATH, Browser
 

@@ -6,13 +6,13 @@ import os
 import numpy as np
 import pytest
 
-from experiments.labelling.accounts import accounts, evidence_on, history, plain_labels
-from experiments.labelling.generations import Generation
-from experiments.labelling.session import DRAWS, LABELS, Session
-from experiments.labelling.settings import SETTINGS
-from experiments.labelling.sheets import read_labels
 from nevis_stream.active_testing.material import Material
 from nevis_stream.errors import BadInput, RunLocked
+from nevis_stream.experiments.labelling.accounts import accounts, evidence_on, history, plain_labels
+from nevis_stream.experiments.labelling.generations import Generation
+from nevis_stream.experiments.labelling.session import DRAWS, LABELS, Session
+from nevis_stream.experiments.labelling.settings import SETTINGS
+from nevis_stream.experiments.labelling.sheets import read_labels
 from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.canonical import encode
 from tests.killed_child import survives

@@ -15,7 +15,7 @@ LIBRARIES = ("numexpr", "bottleneck", "torch", "ray", "jax_plugins.x")  # looked
 
 
 def main(file):
-    import experiments.filling  # noqa: F401
+    import nevis_stream.experiments.filling  # noqa: F401
     import nevis_stream.report  # noqa: F401
     import nevis_stream.runner  # noqa: F401
 
@@ -53,7 +53,7 @@ def _start(by, name, words):
         runpy.run_module(f"launch.{name.replace('-', '_')}", run_name="__main__", alter_sys=True)
         return
     sys.argv[:] = ["nevis-stream", name, *words]
-    from launch.console import main
+    from nevis_stream.launch.console import main
 
     main()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from launch import console
+from nevis_stream.launch import console
 from nevis_stream.run_directory.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ def folder(tmp_path):
 
 def nevis_stream(*words, cwd, status=0):
     """Runs it as the script of an installed wheel does, which finds nothing in its directory."""
-    start = "from launch.console import main; main()"
+    start = "from nevis_stream.launch.console import main; main()"
     done = subprocess.run(
         [sys.executable, "-P", "-c", start, *map(str, words)],
         cwd=cwd,
@@ -105,7 +105,7 @@ def test_runs_reports_and_jobs_in_a_directory_with_packages_of_the_same_names(fo
 def test_blas_has_one_thread_unless_the_user_wants_more(wanted, threads):
     pytest.importorskip("threadpoolctl")
     program = (
-        "from launch import entry\n"
+        "from nevis_stream.launch import entry\n"
         "def work():\n"
         "    import scipy.linalg, threadpoolctl\n"
         "    pools = threadpoolctl.threadpool_info()\n"

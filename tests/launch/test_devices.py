@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launch import executors
 from nevis_stream.errors import BadInput
+from nevis_stream.launch import executors
 from nevis_stream.learner import Context
 from tests import forked
 
@@ -70,11 +70,11 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
     on_four_devices(
         """
         import sys
-        from learners.parts.baseline import Baseline
-        from learners.parts.fit import Recipe
-        from learners.parts.initialisation import FromPrevious
-        from learners.parts.model import Network
-        from learners.parts.search import RandomSearch
+        from nevis_stream.learners.parts.baseline import Baseline
+        from nevis_stream.learners.parts.fit import Recipe
+        from nevis_stream.learners.parts.initialisation import FromPrevious
+        from nevis_stream.learners.parts.model import Network
+        from nevis_stream.learners.parts.search import RandomSearch
         from nevis_stream.run_directory.records import PredictRecord, TrainRecord
         from nevis_stream.runner import run
         from nevis_stream.streams.stream import Stream

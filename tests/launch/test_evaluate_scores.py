@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from launch.evaluate_commands import studying
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method_study import Matrix
+from nevis_stream.launch.evaluate_commands import studying
 from tests import forked
 
 SHARED = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "matrices"
@@ -271,7 +271,7 @@ def test_a_study_into_a_file_or_a_damaged_folder_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["cold_start", "model_bias"])
 def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
-    from launch.evaluate import SUBCOMMANDS
+    from nevis_stream.launch.evaluate import SUBCOMMANDS
 
     (study,) = (each for each in SUBCOMMANDS if each.name == "study")
     values = copy.deepcopy(study.flags)

@@ -17,16 +17,16 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from launch import executors
-from launch.side_by_side import SideBySide
-from learners.parts.baseline import Baseline
-from learners.parts.fit import Recipe
-from learners.parts.initialisation import FromPrevious, FromRandom
-from learners.parts.model import Network
-from learners.parts.search import BayesianSearch, RandomSearch
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
 from nevis_stream.executor import Silent
+from nevis_stream.launch import executors
+from nevis_stream.launch.side_by_side import SideBySide
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts.baseline import Baseline
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
+from nevis_stream.learners.parts.model import Network
+from nevis_stream.learners.parts.search import BayesianSearch, RandomSearch
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
 from tests import toy
@@ -394,7 +394,7 @@ def test_a_stop_while_ray_starts_is_a_stop_as_any_other(tmp_path, small_stream):
 
 
 def test_room_that_is_gone_is_waited_for(monkeypatch):
-    from launch.executors import ray_tasks
+    from nevis_stream.launch.executors import ray_tasks
 
     def machine(count):
         return [{"Alive": True, "Resources": {"CPU": count}}]

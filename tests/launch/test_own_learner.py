@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.recorded import load_learner, recorded_values
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.recorded import load_learner, recorded_values
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
@@ -123,7 +123,7 @@ def test_a_mistake_gets_one_clear_message(folder, words, message):
 def test_a_config_file_finds_it_from_any_directory_and_as_a_job(folder, small_stream, tmp_path):
     pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
     (folder / "wide.py").write_text(
-        "from experiments import run_config\n\ndef get_config():\n"
+        "from nevis_stream.experiments import run_config\n\ndef get_config():\n"
         f"    config = run_config.default({OWN!r})\n    config.side = 6\n    return config\n"
     )
     words = [f"--config={folder / 'wide.py'}", f"--config.stream={small_stream}", "--run_dir=run"]
@@ -136,7 +136,7 @@ def test_a_config_file_finds_it_from_any_directory_and_as_a_job(folder, small_st
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 def test_ray_runs_it(folder, small_stream, tmp_path):
     (folder / "narrow.py").write_text(
-        "from experiments import run_config\n\ndef get_config():\n"
+        "from nevis_stream.experiments import run_config\n\ndef get_config():\n"
         f"    return run_config.default({OWN!r})\n"
     )
     (tmp_path / "empty").mkdir()
@@ -221,15 +221,8 @@ def test_an_installed_wheel_in_an_empty_directory(folder, small_stream, tmp_path
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    where = "import launch, learners; print(launch.__file__, learners.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", where],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert all(str(tmp_path / "site") in path for path in done.stdout.split())
+    installed = {path.name for path in (tmp_path / "site").iterdir()} - {"bin"}
+    assert {name.partition("-")[0] for name in installed} == {"nevis_stream"}
     stream = f"--config.stream={small_stream}"
     command(
         "sweep",

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from launch import commands, sending
-from launch.job import Job
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
+from nevis_stream.launch import commands, sending
+from nevis_stream.launch.job import Job
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
@@ -179,7 +179,7 @@ def test_without_submitit_it_says_how_to_install_it(monkeypatch):
 )
 def test_what_a_run_takes_is_sent(words, tmp_path):
     own = (
-        "from experiments import run_config\n\ndef get_config(_):\n    return"
+        "from nevis_stream.experiments import run_config\n\ndef get_config(_):\n    return"
         " run_config.default('indep')\n"
     )
     (tmp_path / "own.py").write_text(own)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from launch import commands
+from nevis_stream.launch import commands
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 

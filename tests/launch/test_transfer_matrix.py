@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import run_config
-from experiments.transfer import TransferMatrixRun
 from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments import run_config
+from nevis_stream.experiments.transfer import TransferMatrixRun
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run

@@ -18,9 +18,17 @@ import time
 import pytest
 from rich.console import Console
 
-from launch.watching import files, screen
-from launch.watching.files import TrialState
-from launch.watching.state import DONE, NOW, TO_COME, RunState, TaskState, _left, state_of
+from nevis_stream.launch.watching import files, screen
+from nevis_stream.launch.watching.files import TrialState
+from nevis_stream.launch.watching.state import (
+    DONE,
+    NOW,
+    TO_COME,
+    RunState,
+    TaskState,
+    _left,
+    state_of,
+)
 from nevis_stream.runner import run
 from nevis_stream.storage import exclusive
 from tests import toy

@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments import run_config
-from learners.closed_form import averaging, repeats
-from learners.closed_form.learner import log_probabilities
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
+from nevis_stream.learners.closed_form import averaging, repeats
+from nevis_stream.learners.closed_form.learner import log_probabilities
 from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 

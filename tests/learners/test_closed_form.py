@@ -8,17 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import run_config
-from learners.closed_form import learner as closed_form
-from learners.closed_form import maps, patches, ridge
-from learners.closed_form.embedding import (
+from nevis_stream.cost.flops import count
+from nevis_stream.cost.meter import total
+from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments import run_config
+from nevis_stream.learner import Context
+from nevis_stream.learners.closed_form import learner as closed_form
+from nevis_stream.learners.closed_form import maps, patches, ridge
+from nevis_stream.learners.closed_form.embedding import (
     Embedding,
     FeaturePlan,
     ImageSelection,
     projection_program,
 )
-from learners.closed_form.kernel import kernel
-from learners.closed_form.learner import (
+from nevis_stream.learners.closed_form.kernel import kernel
+from nevis_stream.learners.closed_form.learner import (
     ChosenKernel,
     ClosedForm,
     LeftOutAnswers,
@@ -26,11 +31,6 @@ from learners.closed_form.learner import (
     _judged,
     _temperature,
 )
-from nevis_stream.cost.flops import count
-from nevis_stream.cost.meter import total
-from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.errors import BadInput
-from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 

@@ -13,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from learners.parts import model
-from learners.parts.augmentation import (
+from nevis_stream.cost.counted import CountedFunction, counted
+from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.learner import Context
+from nevis_stream.learners.parts import model
+from nevis_stream.learners.parts.augmentation import (
     Augmentation,
     _rows_by_tiles,
     _rows_from_two,
@@ -22,16 +25,13 @@ from learners.parts.augmentation import (
     random_boxes,
     training_view,
 )
-from learners.parts.baseline import Baseline
-from learners.parts.feed import Batches
-from learners.parts.fit import Recipe
-from learners.parts.initialisation import FromPrevious, FromRandom
-from learners.parts.model import Network, TaskShape, head_size, loss, targets
-from learners.parts.schedule import batch_size, cosine_rates
-from learners.parts.search import GridSearch, RandomSearch
-from nevis_stream.cost.counted import CountedFunction, counted
-from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.learner import Context
+from nevis_stream.learners.parts.baseline import Baseline
+from nevis_stream.learners.parts.feed import Batches
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
+from nevis_stream.learners.parts.model import Network, TaskShape, head_size, loss, targets
+from nevis_stream.learners.parts.schedule import batch_size, cosine_rates
+from nevis_stream.learners.parts.search import GridSearch, RandomSearch
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream

@@ -8,14 +8,14 @@ import pytest
 from flax import linen as nn
 from jax import numpy as jnp
 
-from learners.parts.augmentation import Augmentation
-from learners.parts.model import Network, step_program
-from learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, names
-from learners.parts.networks.convolution import pads
-from learners.parts.networks.nfnet import NFBlock, StandardisedConv, activate
-from learners.parts.networks.vit import Attention
 from nevis_stream.cost.counted import CountedFunction, plain_convolutions
 from nevis_stream.errors import BadInput
+from nevis_stream.learners.parts.augmentation import Augmentation
+from nevis_stream.learners.parts.model import Network, step_program
+from nevis_stream.learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, names
+from nevis_stream.learners.parts.networks.convolution import pads
+from nevis_stream.learners.parts.networks.nfnet import NFBlock, StandardisedConv, activate
+from nevis_stream.learners.parts.networks.vit import Attention
 
 of_the_cpu = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="the form that is faster on a CPU"

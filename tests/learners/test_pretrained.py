@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from experiments import pretraining, run_config
-from experiments.recorded import load_learner, recorded_values
-from learners.parts import weights
-from learners.parts.baseline import Baseline
-from learners.parts.fit import Recipe
-from learners.parts.initialisation import PRETRAINED, FromPretrained, FromRelated
-from learners.parts.model import Network, initialise_program
-from learners.parts.search import RandomSearch
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.executor import Silent
+from nevis_stream.experiments import pretraining, run_config
+from nevis_stream.experiments.recorded import load_learner, recorded_values
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts import weights
+from nevis_stream.learners.parts.baseline import Baseline
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.initialisation import PRETRAINED, FromPretrained, FromRelated
+from nevis_stream.learners.parts.model import Network, initialise_program
+from nevis_stream.learners.parts.search import RandomSearch
 from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
@@ -408,7 +408,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     """A ResNet of two stages under torchvision's names, from the command line to a learner that
     starts from it.
     """
-    from learners.parts import weight_layouts
+    from nevis_stream.learners.parts import weight_layouts
 
     options = {"stage_sizes": (1, 1), "width": 4, "stem": "standard", "padding": "torch"}
     network = Network("resnet", tuple(sorted(options.items())), 32)

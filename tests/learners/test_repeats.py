@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from experiments import run_config
-from learners.closed_form import repeats
-from learners.closed_form.frontier import Frontier
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
+from nevis_stream.learners.closed_form import repeats
+from nevis_stream.learners.closed_form.frontier import Frontier
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream

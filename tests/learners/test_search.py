@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import pytest
 
-from learners.parts.search import BayesianSearch, GridSearch, RandomSearch
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts.search import BayesianSearch, GridSearch, RandomSearch
 
 SPACE = {"learning_rate": (1e-4, 1e-1), "label_smoothing": (0.0, 0.3)}
 

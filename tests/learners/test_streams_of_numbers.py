@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from learners.parts.baseline import Baseline
-from learners.parts.fit import Recipe
-from learners.parts.halving import Halving
-from learners.parts.initialisation import FromRandom
-from learners.parts.joint import fit_jointly
-from learners.parts.model import Network
-from learners.parts.search import BayesianSearch, RandomSearch
-from learners.parts.training_data import Auxiliary
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts.baseline import Baseline
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.halving import Halving
+from nevis_stream.learners.parts.initialisation import FromRandom
+from nevis_stream.learners.parts.joint import fit_jointly
+from nevis_stream.learners.parts.model import Network
+from nevis_stream.learners.parts.search import BayesianSearch, RandomSearch
+from nevis_stream.learners.parts.training_data import Auxiliary
 from tests.learners.test_loop import TASK
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 
-import learners
-from learners import fields
-from learners.nearest_class_mean import NearestClassMean
-from learners.table import TABLE
+from nevis_stream import learners
 from nevis_stream.errors import BadInput
+from nevis_stream.learners import fields
+from nevis_stream.learners.nearest_class_mean import NearestClassMean
+from nevis_stream.learners.table import TABLE
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -92,7 +92,7 @@ def test_a_class_that_is_no_learner_is_refused(tmp_path, monkeypatch):
 
 
 def test_the_small_learners_have_keys_of_their_own():
-    from experiments import run_config
+    from nevis_stream.experiments import run_config
 
     config = run_config.default("nearest_class_mean")
     config.resolution = 4

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from learners.parts import fit as fit_module
-from learners.parts import model, relatedness
-from learners.parts.augmentation import Augmentation
-from learners.parts.baseline import Baseline
-from learners.parts.fit import Recipe
-from learners.parts.initialisation import FromPrevious, FromRandom, FromRelated
-from learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin
-from learners.parts.relatedness import Neighbours, embed, features_program
-from learners.parts.search import RandomSearch
-from learners.parts.training_data import AUXILIARY_BATCH, Auxiliary
 from nevis_stream.cost import compilations
 from nevis_stream.cost.counted import counted
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts import fit as fit_module
+from nevis_stream.learners.parts import model, relatedness
+from nevis_stream.learners.parts.augmentation import Augmentation
+from nevis_stream.learners.parts.baseline import Baseline
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom, FromRelated
+from nevis_stream.learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin
+from nevis_stream.learners.parts.relatedness import Neighbours, embed, features_program
+from nevis_stream.learners.parts.search import RandomSearch
+from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH, Auxiliary
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run

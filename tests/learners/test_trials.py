@@ -8,17 +8,17 @@ import jax
 import numpy as np
 import pytest
 
-from learners.parts import feed
-from learners.parts.baseline import Baseline
-from learners.parts.feed import Feed
-from learners.parts.fit import Recipe
-from learners.parts.halving import Halving
-from learners.parts.initialisation import FromPrevious, FromRandom
-from learners.parts.model import Network, begin, head_size, initialise_program
-from learners.parts.probe import fit_heads
-from learners.parts.search import RandomSearch
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
+from nevis_stream.learners.parts import feed
+from nevis_stream.learners.parts.baseline import Baseline
+from nevis_stream.learners.parts.feed import Feed
+from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.halving import Halving
+from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
+from nevis_stream.learners.parts.model import Network, begin, head_size, initialise_program
+from nevis_stream.learners.parts.probe import fit_heads
+from nevis_stream.learners.parts.search import RandomSearch
 from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from experiments import published
 from nevis_stream.analysis.runs import group_by_stream, read_runs
+from nevis_stream.experiments import published
 from nevis_stream.report.build import write_report
 from nevis_stream.report.parts import regret
 from nevis_stream.report.section import Section

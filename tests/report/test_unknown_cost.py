@@ -4,11 +4,11 @@ import warnings
 
 import ml_collections
 
-from experiments import grid_tables
-from experiments.grid import Cell
-from launch import entry
 from nevis_stream.errors import RunWarning
 from nevis_stream.executor import Silent
+from nevis_stream.experiments import grid_tables
+from nevis_stream.experiments.grid import Cell
+from nevis_stream.launch import entry
 from nevis_stream.report.build import write_report
 from nevis_stream.runner import run
 from tests import toy

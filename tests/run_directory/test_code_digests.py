@@ -141,7 +141,7 @@ def test_digests_of_a_notebook_are_the_same_in_another_process():
 
 
 def test_code_of_the_project_and_of_packages_is_not_the_users():
-    from learners.nearest_class_mean import NearestClassMean
+    from nevis_stream.learners.nearest_class_mean import NearestClassMean
 
     assert code_digests.digests([NearestClassMean()]) == {}
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from experiments.predictors import KeptRun
-from launch.watching import screen
-from launch.watching.state import state_of
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.predictors import KeptRun
+from nevis_stream.launch.watching import screen
+from nevis_stream.launch.watching.state import state_of
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import Ledger

@@ -11,9 +11,9 @@ import sys
 import numpy as np
 import pytest
 
-from launch import executors
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
+from nevis_stream.launch import executors
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord

@@ -5,9 +5,9 @@ import csv
 import numpy as np
 import pytest
 
-from learners.nearest_class_mean import NearestClassMean
 from nevis_stream.datasets.disjoint import disjoint
 from nevis_stream.errors import BadInput, DataWarning
+from nevis_stream.learners.nearest_class_mean import NearestClassMean
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.rows import base_name, has_suffix

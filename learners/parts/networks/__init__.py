@@ -11,13 +11,13 @@ from typing import Any
 import jax
 from flax import linen as nn
 
-from learners.parts.networks.convolution import convolve
-from learners.parts.networks.mlp import MLP
-from learners.parts.networks.nfnet import NFNet
-from learners.parts.networks.resnet import ResNet
-from learners.parts.networks.vgg import VGG
-from learners.parts.networks.vit import ViT
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.learners.parts.networks.convolution import convolve
+from nevis_stream.learners.parts.networks.mlp import MLP
+from nevis_stream.learners.parts.networks.nfnet import NFNet
+from nevis_stream.learners.parts.networks.resnet import ResNet
+from nevis_stream.learners.parts.networks.vgg import VGG
+from nevis_stream.learners.parts.networks.vit import ViT
 
 __all__ = ["MLP", "VGG", "Head", "NFNet", "ResNet", "ViT", "convolve", "make_backbone", "names"]
 

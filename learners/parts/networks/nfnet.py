@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from learners.parts.networks.convolution import convolve
+from nevis_stream.learners.parts.networks.convolution import convolve
 
 ALPHA = 0.2  # a block adds this times its branch
 GELU_GAIN = 1.7015043497085571  # 1 / standard deviation of gelu(x) of a standard normal x

@@ -3,7 +3,7 @@
 import jax
 from flax import linen as nn
 
-from learners.parts.networks.convolution import PADDINGS, Conv, batch_norm, pads
+from nevis_stream.learners.parts.networks.convolution import PADDINGS, Conv, batch_norm, pads
 
 STEMS = {"small": (3, 1), "strided": (3, 2), "standard": (7, 2)}  # kernel size, stride
 

@@ -3,7 +3,7 @@
 import jax
 from flax import linen as nn
 
-from learners.parts.networks.convolution import Conv, batch_norm
+from nevis_stream.learners.parts.networks.convolution import Conv, batch_norm
 
 
 class VGG(nn.Module):

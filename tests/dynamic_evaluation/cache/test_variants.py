@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from launch.evaluate_commands.filling import _together
 from nevis_stream.dynamic_evaluation.additions import append, merge_additions, read_additions
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache, variants
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file, read_for
 from nevis_stream.errors import BadInput
+from nevis_stream.launch.evaluate_commands.filling import _together
 from tests.dynamic_evaluation.cache.harness_logs import write
 from tests.dynamic_evaluation.test_additions import MODEL
 
