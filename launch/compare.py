@@ -43,18 +43,17 @@ _ACROSS = flags.DEFINE_bool(
 def main(argv):
     """Prints the comparison."""
     sides = _sides(argv)
-    from nevis_stream.analysis.differences import compare, table
-    from nevis_stream.analysis.methods import method_points
+    from nevis_stream.analysis.differences import compare_groups, table
+    from nevis_stream.analysis.run_comparison import costs_of, nearest_pair
     from nevis_stream.analysis.runs import read_runs
 
     runs, left_out = read_runs(list(itertools.chain(*sides)))
     groups = _groups(runs, sides, left_out)
-    points = [
-        {m.group.label: (m.error.mean, m.paper_total.mean) for m in method_points(side)}
-        for side in groups
-    ]
-    a, b = _nearest(groups, points)
-    comparison = compare(a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value)
+    points = [costs_of(side) for side in groups]
+    a, b = nearest_pair(groups, points)
+    comparison = compare_groups(
+        a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value
+    )
     _print(comparison, [f"{item.path}: {item.reason}" for item in left_out], points)
     if _OUT.value:
         from nevis_stream.spreadsheet import csv_bytes
@@ -95,6 +94,7 @@ def _expand(names: list[str]) -> list[Path]:
 
 def _groups(runs, sides, left_out):
     """Returns the methods of the two sides, A first."""
+    from nevis_stream.analysis.run_comparison import split_methods
     from nevis_stream.analysis.seeds import by_seed
     from nevis_stream.wording import plural
 
@@ -117,32 +117,7 @@ def _groups(runs, sides, left_out):
                 " pair by pair: python -m launch.report"
             )
         return [[group for group in groups if name_of(group) == name] for name in names]
-    split = [
-        [group for group in groups if {run.path for run in group.runs} & set(side)]
-        for side in sides
-    ]
-    both = [group.label for group in split[0] if group in split[1]]
-    if both:
-        entry.fail(
-            f"A and B both contain runs of {both[0]}, which differ only in their seed and so are"
-            " one method. Name two methods."
-        )
-    for name, side in zip("AB", split, strict=True):
-        if not side:
-            entry.fail(f"no usable run for {name}:{reasons}")
-    return split
-
-
-def _nearest(groups, points):
-    """Returns the pair of methods closest in cost; of equally close pairs, the most expensive."""
-
-    def distance(pair) -> tuple[float, float]:
-        costs = [float(side[group.label][1]) for side, group in zip(points, pair, strict=True)]
-        if not all(cost > 0 for cost in costs):
-            return math.inf, 0.0
-        return round(abs(math.log(costs[0] / costs[1])), 3), -costs[0]
-
-    return min(itertools.product(*groups), key=distance)
+    return split_methods(runs, sides, left_out)
 
 
 def _print(comparison, left_out, points) -> None:

@@ -1,5 +1,6 @@
 """Two methods compared: the difference of their errors, by task and overall, and their costs."""
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,8 +77,24 @@ class Comparison:
     full: CostPair
     remarks: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Says in words what the runs can tell, at what cost, and what was left out."""
+        from nevis_stream.analysis import verdict
 
-def compare(
+        remarks = [f"note: {each}" for each in (*verdict.cautions(self), *self.remarks)]
+        return "\n".join([verdict.verdict(self), verdict.cost_statement(self), *remarks])
+
+    def _repr_html_(self) -> str:
+        """Shows the words and the table in a notebook."""
+        words = "".join(f"<p>{html.escape(line)}</p>" for line in str(self).splitlines())
+        return words + self.to_pandas().to_html(index=False, float_format="{:.4f}".format)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each task and one for all; see `table`."""
+        return table(self)
+
+
+def compare_groups(
     a: SeedGroup, b: SeedGroup, judged_only: bool = True, across_streams: bool = False
 ) -> Comparison:
     """Returns A against B on the tasks that all their runs have.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nevis_stream.analysis.differences import Comparison, compare, mean_cost
+from nevis_stream.analysis.differences import Comparison, compare_groups, mean_cost
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.seeds import SeedGroup, spread
@@ -28,7 +28,7 @@ def pairs(groups: Sequence[SeedGroup]) -> tuple[list[Comparison], list[str]]:
     comparisons = []
     for a, b in itertools.combinations(finished, 2):
         try:
-            comparisons.append(compare(a, b))
+            comparisons.append(compare_groups(a, b))
         except BadInput as error:
             reasons.append(f"{a.label} and {b.label}: {error}")
     return comparisons, reasons
@@ -53,7 +53,7 @@ def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
         )
         # where two methods cannot be compared, the table of pairs gives the reason
         with contextlib.suppress(BadInput):
-            comparisons.append(compare(group, reference))
+            comparisons.append(compare_groups(group, reference))
     return comparisons
 
 

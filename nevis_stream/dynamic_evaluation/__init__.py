@@ -1,3 +1,36 @@
 """Dynamic evaluation: a growing, partly known matrix of outcomes, models × samples, and the
 evaluation of new rows and columns at a fraction of the cost.
+
+    from nevis_stream import dynamic_evaluation as de
+
+    board = de.read_board("leaderboard.csv")
+    estimate = de.evaluate(board, my_model, budget=64)  # my_model takes ids and returns values
+    print(estimate)
 """
+
+from typing import TYPE_CHECKING
+
+from nevis_stream.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from nevis_stream.dynamic_evaluation.asking import Cost as Cost
+    from nevis_stream.dynamic_evaluation.asking import Estimate as Estimate
+    from nevis_stream.dynamic_evaluation.board import Board as Board
+    from nevis_stream.dynamic_evaluation.board import read_board as read_board
+    from nevis_stream.dynamic_evaluation.cache.evaluation_cache import (
+        EvaluationCache as EvaluationCache,
+    )
+    from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
+
+_HOMES = {
+    "Board": "dynamic_evaluation.board",
+    "Cost": "dynamic_evaluation.asking",
+    "Estimate": "dynamic_evaluation.asking",
+    "EvaluationCache": "dynamic_evaluation.cache.evaluation_cache",
+    "evaluate": "dynamic_evaluation.evaluation",
+    "read_board": "dynamic_evaluation.board",
+}
+__all__ = list(_HOMES)  # noqa: PLE0604
+
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+    __getattr__, __dir__ = load_lazily(__name__, _HOMES)

@@ -7,6 +7,8 @@ cost FLOPs or labels, are asked through this one protocol.
 
 import dataclasses
 import functools
+import html
+import math
 import warnings
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -196,6 +198,21 @@ class Estimate:
     reason: str = ""
     asked: int = 0
     cost: Cost = Cost()
+
+    def __str__(self) -> str:
+        """Returns the estimate with its interval, for people.
+
+        >>> print(Estimate(0.6, 0.55, 0.66, asked=64))
+        0.6000 (95%: 0.5500 to 0.6600; 64 asked)
+        """
+        interval = f"no interval: {self.reason or 'none was computed'}"
+        if not math.isnan(self.low):
+            interval = f"95%: {self.low:.4f} to {self.high:.4f}"
+        return f"{self.value:.4f} ({interval}; {self.asked:,} asked)"
+
+    def _repr_html_(self) -> str:
+        """Shows it in a notebook."""
+        return f"<p>{html.escape(str(self))}</p>"
 
 
 def blank(cells: Cells) -> Answers:

@@ -13,6 +13,7 @@ from typing import Any
 from nevis_stream.errors import BadInput, LearnerFault
 from nevis_stream.executor import Executor, Inline, Progress
 from nevis_stream.learner import Learner
+from nevis_stream.named_learners import configure
 from nevis_stream.progress import TerminalProgress
 from nevis_stream.run_directory import code_digests, conventions
 from nevis_stream.run_directory.config import config_of
@@ -28,10 +29,12 @@ __all__ = ["last_kept", "run"]
 
 
 def run(
-    learner: Learner,
+    learner: Learner | str,
     stream: Stream | str,
     run_dir: str | Path,
     *,
+    preset: str | None = None,
+    values: Mapping[str, Any] | None = None,
     protocol: str = "meta_test",
     seed: int = 0,
     config: Mapping[str, Any] | None = None,
@@ -47,9 +50,10 @@ def run(
     """Runs a learner over a stream, or continues a run that was interrupted.
 
     Args:
-      learner: has `init`, `train` and `predict`.
+      learner: has `init`, `train` and `predict`; or the name of one (`named_learners`).
       stream: a stream, or the name or csv of one.
       run_dir: directory of the run; created if missing.
+      preset, values: of a learner that is given by its name, as of `make_learner`.
       protocol: "meta_test" (test errors, judged on S_Ts) or "meta_train" (dev_test errors on S_Tr).
       seed: root of every random number; from 0.
       config: JSON values that, with stream, protocol, seed and keep, fully describe the run; its
@@ -74,28 +78,35 @@ def run(
         a faulty learner.
     """
     last_kept(keep)
+    if isinstance(learner, str):
+        if config is not None:
+            raise BadInput("config: a learner that is given by its name has its own; give values.")
+        named = configure(learner, preset, values)
+        learner, config = named.learner, named.config
+    elif preset is not None or values is not None:
+        raise BadInput("preset and values are of a learner that is given by its name.")
     _check_learner(learner)
-    values = describe(learner) if config is None else dict(config)
+    settings = describe(learner) if config is None else dict(config)
     if label is not None:
-        values["label"] = label
-    _check_values(values, seed)
+        settings["label"] = label
+    _check_values(settings, seed)
     stream = load_stream(stream) if isinstance(stream, str) else stream
     stream.check(protocol)
-    values |= {"stream": stream.name, "stream_digest": stream.digest}
-    values |= {"protocol": protocol, "seed": seed, "keep": keep}
+    settings |= {"stream": stream.name, "stream_digest": stream.digest}
+    settings |= {"protocol": protocol, "seed": seed, "keep": keep}
     if stream.rule is not None:
-        values["rule"] = stream.rule
+        settings["rule"] = stream.rule
     if versions := conventions.of_learner(learner):
-        values[conventions.KEY] = versions
-    recorded = config_of(values)
+        settings[conventions.KEY] = versions
+    recorded = config_of(settings)
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
         ledger = open_directory(path, recorded, stream)
-        module, colon, _ = values["learner"].partition(":")
+        module, colon, _ = settings["learner"].partition(":")
         code = code_digests.digests((learner, stream), [module] if colon else [])
         refuse_changed_code(ledger, code, accept_changed_code)
         if progress is None:
-            progress = stack.enter_context(TerminalProgress(_title(values, seed)))
+            progress = stack.enter_context(TerminalProgress(_title(settings, seed)))
         if ledger.complete:
             show_results(ledger, progress)
             return ledger

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from nevis_stream.analysis.bootstrap import Interval
-from nevis_stream.analysis.differences import compare, table
+from nevis_stream.analysis.differences import compare_groups, table
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.verdict import (
@@ -51,7 +51,7 @@ def seeds(learner, shift, noise, n=3, **changes):
 
 def test_differences_by_hand(tmp_path):
     a, b = groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02))
-    result = compare(a, b)
+    result = compare_groups(a, b)
     assert [task.task_id for task in result.tasks] == TASKS
     first = result.tasks[0]
     assert (first.a, first.b, first.n) == (pytest.approx(0.1), pytest.approx(0.2), 53)
@@ -67,7 +67,7 @@ def test_differences_by_hand(tmp_path):
 
 
 def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
-    frame = table(compare(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02))))
+    frame = table(compare_groups(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02))))
     assert frame["task_id"].tolist() == [*reversed(TASKS), ""]
     assert frame["difference"].iloc[-1] == pytest.approx(frame["difference"].iloc[:-1].mean())
     assert frame["tasks_low"].notna().tolist() == [False] * 6 + [True]
@@ -103,22 +103,22 @@ def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
 )
 def test_the_sentence(tmp_path, shift, noise, n, words):
     assert words in verdict(
-        compare(*groups(tmp_path, *seeds("a", shift, noise, n), *seeds("b", 0, noise, n)))
+        compare_groups(*groups(tmp_path, *seeds("a", shift, noise, n), *seeds("b", 0, noise, n)))
     )
 
 
 def test_one_task_of_many_that_decides_may_turn_around_elsewhere(tmp_path):
     better = [run("a", [0.2, 0.2, 0.2, 0.2, 0.2, 0.01 + s / 1000], s) for s in range(3)]
     worse = [run("b", [0.19, 0.19, 0.19, 0.19, 0.19, 0.5 + s / 1000], s) for s in range(3)]
-    message = verdict(compare(*groups(tmp_path, *better, *worse)))
+    message = verdict(compare_groups(*groups(tmp_path, *better, *worse)))
     assert "more than the variation between seeds" in message and "may be the opposite" in message
 
 
 def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
     a, b = run("a", [0.2, 0.4, 0.2, 0.4, 0.2, 0.4]), run("b", [0.3] * 6)
-    result = compare(*groups(tmp_path, a, b.but(errors=(*b.errors[:5], (TASKS[5], 0.31)))))
+    result = compare_groups(*groups(tmp_path, a, b.but(errors=(*b.errors[:5], (TASKS[5], 0.31)))))
     assert "One seed cannot tell" in verdict(result)
-    few = compare(
+    few = compare_groups(
         *groups(
             tmp_path / "few", run("a", [0.2] * 6, meta_test=3), run("b", [0.1] * 6, meta_test=3)
         )
@@ -129,42 +129,44 @@ def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
 def test_the_method_with_a_single_seed_is_named(tmp_path):
     several, single = seeds("a", -0.1, 0.01), run("b", [0.2] * 6, meta_test=3)
     few = [each.but(meta_test=3) for each in several]
-    message = verdict(compare(*groups(tmp_path, *few, single)))
+    message = verdict(compare_groups(*groups(tmp_path, *few, single)))
     assert "one seed of b · small" in message
     assert "b · small needs two or more seeds; the other method has 3." in message
 
 
 def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
     several, first = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
-    seed, few = cautions(compare(*groups(tmp_path / "one", *several, first)))
+    seed, few = cautions(compare_groups(*groups(tmp_path / "one", *several, first)))
     assert (
         "With one seed" in seed
         and "a single run does not show noise" in seed
         and "fewer than 20 tasks" in few
     )
-    assert cautions(compare(*groups(tmp_path / "two", *several, *seeds("b", 0, 0.02, 2)))) == [few]
+    assert cautions(
+        compare_groups(*groups(tmp_path / "two", *several, *seeds("b", 0, 0.02, 2)))
+    ) == [few]
     long = RUN.but(tasks=22, meta_test=20)
     runs = (long.but(learner=n, seed=s) for n in "ab" for s in range(2))
-    (shorter,) = cautions(compare(*groups(tmp_path / "long", *runs)))
+    (shorter,) = cautions(compare_groups(*groups(tmp_path / "long", *runs)))
     assert "is the shorter one, because it sees the noise in the differences of 20" in shorter
     none = groups(
         tmp_path / "none", run("a", [0.1] * 6, meta_test=3), run("b", [0.2] * 6, meta_test=3)
     )
-    assert cautions(compare(*none)) == []
+    assert cautions(compare_groups(*none)) == []
 
 
 def test_equal_and_unequal_costs_are_said(tmp_path):
     cheap, dear = groups(
         tmp_path, *seeds("a", 0, 0.01, flops=1000), *seeds("b", 0, 0.01, flops=2500)
     )
-    assert cost_statement(compare(cheap, cheap)) == "The comparison is at equal FLOPs."
-    message = cost_statement(compare(cheap, dear))
+    assert cost_statement(compare_groups(cheap, cheap)) == "The comparison is at equal FLOPs."
+    message = cost_statement(compare_groups(cheap, dear))
     assert "not at equal FLOPs: a · small used 1/2.5 of the training FLOPs of b · small." in message
-    message = cost_statement(compare(dear, cheap))
+    message = cost_statement(compare_groups(dear, cheap))
     assert "b · small used 2.5 times the training FLOPs of a · small." in message
     (free,) = groups(tmp_path / "free", *seeds("c", 0, 0.01, flops=0))
     for pair in ((cheap, free), (free, cheap)):
-        assert "c · small used no training FLOPs." in cost_statement(compare(*pair))
+        assert "c · small used no training FLOPs." in cost_statement(compare_groups(*pair))
 
 
 def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path):
@@ -175,10 +177,10 @@ def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path)
         run("b", [0.3] * 6),
         run("c", [0.2] * 6, events=14),
     )
-    result = compare(a, b)
+    result = compare_groups(a, b)
     assert result.over_tasks.seeds == (3, 1)
     assert len(result.remarks) == 1 and "9 of 16 events done; left out" in result.remarks[0]
-    result = compare(part, b)
+    result = compare_groups(part, b)
     assert len(result.tasks) == 5
     assert math.isnan(result.paper.ratio) and "unknown" in cost_statement(result)
     assert any("not the mean error of the stream" in remark for remark in result.remarks)
@@ -187,10 +189,10 @@ def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path)
 
 def test_undefined_errors_leave_their_task_out_and_all_tasks_can_be_asked_for(tmp_path):
     a, b = groups(tmp_path, run("a", [0.1, None, 0.1, 0.1, 0.1, 0.1]), run("b", [0.2] * 6))
-    result = compare(a, b)
+    result = compare_groups(a, b)
     assert [task.task_id for task in result.tasks] == [TASKS[0], *TASKS[2:]]
     assert "no positive" in result.remarks[0]
-    assert len(compare(a, b, judged_only=False).tasks) == 7
+    assert len(compare_groups(a, b, judged_only=False).tasks) == 7
 
 
 def test_streams_and_protocols_are_not_mixed(tmp_path):
@@ -201,16 +203,16 @@ def test_streams_and_protocols_are_not_mixed(tmp_path):
         run("c", [0.2] * 6, protocol="meta_train"),
     )
     with pytest.raises(BadInput, match="different streams.*--across_streams"):
-        compare(ours, other)
-    result = compare(ours, other, across_streams=True)
+        compare_groups(ours, other)
+    result = compare_groups(ours, other, across_streams=True)
     assert len(result.tasks) == 6 and "learner and stream together" in result.remarks[0]
     with pytest.raises(BadInput, match="different protocols"):
-        compare(ours, early, across_streams=True)
+        compare_groups(ours, early, across_streams=True)
 
 
 def test_intervals_of_few_tasks_stay_within_what_is_possible(tmp_path):
     errors = [None, None, 0.96, 0.95, 0.58, 0.99], [None, None, 0.03, 0.06, 0.38, 0.04]
-    result = compare(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))
+    result = compare_groups(*groups(tmp_path, run("a", errors[0]), run("b", errors[1])))
     assert (result.over_tasks.tasks, result.over_tasks.side, result.over_tasks.high) == (4, 1, 1.0)
 
 
@@ -221,7 +223,7 @@ def test_no_common_task_is_an_error(tmp_path):
         RUN.but(learner="b", digest="e" * 16, task_name="other_{:03d}"),
     )
     with pytest.raises(BadInput, match="no task to compare.*12 of 12 tasks"):
-        compare(a, b, across_streams=True)
+        compare_groups(a, b, across_streams=True)
 
 
 def test_a_run_that_has_come_to_no_judged_task_is_named(tmp_path):
@@ -230,13 +232,13 @@ def test_a_run_that_has_come_to_no_judged_task_is_named(tmp_path):
         BadInput,
         match="no task to compare: .*1: unfinished: 2 of 8 tasks trained, 3 of 16 .* 6 of 6 tasks",
     ):
-        compare(a, part)
+        compare_groups(a, part)
 
 
 def test_spans_are_in_points_with_signs(tmp_path):
-    result = compare(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
+    result = compare_groups(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
     assert span(result.over_seeds).startswith("−") and " to −" in span(result.over_seeds)
-    first = compare(*groups(tmp_path / "one", run("a", [0.1] * 6), run("b", [0.2] * 6)))
+    first = compare_groups(*groups(tmp_path / "one", run("a", [0.1] * 6), run("b", [0.2] * 6)))
     assert span(first.over_seeds).startswith("none: one seed")
 
 
@@ -247,7 +249,7 @@ def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
         for learner, noises in (("a", (0.0, 0.01)), ("b", (0.02, 0.035)))
         for seed, noise in enumerate(noises)
     ]
-    result = compare(*groups(tmp_path, *runs))
+    result = compare_groups(*groups(tmp_path, *runs))
     needed = seeds_needed(result.over_seeds)
     assert 2 < needed < 10
     assert verdict(result).startswith(
@@ -267,11 +269,13 @@ def test_the_number_of_seeds_is_that_of_welchs_t(tmp_path):
         for learner, errors in (("a", (0.5, 0.5)), ("b", (0.3, 0.4)))
         for seed, error in enumerate(errors)
     ]
-    assert seeds_needed(compare(*groups(tmp_path, *runs)).over_seeds) == 4
+    assert seeds_needed(compare_groups(*groups(tmp_path, *runs)).over_seeds) == 4
 
 
 def test_equal_means_of_other_tasks_are_no_difference(tmp_path):
-    result = compare(*groups(tmp_path, run("a", [0.25, 0.75] * 3), run("b", [0.75, 0.25] * 3)))
+    result = compare_groups(
+        *groups(tmp_path, run("a", [0.25, 0.75] * 3), run("b", [0.75, 0.25] * 3))
+    )
     assert verdict(result).endswith(
         "have the same mean error over 6 tasks; on single tasks they differ."
     )

@@ -1,0 +1,137 @@
+"""The estimate of a model's loss from few labels, given its probabilities and a labeller."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from nevis_stream import extensions
+from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.evidence import Evidence
+from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.active_testing.schedule import Schedule
+from nevis_stream.active_testing.testing import active_test
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, Estimate
+from nevis_stream.dynamic_evaluation.registry import named
+from nevis_stream.errors import BadInput
+from nevis_stream.seeds import generator
+
+Label = Callable[[list[int]], "Sequence[int] | np.ndarray"]
+"""Takes rows of the probabilities, returns the class of each, from 0."""
+
+
+def estimate(
+    probabilities: np.ndarray,
+    label: Label,
+    budget: int,
+    *,
+    loss: str = "zero_one",
+    estimator: str = "tuned_difference",
+    rule: str = "rms_loss",
+    images: np.ndarray | None = None,
+    features: np.ndarray | str = "patches",
+    batch: int = 1,
+    seed: int = 0,
+) -> Estimate:
+    """Estimates a model's mean loss over a pool of samples from the labels of a few of them.
+
+    The samples are drawn at random, with more probability where the loss may be large, so the
+    estimate holds for any model.
+
+    Args:
+      probabilities: float[n, c], the model's, on every sample.
+      label: takes a list of rows and returns the class of each.
+      budget: number of labels.
+      loss: "zero_one", whose mean is the error rate, or another name (`nevis-stream label simulate
+        --help` lists all).
+      estimator: how the loss is estimated.
+      rule: which samples are worth most.
+      images: uint8[n, side, side, channels], of the samples: a model that is trained on the labels
+        so far then predicts the others'.
+      features: of the samples, float32[n, d] whose mean square is about 1, in place of images; or
+        the name of the function that computes them from images.
+      batch: number of labels that are asked at a time.
+      seed: of all random numbers.
+
+    Returns: the estimate with its 95% interval, or the reason why there is none.
+
+    Raises:
+      BadInput: an argument cannot be used, or an answer is not a class.
+    """
+    estimate_loss = named(ESTIMATORS, "estimator", estimator)
+    *_, last = _evidence(probabilities, label, budget, loss, rule, images, features, batch, seed)
+    return estimate_loss(last)
+
+
+def estimates(
+    probabilities: np.ndarray,
+    label: Label,
+    budget: int,
+    *,
+    loss: str = "zero_one",
+    estimator: str = "tuned_difference",
+    rule: str = "rms_loss",
+    images: np.ndarray | None = None,
+    features: np.ndarray | str = "patches",
+    batch: int = 1,
+    seed: int = 0,
+) -> Iterator[Estimate]:
+    """Yields the estimate after each batch of labels, for example to stop when its interval is
+    short enough; arguments as of `estimate`, which is the last of these.
+    """
+    estimate_loss = named(ESTIMATORS, "estimator", estimator)
+    steps = _evidence(probabilities, label, budget, loss, rule, images, features, batch, seed)
+    return map(estimate_loss, steps)
+
+
+def _evidence(
+    probabilities: np.ndarray,
+    label: Label,
+    budget: int,
+    loss: str,
+    rule: str,
+    images: np.ndarray | None,
+    features: np.ndarray | str,
+    batch: int,
+    seed: int,
+) -> Iterator[Evidence]:
+    """Yields what is known after each batch of labels. The surrogate is retrained after the numbers
+    of labels of `Schedule`.
+    """
+    pool = Pool.of(probabilities, loss)
+    vectors = _features(pool.n, images, features, seed)
+    material = Material(pool.predictions, features=vectors)
+    name = "tested_model" if vectors is None else "heads"
+    surrogate = Schedule().applied(build_surrogate(name, material, seed))
+
+    def ask(cells: Cells) -> Answers:
+        rows = cells.samples[0].tolist()
+        labels = np.asarray(label(rows))
+        if labels.shape != (len(rows),):
+            raise BadInput(
+                f"asked for the labels of {len(rows)} samples, got an array of shape"
+                f" {list(labels.shape)}; [{len(rows)}] is expected, a class for each."
+            )
+        return Answers(cells, labels[None], Cost(labels=len(rows)))
+
+    random = generator(seed, "draws")
+    return active_test(pool, surrogate, ask, budget, random, rule, batch=batch)
+
+
+def _features(
+    n: int, images: np.ndarray | None, features: np.ndarray | str, seed: int
+) -> np.ndarray | None:
+    if isinstance(features, str):
+        if images is None:
+            return None
+        describe = extensions.load(extensions.FEATURES, features)
+        features = np.asarray(describe(np.asarray(images), seed), np.float32)
+    elif images is not None:
+        raise BadInput("give images or features, not both.")
+    vectors = np.asarray(features, np.float32)
+    if vectors.ndim != 2 or len(vectors) != n:
+        raise BadInput(
+            f"features of shape {list(vectors.shape)}; [{n}, d] is expected, a row for each sample."
+        )
+    return vectors

@@ -1,0 +1,144 @@
+"""A board: the models whose values are known, read from whatever holds them."""
+
+import html
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.cache.evaluation_cache import INDEX, EvaluationCache
+from nevis_stream.dynamic_evaluation.cache.exchange import import_file
+from nevis_stream.errors import BadInput
+from nevis_stream.wording import plural
+
+_SHOWN = 10  # models of a table in a notebook
+
+
+class Board:
+    """Known models on samples. It is read-only; `read_board` makes it.
+
+    Attributes:
+      cache: what holds the values: the user's cache, or a temporary one that lives as long as the
+        board.
+      models: m names.
+      samples: n ids, which an evaluated model is asked by; of an array, the numbers of its columns.
+      understood: lines on what was read and what was left out.
+    """
+
+    def __init__(
+        self,
+        cache: EvaluationCache,
+        samples: Sequence[str] | Sequence[int] | None = None,
+        understood: Sequence[str] = (),
+        folder: tempfile.TemporaryDirectory[str] | None = None,
+    ):
+        self.cache, self.understood = cache, tuple(understood)
+        self.models: list[str] = list(cache.models())
+        self.samples = list(cache.samples() if samples is None else samples)
+        self._folder = folder  # is removed with the board
+
+    @property
+    def temporary(self) -> bool:
+        """Whether the values were read from a file or an array, not from the user's cache."""
+        return self._folder is not None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of models and samples, m and n."""
+        return len(self.models), len(self.samples)
+
+    def values(self) -> np.ndarray:
+        """Returns uint8[m, n] of 0, 1 and 255 (unknown), or float32[m, n] of scores, NaN unknown;
+        scores are scaled from their range to [0, 1].
+        """
+        return self.cache.matrix()
+
+    def means(self) -> np.ndarray:
+        """Returns each model's mean over the samples on which it is known, float64[m]; NaN if it is
+        known on none.
+        """
+        total, count = (np.asarray(each, np.float64) for each in self.cache.row_sums())
+        return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+
+    def __repr__(self) -> str:
+        models, samples = self.shape
+        kind = "scores" if self.cache.scores else "outcomes"
+        means = self.means()
+        span = ""
+        if np.isfinite(means).any():
+            span = f", means {np.nanmin(means):.3f} to {np.nanmax(means):.3f}"
+        return f"Board: {plural(models, 'model')} × {plural(samples, 'sample')}, {kind}{span}"
+
+    def _repr_html_(self) -> str:
+        """Shows the best models, by mean, in a notebook."""
+        means, parts = self.means(), self.cache.facts().parts
+        sign = 1 if all(part.lower for part in parts) else -1
+        order = np.argsort(sign * means, kind="stable")[:_SHOWN]
+        rows = "".join(
+            f"<tr><td>{html.escape(self.models[row])}</td><td>{means[row]:.4f}</td></tr>"
+            for row in order.tolist()
+        )
+        head = "<tr><th>model</th><th>mean</th></tr>"
+        return f"<p>{html.escape(repr(self))}</p><table>{head}{rows}</table>"
+
+
+def read_board(
+    source: str | Path | EvaluationCache | np.ndarray,
+    *,
+    models: Sequence[str] | None = None,
+    value_range: tuple[float, float] | None = None,
+    metrics: Sequence[str] = (),
+    lower_is_better: Sequence[str] = (),
+) -> Board:
+    """Reads the values of known models.
+
+    Args:
+      source: a file (csv, parquet, npz), a log of an evaluation or a folder of logs, an evaluation
+        cache or its directory, or an array: [m, n] of 0, 1 and 255 or NaN (unknown), or of scores.
+      models: the names of an array's models; default: model-0, model-1, ….
+      value_range: (low, high) of values whose range the source does not state; default: 0 to 1.
+      metrics: of logs, the metric to read of each task; default: the one that most models have.
+      lower_is_better: metrics or data sets of which lower values are better, or ["all"].
+
+    Raises:
+      BadInput: the source cannot be read, or a value is not valid; the message names its place.
+    """
+    if isinstance(source, str | Path) and (Path(source) / INDEX).is_file():
+        source = EvaluationCache(source)
+    if isinstance(source, EvaluationCache):
+        if models is not None or value_range or metrics or lower_is_better:
+            raise BadInput(f"{source.directory}: a cache states its names, ranges and metrics.")
+        return Board(source)
+    folder = tempfile.TemporaryDirectory(prefix="nevis-stream-board-")
+    directory = Path(folder.name)
+    ids: range | None = None
+    if isinstance(source, str | Path):
+        path = Path(source)
+    else:
+        path, ids = directory / "array.npz", _write_array(directory / "array.npz", source, models)
+    if models is not None and ids is None:
+        raise BadInput("models: a file has names of its own; names are for an array.")
+    target = directory / "board"
+    table = import_file(
+        target, path, None, value_range, metrics=metrics, lower_is_better=lower_is_better
+    )
+    lines = [*table.remarks, *(each.line() for each in table.left_out)]
+    return Board(EvaluationCache(target), ids, lines, folder)
+
+
+def _write_array(path: Path, array: np.ndarray, models: Sequence[str] | None) -> range:
+    """Writes an array as a file of values; returns the numbers of its columns."""
+    values = np.asarray(array)
+    if values.ndim != 2 or not values.size or values.dtype.kind not in "biuf":
+        raise BadInput(
+            f"a board is an array of numbers [models, samples], not {values.dtype}"
+            f"{list(values.shape)}."
+        )
+    names = [f"model-{row}" for row in range(len(values))] if models is None else list(models)
+    if len(names) != len(values):
+        raise BadInput(f"models: {len(names)} names; the array has {len(values)} rows.")
+    samples = range(values.shape[1])
+    ids = [str(column) for column in samples]
+    np.savez(path, models=np.array(names), samples=np.array(ids), score=values)
+    return samples

@@ -1,0 +1,119 @@
+"""The evaluation of one new model, given a board and a function that answers for the model."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.adding import add_models
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, Estimate
+from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.cache.evaluation_cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.fits import FOLDER
+from nevis_stream.dynamic_evaluation.method import UNCOUNTED
+from nevis_stream.errors import BadInput
+
+AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
+"""Takes b of a board's sample ids, returns b values, in the units of the board."""
+
+
+def evaluate(
+    board: Board,
+    model: AskModel,
+    budget: int,
+    method: str | None = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Estimate:
+    """Estimates a new model's mean over all samples of a board from a few of them.
+
+    It is what the command `evaluate add-model` does with an evaluation cache; nothing is written to
+    the board's. Fits are kept with the board's values where these are temporary, so a second model
+    is evaluated faster; the cost is the same.
+
+    Args:
+      board: the known models.
+      model: takes a list of sample ids, returns a value for each: 1 where the model is right and 0
+        where it is wrong, or a score in the range of the sample. Where it has no answer (None, NaN
+        or an exception), a similar sample is asked instead, and the interval allows for any value.
+      budget: number of samples to ask.
+      method: name of a method; None: the one with the smallest cross-validation errors on the known
+        models.
+      seed: of the method's random choices.
+      progress: called with the name of each stage.
+
+    Returns: the estimate, in the units of the board. Its cost is of the method; what `model`
+      computes is not in it.
+
+    Raises:
+      BadInput: the budget is above the number of samples, there is no such method, or a value is
+        not valid.
+    """
+    facts = board.cache.facts()
+    low = np.zeros(facts.n) if facts.low is None else facts.low.astype(np.float64)
+    high = np.ones(facts.n) if facts.high is None else facts.high.astype(np.float64)
+    if len(facts.parts) > 1:
+        raise BadInput(
+            "the data sets of this board differ in direction or range, so there is no common mean:"
+            f" {', '.join(part.name for part in facts.parts)}. Read each into a board of its own."
+        )
+
+    def ask(cells: Cells) -> Answers:
+        columns = cells.samples[0]
+        values = _checked(board, model, columns, low, high)
+        return Answers(cells, values[None], Cost(None))
+
+    with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
+        cache = EvaluationCache(Path(folder) / "cache", create=True, about=board.cache.about)
+        progress("reading the board")
+        cache.merge(board.cache)
+        _copy_fits(board.cache.directory, cache.directory)
+        name = "new model"
+        while name in board.models:
+            name += " (new)"
+        (account,) = add_models(cache, {name: ask}, budget, method, seed=seed, progress=progress)
+        if board.temporary:
+            _copy_fits(cache.directory, board.cache.directory)
+    start, width = float(low[0]), float(high[0] - low[0])
+    value, lower, upper = (
+        np.nan if each is None else start + width * float(each)
+        for each in (account.accuracy, account.low, account.high)
+    )
+    cost = Cost(account.flops_method, uncounted=UNCOUNTED)
+    return Estimate(value, lower, upper, account.reason or "", account.asked, cost)
+
+
+def _checked(
+    board: Board, model: AskModel, columns: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Returns a model's values on some columns on the scale of the cache, float64[b], NaN where
+    there is none.
+    """
+    ids = [board.samples[column] for column in columns.tolist()]
+    values = np.asarray(model(ids), np.float64)
+    if values.shape != (len(ids),):
+        raise BadInput(
+            f"the model was asked {len(ids)} samples and returned values of shape"
+            f" {list(values.shape)}; [{len(ids)}] is expected, a value for each."
+        )
+    scaled = (values - low[columns]) / (high[columns] - low[columns])
+    valid = np.isnan(values) | ((scaled >= 0) & (scaled <= 1))
+    if not board.cache.scores:
+        valid &= np.isnan(values) | (scaled == 0) | (scaled == 1)
+    if not valid.all():
+        place = int(np.argmin(valid))
+        kind = f"from {low[columns[place]]:g} to {high[columns[place]]:g}"
+        if not board.cache.scores:
+            kind = "0 or 1, since the board has outcomes"
+        raise BadInput(
+            f"the model's value on sample {ids[place]!r} is {values[place]:g}; it must be {kind}."
+        )
+    return scaled
+
+
+def _copy_fits(source: Path, target: Path) -> None:
+    if (source / FOLDER).is_dir():
+        shutil.copytree(source / FOLDER, target / FOLDER, dirs_exist_ok=True)

@@ -1,0 +1,225 @@
+"""The public interface: its names, their types, and where they are documented."""
+
+import ast
+import importlib
+import importlib.metadata
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import setuptools
+
+import nevis_stream as ns
+from nevis_stream import active_testing, dynamic_evaluation, extensions
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments import run_config
+from nevis_stream.launch import config_flag
+from nevis_stream.learners.table import TABLE
+from nevis_stream.named_learners import configure
+from nevis_stream.run_directory.config import read_config
+from tests import forked
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+INDEXES = (ns, dynamic_evaluation, active_testing)
+NAMES = [(index.__name__, name) for index in INDEXES for name in index.__all__]
+USER = """
+import nevis_stream as ns
+import numpy as np
+from nevis_stream import active_testing as at
+from nevis_stream import dynamic_evaluation as de
+from nevis_stream.learners.table import TABLE
+
+ledger: ns.Ledger = ns.run("closed_form", "pico", "runs/a", preset="small")
+learner: ns.Learner = ns.make_learner("ft_prev", values={"train.steps": 4})
+print(ns.compare("runs/a", ["runs/b"]).to_pandas(), sorted(TABLE))
+ns.write_report(["runs/a"], out="report")
+board = de.read_board("board.csv")
+
+
+def my_model(ids: list[str]) -> list[float]:
+    return [1.0 for _ in ids]
+
+
+def label(rows: list[int]) -> list[int]:
+    return [0 for _ in rows]
+
+
+estimate: ns.Estimate = de.evaluate(board, my_model, budget=64)
+probabilities = np.full((4, 2), 0.5)
+print(estimate.value + at.estimate(probabilities, label, budget=2).low)
+print([each.high for each in at.estimates(probabilities, label, budget=2)])
+"""
+# What they offer is not looked at, which saves half a minute.
+LIBRARIES = "jax jaxlib flax optax pandas scipy matplotlib rich absl ml_collections PIL sklearn"
+SKIPPED = ",".join(f"{name}.*" for name in LIBRARIES.split())
+MISTAKES = """
+import nevis_stream as ns
+ns.run("closed_form", 3, "runs/a")
+ns.make_leaner("ft_prev")
+"""
+
+
+@pytest.fixture(scope="module")
+def installed():
+    """Skips where the project was installed before its entry points were written."""
+    (entries,) = {
+        frozenset((entry.name, entry.value) for entry in importlib.metadata.entry_points(group=g))
+        for g in (extensions.LEARNERS,)
+    }
+    if entries != set(PYPROJECT["project"]["entry-points"][extensions.LEARNERS].items()):
+        pytest.skip("installed with other entry points than pyproject.toml has: pip install -e .")
+
+
+def submodules(package):
+    return {module.name for module in pkgutil.iter_modules(package.__path__)}
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: index.__name__)
+def test_a_name_means_one_thing(index):
+    assert not set(index.__all__) & submodules(index)
+    assert len(index.__all__) < 40
+    assert set(index.__all__) <= set(dir(index))
+
+
+@pytest.mark.parametrize(("index", "name"), NAMES, ids=lambda each: each)
+def test_a_public_name_can_be_used_and_says_what_it_is(index, name):
+    value = getattr(importlib.import_module(index), name)
+    assert value.__doc__ and not name.lower().startswith("test")
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: index.__name__)
+def test_the_types_are_of_the_names(index):
+    """What a type checker sees is what Python loads."""
+    tree = ast.parse(Path(index.__file__).read_text())
+    block, _ = [node for node in tree.body if isinstance(node, ast.If)]
+    typed = {
+        alias.asname: node.module.removeprefix("nevis_stream.")
+        for node in block.body
+        for alias in node.names
+    }
+    assert typed == index._HOMES
+
+
+def test_every_public_name_is_in_the_reference():
+    text = (ROOT / "docs" / "api.md").read_text()
+    missing = []
+    for index in INDEXES:
+        for name, home in index._HOMES.items():
+            module = f"nevis_stream.{home}"
+            documented = (
+                f"automodule:: {module}\n" in text
+                or f"autofunction:: {module}.{name}\n" in text
+                or f"autoclass:: {module}.{name}\n" in text
+            )
+            missing += [] if documented else [f"{module}.{name}"]
+    assert not missing
+
+
+def test_a_wheel_has_one_name_at_the_top():
+    find = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
+    packages = set(setuptools.find_packages(ROOT, include=find["include"]))
+    assert {name.partition(".")[0] for name in packages} == {"nevis_stream"}
+    for name in ("learners", "experiments", "launch"):
+        assert f"nevis_stream.{name}" in packages
+        assert (ROOT / "nevis_stream" / name).resolve() == ROOT / name
+
+
+def test_every_named_learner_is_offered():
+    assert set(PYPROJECT["project"]["entry-points"][extensions.LEARNERS]) == set(TABLE)
+
+
+def test_a_users_file_passes_strict_checks(tmp_path):
+    (tmp_path / "learners").mkdir()  # of the user's own
+    (tmp_path / "use.py").write_text(USER)
+    (tmp_path / "wrong.py").write_text(MISTAKES)
+    (tmp_path / "mypy.ini").write_text(
+        f"[mypy]\n[mypy-{SKIPPED}]\nfollow_imports = skip\n"
+        "[mypy-nevis_stream.*]\nfollow_imports = silent\n"  # as of every installed package
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run(
+        [*command, "use.py", "wrong.py"],
+        cwd=tmp_path,
+        env={"MYPYPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    found = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert len(found) == 2, done.stdout + done.stderr
+    assert 'wrong.py:3: error: Argument 2 to "run" has incompatible type "int"' in found[0]
+    assert 'wrong.py:4: error: Module has no attribute "make_leaner"' in found[1]
+
+
+def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path):
+    words = ["--config=nearest_class_mean", f"--run_dir={tmp_path / 'a'}", "--notensorboard"]
+    done = forked.run("launch.run", *words)
+    assert done.returncode == 0, done.stderr
+    options = {"progress": ns.Silent(), "tensorboard": False}
+    assert ns.run("nearest_class_mean", "pico", tmp_path / "b", **options).complete
+    first, second = (read_config(tmp_path / name) for name in "ab")
+    assert first.values == second.values
+    words = ["--config=closed_form", "--config.budget=small", "--config.sample=200"]
+    config = run_config.to_json(run_config.resolve(config_flag.split_words(words).config()))
+    assert configure("closed_form", "small", {"sample": 200}).config == config
+    assert ns.run("logistic_regression", "pico", tmp_path / "c", **options).complete
+    comparison = ns.compare(tmp_path / "a", [tmp_path / "c"])
+    assert str(comparison).startswith("One seed cannot tell which of nearest_class_mean and")
+    assert "<table" in comparison._repr_html_() and len(comparison.to_pandas()) == 5
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ns.make_learner("closed_fom"), "Did you mean 'closed_form'"),
+        (lambda: ns.make_learner("closed_form", "tinny"), "unknown budget 'tinny'. Did you mean"),
+        (lambda: ns.make_learner("closed_form", values={"sampl": 3}), "Did you mean 'sample'"),
+        (lambda: ns.make_learner("closed_form", values={"sample": "x"}), "must be of type int"),
+        (lambda: ns.make_learner("closed_form", values={"seed": 3}), "unknown value 'seed'"),
+        (lambda: ns.run("indep", "pico", "x", config={}), "give values"),
+        (lambda: ns.run(object(), "pico", "x", preset="tiny"), "given by its name"),
+        (lambda: extensions.load(extensions.FEATURES, "patch"), "Did you mean 'patches'"),
+    ],
+)
+def test_mistakes_are_named(installed, call, message):
+    with pytest.raises(BadInput, match=message):
+        call()
+
+
+def test_the_former_names_give_the_same_modules(tmp_path):
+    """In a checkout, and where only nevis_stream is on the path; a user's folder comes first."""
+    checkout = (
+        "import nevis_stream.experiments.run_config as a\n"
+        "from nevis_stream.experiments import run_config as b\n"
+        "import experiments.grid, nevis_stream.experiments.grid, learners.fields\n"
+        "import nevis_stream.learners.fields as fields\n"
+        "same = experiments.grid is nevis_stream.experiments.grid, learners.fields is fields\n"
+        "print(a is b, *same)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", checkout], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == "True True True\n", done.stderr
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "nevis_stream").symlink_to(ROOT / "nevis_stream")
+    (tmp_path / "own.py").write_text(
+        "import experiments\nfrom learners import fields\nSAME = fields, experiments.MINE\n"
+    )
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "__init__.py").write_text("MINE = 3\n")
+    wheel = (
+        "import sys\n"
+        f"sys.path = [{str(tmp_path / 'site')!r}]"
+        f" + [path for path in sys.path if path not in ('', {str(ROOT)!r})]\n"
+        "sys.meta_path = [each for each in sys.meta_path if 'editable' not in repr(each)]\n"
+        "from nevis_stream import user_code\n"
+        f"user_code.look_in([{str(tmp_path)!r}])\n"
+        "own = user_code.import_module('own')\n"
+        "import nevis_stream.learners.fields as fields\n"
+        "print(own.SAME[0] is fields, own.SAME[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", wheel], cwd="/", capture_output=True, text=True)
+    assert done.stdout == "True 3\n", done.stderr
