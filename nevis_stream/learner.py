@@ -199,7 +199,11 @@ class Context:
                 job.result()
 
     def charge(self, flops: int) -> None:
-        """Adds FLOPs that `jit` does not see to the current phase and trial."""
+        """Adds FLOPs that `jit` does not see to the current phase and trial.
+
+        Raises:
+          LearnerFault: not a whole number from 0 upwards.
+        """
         self.meter.charge(flops, self._phase, self.trial)
 
     @contextlib.contextmanager

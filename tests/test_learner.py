@@ -1,5 +1,7 @@
 """The context: trials, costs, seeds."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,13 +80,15 @@ def test_phases_nest_and_are_checked():
         ctx.charge(4)
     assert ctx.meter.counts() == {"select": {"-": 5}, "validate": {"-": 2}}
     with (
-        pytest.raises(ValueError, match="unknown phase 'rest'; valid: pretrain"),
+        pytest.raises(LearnerFault, match="unknown phase 'rest'. Valid: predict"),
         ctx.phase("rest"),
     ):
         ctx.charge(1)
-    for wrong in (-1, 0.5):
-        with pytest.raises(ValueError, match="whole number"):
+    before = ctx.meter.counts()
+    for wrong in (-1, 0.5, math.nan, math.inf, None, "7", [1, 2], np.array([1, 2])):
+        with pytest.raises(LearnerFault, match=r"ctx\.charge\(.*a whole number from 0 upwards"):
             ctx.charge(wrong)
+    assert ctx.meter.counts() == before
 
 
 def test_keys_follow_seeds():

@@ -90,9 +90,13 @@ def _summary(state: RunState, console: Console) -> list[RenderableType]:
         f"error so far: all tasks {error(mean)} (n = {count}), judged tasks {error(judged_mean)} (n"
         f" = {judged} of {sum(task.judged for task in state.tasks)}), the mean error of reports;"
         " training FLOPs"
-        f" {engineering(state.training)}, FLOPs of all phases {engineering(state.everything)}"
+        f" {_flops(state.training)}, FLOPs of all phases {_flops(state.everything)}"
     )
     return [bar, means]
+
+
+def _flops(value: float) -> str:
+    return "unknown" if math.isnan(value) else engineering(value)
 
 
 def _situation(state: RunState) -> str:
@@ -175,7 +179,7 @@ def _lines(states: Sequence[RunState], console: Console) -> Table:
         cells = [f"{state.done}/{length}" if state.tasks else "–"]
         if facts:
             cells += [_now(state), error(state.mean_error(False)[0])]
-            cells += [engineering(state.everything), duration(state.worked)]
+            cells += [_flops(state.everything), duration(state.worked)]
         cells.append("" if state.complete else duration(state.left))
         table.add_row(Text(str(state.path)), condition(state), *cells)
     return table

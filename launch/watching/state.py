@@ -55,8 +55,8 @@ class RunState:
       trials: of the task that is being trained.
       trials_wanted: how many the config asks for, or None.
       steps_wanted: of each trial, or None.
-      training: FLOPs of the training of all trials so far.
-      everything: FLOPs of all phases so far.
+      training: FLOPs of the training of all trials so far; NaN if unknown.
+      everything: FLOPs of all phases so far; NaN if unknown.
       worked: seconds of work so far, including the current event.
       left: estimated seconds to the end; NaN if there is nothing to estimate from.
       quiet: seconds since the run last wrote something; NaN if it wrote nothing.
@@ -73,8 +73,8 @@ class RunState:
     trials: Sequence[files.TrialState] = field(default=())
     trials_wanted: int | None = None
     steps_wanted: int | None = None
-    training: int = 0
-    everything: int = 0
+    training: float = 0
+    everything: float = 0
     worked: float = 0.0
     left: float = math.nan
     quiet: float = math.nan

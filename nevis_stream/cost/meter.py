@@ -1,8 +1,10 @@
 """The meter: FLOPs by phase and trial."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from nevis_stream.cost.tracing import refuse_while_tracing
+from nevis_stream.errors import LearnerFault, unknown
 from nevis_stream.vocabulary import PHASES
 
 NO_TRIAL = "-"
@@ -21,17 +23,16 @@ class Meter:
         """Adds `flops` to a phase of a trial (None: outside of a trial).
 
         Raises:
-          ValueError: an unknown phase, or FLOPs that are negative or not a whole number.
+          LearnerFault: an unknown phase, or FLOPs that are not a whole number from 0 upwards.
           CostUnknown: JAX is tracing the running code.
         """
         refuse_while_tracing("FLOPs were charged")
         if phase not in PHASES:
-            raise ValueError(f"unknown phase {phase!r}; valid: {', '.join(PHASES)}")
-        if flops != int(flops) or flops < 0:
-            raise ValueError(f"FLOPs must be a whole number from 0 upwards, not {flops!r}")
+            raise LearnerFault(unknown("phase", phase, PHASES))
+        whole = _whole(flops)
         by_trial = self._counts.setdefault(phase, {})
         key = NO_TRIAL if trial is None else str(trial)
-        by_trial[key] = by_trial.get(key, 0) + int(flops)
+        by_trial[key] = by_trial.get(key, 0) + whole
 
     def add(self, counts: Mapping[str, Mapping[str, int]]) -> None:
         """Adds another meter's counts."""
@@ -42,6 +43,19 @@ class Meter:
     def counts(self) -> Counts:
         """Returns a copy of the counts, phases in their fixed order."""
         return {phase: dict(self._counts[phase]) for phase in PHASES if phase in self._counts}
+
+
+def _whole(flops: Any) -> int:
+    try:
+        whole = int(flops)
+        if whole == flops and whole >= 0:
+            return whole
+    except (TypeError, ValueError, OverflowError):  # a text, NaN, infinity
+        pass
+    raise LearnerFault(
+        f"ctx.charge({flops!r}): FLOPs are a whole number from 0 upwards. If the cost is not known,"
+        " charge nothing: it is then shown as unknown."
+    )
 
 
 def total(counts: Mapping[str, Mapping[str, int]], phase: str | None = None) -> int:

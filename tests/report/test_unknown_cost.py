@@ -3,12 +3,15 @@
 import warnings
 
 import ml_collections
+from rich.console import Console
 
 from nevis_stream.errors import RunWarning
 from nevis_stream.executor import Silent
 from nevis_stream.experiments import grid_tables
 from nevis_stream.experiments.grid import Cell
 from nevis_stream.launch import entry
+from nevis_stream.launch.watching import screen
+from nevis_stream.launch.watching.state import state_of
 from nevis_stream.report.build import write_report
 from nevis_stream.runner import run
 from tests import toy
@@ -29,6 +32,11 @@ def test_an_unknown_cost_is_said_in_reports_and_tables(tmp_path, undrawn, capsys
     for name, times in (("a", 3), ("b", 0)):  # two columns and the reason
         grid_tables.print_results([Cell(name, {}, {}, config)], {name: [tmp_path / name]})
         assert capsys.readouterr().out.count("unknown") == times
+    console, states = Console(width=200), [state_of(tmp_path / name) for name in "ab"]
+    for shown, times in ((states[:1], 2), (states, 1)):  # `watch`: training and all phases; a line
+        with console.capture() as captured:
+            console.print(screen.show(shown, console))
+        assert captured.get().count(" unknown") == times
 
 
 def test_a_command_prints_a_warning_once(capsys, monkeypatch):
