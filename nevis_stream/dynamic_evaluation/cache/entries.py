@@ -4,32 +4,29 @@ import difflib
 import hashlib
 import itertools
 import json
-import math
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.cache import identity
 from nevis_stream.dynamic_evaluation.cache.facts import HASH, METRIC, RANGE, value_range
-from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.index import (
     CHECKS,
     CONTENTS,
-    IMPORTS,
-    add_text_check,
     as_json,
+    has_table,
+    unreadable,
 )
-from nevis_stream.dynamic_evaluation.cache.packing import NO_MODEL, OBSERVED, Shape, Tile
+from nevis_stream.dynamic_evaluation.cache.packing import NO_MODEL, Shape, Tile
 from nevis_stream.errors import BadInput
 
 EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell if many are asked at once
 # entries of a model's provenance that may differ later: another machine measures another cost, and
 # another file has more samples
 FIRST_STAYS = (EACH, "file")
-NO_MAKER = "{}"
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
 
@@ -211,7 +208,7 @@ def names_in_cache(
 
 def hashes(db: sqlite3.Connection) -> dict[int, str]:
     """Returns the hash of the content of samples, by column, where the cache has it."""
-    if not _has_table(db, "contents"):
+    if not has_table(db, "contents"):
         return {}
     return dict(db.execute("SELECT sample, hash FROM contents ORDER BY sample").fetchall())
 
@@ -234,7 +231,7 @@ def _hash_digest(sample: str, text: str) -> bytes:
 
 def changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, str]:
     """Returns a line for each sample the hash of whose content has changed, by column."""
-    if not _has_table(db, "contents"):
+    if not has_table(db, "contents"):
         return {}
     lines = {}
     for column, text, digest in db.execute("SELECT sample, hash, digest FROM contents"):
@@ -271,44 +268,6 @@ def _write_batches(db: sqlite3.Connection, ids, provenances, columns: Sequence[i
         batch = [int(columns[start]), size, text, digest]
         db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", batch)
         start += size
-
-
-def imports(db: sqlite3.Connection, without: Container[int] = ()) -> list[Imported]:
-    """Returns what the imports into this cache understood, in their order, but for some of them, by
-    number from 0.
-    """
-    if not _has_table(db, "imports"):
-        return []
-    rows = db.execute("SELECT text FROM imports ORDER BY number")
-    return [Imported.from_text(text) for k, (text,) in enumerate(rows) if k not in without]
-
-
-def add_imports(db: sqlite3.Connection, records: Iterable[Imported]) -> None:
-    """Records what imports understood; a repeated one is recorded once."""
-    for text in (record.to_text() for record in records):
-        db.execute(IMPORTS)
-        if not db.execute("SELECT 1 FROM imports WHERE text = ?", [text]).fetchone():
-            digest = hashlib.sha256(text.encode()).digest()
-            db.execute("INSERT INTO imports (text, digest) VALUES (?, ?)", [text, digest])
-
-
-def changed_imports(db: sqlite3.Connection) -> dict[int, str]:
-    """Returns a line for each record of an import that has changed since it was written, by its
-    number, from 0.
-    """
-    if not _has_table(db, "imports"):
-        return {}
-    rows = db.execute("SELECT text, digest FROM imports ORDER BY number")
-    return {
-        k: f"import {k}: the record of what was understood has changed since it was written"
-        for k, (text, digest) in enumerate(rows)
-        if hashlib.sha256(text.encode()).digest() != digest
-    }
-
-
-def _has_table(db: sqlite3.Connection, name: str) -> bool:
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-    return db.execute(query, [name]).fetchone() is not None
 
 
 def ranges(db: sqlite3.Connection) -> np.ndarray:
@@ -365,7 +324,7 @@ def changed_models(db: sqlite3.Connection) -> dict[int, str]:
     caches from before it had checksums, is not JSON.
     """
     wrong = unreadable(db, "models", "provenance")
-    if _has_table(db, "checks"):
+    if has_table(db, "checks"):
         rows = db.execute(
             "SELECT number, provenance, digest FROM models JOIN checks ON model = number"
         )
@@ -446,53 +405,6 @@ def of_each(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, A
     return [each for columns, each in batches for _ in range(columns.start, columns.stop)]
 
 
-def about(db: sqlite3.Connection) -> dict[str, Any]:
-    """Returns what the cache is about."""
-    return json.loads(db.execute("SELECT text FROM about").fetchone()[0])
-
-
-def write_about(db: sqlite3.Connection, about: dict[str, Any]) -> None:
-    """Changes what the cache is about."""
-    text = as_json(about, "about")
-    db.execute("UPDATE about SET text = ?", [text])
-    add_text_check(db, "about", 0, text)
-
-
-def changed_about(db: sqlite3.Connection) -> bool:
-    """Returns whether what the cache is about has changed since it was written."""
-    digest = text_checks(db, "about").get(0)
-    text = db.execute("SELECT text FROM about").fetchone()[0]
-    return bool(unreadable(db, "about", "text")) or digest not in (None, _digest(text))
-
-
-def changed_makers(db: sqlite3.Connection) -> set[int]:
-    """Returns the numbers of tiles of which what made them has changed since it was written.
-
-    Only predictions have a maker, and its checksum; those of earlier versions have none.
-    """
-    digests = text_checks(db, "tiles")
-    wrong, first = unreadable(db, "tiles", "made_by"), min(digests, default=math.inf)
-    for number, state, text in db.execute("SELECT number, state, made_by FROM tiles"):
-        if state == OBSERVED:
-            is_same = text == NO_MAKER
-        else:
-            is_same = number < first or digests.get(number) == _digest(text)
-        wrong |= set() if is_same else {number}
-    return wrong
-
-
-def text_checks(db: sqlite3.Connection, of: str) -> dict[int, bytes]:
-    """Returns the checksums of texts of one kind by number; old caches have none."""
-    if not _has_table(db, "text_checks"):
-        return {}
-    query = "SELECT number, digest FROM text_checks WHERE of = ?"
-    return dict(db.execute(query, [of]).fetchall())
-
-
-def _digest(text: Any) -> bytes:
-    return hashlib.sha256(str(text).encode()).digest()
-
-
 def tiles(
     db: sqlite3.Connection,
     where: str = "1",
@@ -514,12 +426,6 @@ def tiles(
 def end(db: sqlite3.Connection) -> int:
     """Returns the byte at which the last tile ends; bytes after it were never committed."""
     return db.execute("SELECT end FROM about").fetchone()[0]
-
-
-def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
-    """Returns the numbers of a table's rows in which a string is not JSON."""
-    query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
-    return {number for (number,) in db.execute(query)}
 
 
 def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:

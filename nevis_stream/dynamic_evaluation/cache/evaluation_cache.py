@@ -29,6 +29,7 @@ from nevis_stream.dynamic_evaluation.cache import (
     merge,
     packing,
     repair,
+    texts,
     writing,
 )
 from nevis_stream.dynamic_evaluation.cache.imported import Imported
@@ -222,8 +223,8 @@ class EvaluationCache:
             for columns, provenance in entries.batches(db):
                 sizes[facts.dataset(provenance)] += columns.stop - columns.start
             checked = checked_weights(weights, sizes)
-            about = entries.about(db) | {"dataset_weights": checked}
-            entries.write_about(db, about)
+            about = texts.about(db) | {"dataset_weights": checked}
+            texts.write_about(db, about)
 
     def merge(
         self,
@@ -255,7 +256,7 @@ class EvaluationCache:
     def about(self) -> dict[str, Any]:
         """What the cache is about, as given when it was created, and `dataset_weights`."""
         with self.index.reading() as db:
-            return entries.about(db)
+            return texts.about(db)
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Returns provenance by model id, in the order of the rows."""
@@ -283,7 +284,7 @@ class EvaluationCache:
     def imports(self) -> list[Imported]:
         """Returns what the imports into this cache understood and left out, in their order."""
         with self.index.reading() as db:
-            return entries.imports(db)
+            return texts.imports(db)
 
     def stats(self) -> dict[str, Any]:
         """Returns the numbers of models, samples, cells by state and bytes, and the mean of the
@@ -304,7 +305,7 @@ class EvaluationCache:
     def facts(self) -> SampleFacts:
         """Returns facts about the samples; features only if every sample has them."""
         with self.index.reading() as db:
-            batches, about = entries.batches(db), entries.about(db)
+            batches, about = entries.batches(db), texts.about(db)
         provenances, features = entries.of_each(batches), self.features()
         if features is not None:
             features = features[: len(provenances)]  # others may have added samples since

@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation.cache import (
     entries,
     facts,
     integrity,
+    texts,
     variants,
     writing,
 )
@@ -95,7 +96,7 @@ def import_file(
             if vectors is not None:
                 there = ~np.isnan(vectors).any(axis=1)
                 writing.write_features(db, cache.cells, columns[there], vectors[there])
-            entries.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
+            texts.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     return table

@@ -199,6 +199,18 @@ def add_text_check(db: sqlite3.Connection, of: str, number: int, text: str) -> N
     db.execute("INSERT OR REPLACE INTO text_checks VALUES (?, ?, ?)", [of, number, digest])
 
 
+def has_table(db: sqlite3.Connection, name: str) -> bool:
+    """Returns whether the index has a table; older caches lack some."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return db.execute(query, [name]).fetchone() is not None
+
+
+def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
+    """Returns the numbers of a table's rows in which a string is not JSON."""
+    query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
+    return {number for (number,) in db.execute(query)}
+
+
 @contextlib.contextmanager
 def lenient(db: sqlite3.Connection) -> Iterator[None]:
     """Reads damaged texts without an error, so that the checksums find them."""

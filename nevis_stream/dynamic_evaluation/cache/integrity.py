@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.additions import LEDGER, examined
-from nevis_stream.dynamic_evaluation.cache import entries, packing
+from nevis_stream.dynamic_evaluation.cache import entries, packing, texts
 from nevis_stream.dynamic_evaluation.cache.index import BEYOND_REPAIR, lenient, repair_advice
 from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
@@ -102,11 +102,11 @@ def unchecked(cache) -> list[str]:
     checksum, so that `verify` cannot notice that it has changed.
     """
     with cache.index.reading() as db:
-        checked = entries.text_checks(db, "tiles")
+        checked = texts.text_checks(db, "tiles")
         makers = sum(
             tile.number not in checked for tile in entries.tiles(db, f"state = '{PREDICTED}'")
         )
-        about = not entries.text_checks(db, "about")
+        about = not texts.text_checks(db, "about")
     accounts = sum(not line.checked for line in checked_lines.read(cache.directory / LEDGER))
     parts = {
         "what the cache is about": about,
@@ -129,7 +129,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         return Damage([f"{cache.index.path}: {text}" for text in messages])
     names, samples = entries.names(db), entries.samples(db)
     damage = Damage(entries.changed_samples(db, samples))
-    if entries.changed_about(db):
+    if texts.changed_about(db):
         damage.index.append(f"{cache.index.path}: its description has changed since it was written")
     if len(names) != entries.count(db, "models"):
         count = entries.count(db, "models")
@@ -137,10 +137,10 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     for row, name in entries.changed_models(db).items():
         damage.models[row] = f"model {name!r}: its provenance has changed since it was written"
     damage.hashes.update(entries.changed_hashes(db, samples))
-    damage.imports.update(entries.changed_imports(db))
+    damage.imports.update(texts.changed_imports(db))
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
-    changed_makers = entries.changed_makers(db)
+    changed_makers = texts.changed_makers(db)
     sound: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
     for tile in entries.tiles(db):
         numbers = tile.shape.model, *astuple(tile.shape)[4:], tile.offset

@@ -10,6 +10,7 @@ from nevis_stream.dynamic_evaluation.cache import (
     identity,
     integrity,
     packing,
+    texts,
     variants,
     writing,
 )
@@ -62,7 +63,7 @@ def merge(
     integrity.check(source)
     with source.index.reading() as db:
         names, models = entries.samples(db), entries.models(db)
-        provenances, imports = entries.full_provenances(db), entries.imports(db)
+        provenances, imports = entries.full_provenances(db), texts.imports(db)
         predicted = entries.tiles(db, "state = ?", [PREDICTED])
         features = entries.tiles(db, "plane = ?", [FEATURES])
         makers = [entries.maker(db, tile.number) for tile in predicted]
@@ -71,7 +72,7 @@ def merge(
         ids = entries.names_in_cache(db, names, provenances)
         missing = entries.compare(db, ids, provenances)
         columns = entries.add_samples(db, ids, provenances)
-        entries.add_imports(db, imports)
+        texts.add_imports(db, imports)
         for tile in features:
             positions, values = tile.decode(view)
             writing.write_features(db, target.cells, columns[positions], values)

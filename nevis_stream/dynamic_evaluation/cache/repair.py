@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.dynamic_evaluation import additions
-from nevis_stream.dynamic_evaluation.cache import entries, integrity, writing
+from nevis_stream.dynamic_evaluation.cache import entries, integrity, texts, writing
 from nevis_stream.dynamic_evaluation.cache.facts import HASH
 from nevis_stream.dynamic_evaluation.cache.index import lenient
 from nevis_stream.dynamic_evaluation.cache.packing import Tile
@@ -46,7 +46,7 @@ def repair(
             raise DamagedCache(damage.lines()[0])
         if not damage.lines():
             return damage
-        target = type(source)(directory, create=True, about=entries.about(db))
+        target = type(source)(directory, create=True, about=texts.about(db))
         with target.index.writing() as new:
             if entries.count(new, "models") or entries.count(new, "samples"):
                 raise BadInput(
@@ -67,8 +67,8 @@ def repair(
                 for column, each in enumerate(entries.full_provenances(db))
             ]
             entries.add_samples(new, samples, provenances)
-            sound_imports = entries.imports(db, without=damage.imports)
-            entries.add_imports(new, sound_imports)
+            sound_imports = texts.imports(db, without=damage.imports)
+            texts.add_imports(new, sound_imports)
             names = entries.names(db)
             for row, name in enumerate(names):
                 entries.add_model(

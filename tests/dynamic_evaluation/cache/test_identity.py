@@ -5,7 +5,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache, entries
+from nevis_stream.dynamic_evaluation.cache import EvaluationCache, texts
 from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file, read_for
 from nevis_stream.dynamic_evaluation.cache.imported import Imported, LeftOut
 from nevis_stream.errors import BadInput
@@ -144,5 +144,5 @@ def test_imports_are_kept_in_the_cache(f1):
         in record.understood[2]
     )
     with f1.index.writing() as db:
-        entries.add_imports(db, [record])
+        texts.add_imports(db, [record])
     assert f1.imports() == [record]
