@@ -21,10 +21,10 @@ import numpy as np
 from benchmarks import machine
 from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.dynamic_benchmarks.rollouts import network, page
-from nevis_stream.dynamic_benchmarks.rollouts.data import load_pool
-from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings, run_rollouts
-from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH
+from nevis_stream.experiments.rollouts import network, page
+from nevis_stream.experiments.rollouts.data import load_pool
+from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
+from nevis_stream.experiments.rollouts.training import BATCH
 from nevis_stream.launch import entry
 from nevis_stream.progress import TerminalProgress
 

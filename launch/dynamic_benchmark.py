@@ -19,8 +19,8 @@ def theory(words: Sequence[str]) -> None:
     """Writes the page of the theory and prints each claim with its verdict."""
     from rich.table import Table
 
-    from nevis_stream.dynamic_benchmarks import theory_page
-    from nevis_stream.dynamic_benchmarks.claims import Tables, check
+    from nevis_stream.experiments.theory import page
+    from nevis_stream.experiments.theory.claims import Tables, check
     from nevis_stream.launch.terminal import console
 
     values = THEORY.flags
@@ -31,19 +31,15 @@ def theory(words: Sequence[str]) -> None:
     for each in claims:
         shown.add_row(each.claim, each.source, each.measured, each.verdict)
     console().print(shown)
-    print(theory_page.write(Path(values.out), tables, claims))
+    print(page.write(Path(values.out), tables, claims))
 
 
 def rollouts(words: Sequence[str]) -> None:
     """Runs rollouts, or continues them, and writes their page."""
-    from nevis_stream.dynamic_benchmarks.rollouts import page
-    from nevis_stream.dynamic_benchmarks.rollouts.data import default_data, load_pool
-    from nevis_stream.dynamic_benchmarks.rollouts.study import (
-        RolloutSettings,
-        begin,
-        run_rollouts,
-    )
     from nevis_stream.errors import BadInput
+    from nevis_stream.experiments.rollouts import page
+    from nevis_stream.experiments.rollouts.data import default_data, load_pool
+    from nevis_stream.experiments.rollouts.study import RolloutSettings, begin, run_rollouts
     from nevis_stream.launch.terminal import console
     from nevis_stream.progress import TerminalProgress
 

@@ -150,8 +150,9 @@ def _say_once(line: str) -> None:
 
 def _file_of(module: str) -> Path | None:
     """Returns the file of a module in the user's folders, or None."""
-    for folder in _finder.folders:
-        path = Path(folder, *module.split("."))
+    parts = module.split(".")
+    for folder in _finder.folders if all(map(str.isidentifier, parts)) else ():
+        path = Path(folder, *parts)
         for file in (path / "__init__.py", path.with_name(f"{path.name}.py")):
             if file.is_file():
                 return file

@@ -27,7 +27,6 @@ from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_benchmarks import rule as rules
 from nevis_stream.dynamic_benchmarks.known_misses import KnownMisses
-from nevis_stream.dynamic_benchmarks.populations import majority
 from nevis_stream.dynamic_benchmarks.rule import PoolState
 from nevis_stream.dynamic_benchmarks.specification import (
     Specification,
@@ -260,7 +259,7 @@ class AdaptiveStream(Stream):
             if dataset == name:
                 collected[indices] = True
         sees = self._rule.sees_labels
-        wrong = [each[0, 0] if len(each) == 1 else majority(each[:, 0]) for each in members]
+        wrong = [each[0, 0] if len(each) == 1 else _vote(each[:, 0]) for each in members]
         return PoolState(
             ids=np.asarray(candidates.ids),
             dataset_ids=np.full(len(candidates), name),
@@ -300,6 +299,11 @@ class AdaptiveStream(Stream):
         looked = self._rule.sees_labels and any(source for _, source in run.collected)
         seen = sum(len(run.candidates[name]) for name in names) if looked else used
         return used, seen
+
+
+def _vote(wrong: np.ndarray) -> np.ndarray:
+    """Returns where half or more of the members are wrong, bool[n], of bool[members, n]."""
+    return wrong.mean(axis=0) >= 0.5 * (1 - 1e-12)  # a mean may be rounded
 
 
 def _answers(records: History, task_id: str) -> np.ndarray:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Minimiser
-from nevis_stream.dynamic_benchmarks.populations import Population, collect, risk
+from nevis_stream.experiments.theory.designs import Minimiser
+from nevis_stream.experiments.theory.populations import Population, collect, risk
 
 
 @dataclass(frozen=True)

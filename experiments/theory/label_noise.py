@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Design, Outcome, Place, run_design
-from nevis_stream.dynamic_benchmarks.minimisers import fill
-from nevis_stream.dynamic_benchmarks.populations import Population, risk
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.theory.designs import Design, Outcome, Place, run_design
+from nevis_stream.experiments.theory.minimisers import fill
+from nevis_stream.experiments.theory.populations import Population, risk
 
 
 @dataclass(frozen=True)

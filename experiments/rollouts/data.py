@@ -8,9 +8,9 @@ import numpy as np
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
-from nevis_stream.dynamic_benchmarks.rollouts.network import SIDE
-from nevis_stream.dynamic_benchmarks.rollouts.training import BATCH, ImagePool
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments.rollouts.network import SIDE
+from nevis_stream.experiments.rollouts.training import BATCH, ImagePool
 
 EMBEDDED, SHARED = "pico_digits", "fashion_mnist"
 

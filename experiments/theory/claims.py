@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nevis_stream.dynamic_benchmarks import theory
+from nevis_stream.experiments.theory import results
 
 TOLERANCE = 0.1  # of an exponent
 NOISY_SHARE = 1 / 6  # of what is trained on, our reading of "a constant share"
@@ -56,14 +56,14 @@ class Tables:
           seed: of all draws.
         """
         return cls(
-            theory.worst_cases(),
-            theory.stalled(seed=seed),
-            theory.instances(count, seed=seed),
-            theory.perfect(count, seed=seed),
-            theory.weighted_hierarchies(seed=seed),
-            theory.noise(seed=seed),
-            theory.depths(),
-            theory.updates(seed=seed),
+            results.worst_cases(),
+            results.stalled(seed=seed),
+            results.instances(count, seed=seed),
+            results.perfect(count, seed=seed),
+            results.weighted_hierarchies(seed=seed),
+            results.noise(seed=seed),
+            results.depths(),
+            results.updates(seed=seed),
         )
 
 
@@ -92,7 +92,7 @@ SOURCES = {
 
 
 def _of_exponents(cases: pd.DataFrame) -> list[Claim]:
-    fitted, claimed = theory.exponents(cases), cases.groupby("case")["exponent"].first()
+    fitted, claimed = results.exponents(cases), cases.groupby("case")["exponent"].first()
     return [
         Claim(
             source,
@@ -172,7 +172,7 @@ def _of_depth(cases: pd.DataFrame) -> Claim:
     rows = cases[cases["case"] == "depth 2, width 3, adversary"]
     path = cases[cases["case"] == "path, 3 rounds, worst case"]
     worse = int((rows["risk"].to_numpy() > path["risk"].to_numpy()).sum())
-    fit = theory.exponents(rows)["depth 2, width 3, adversary"]
+    fit = results.exponents(rows)["depth 2, width 3, adversary"]
     return Claim(
         "Theorem 4.1",
         "depth 2, width 3: the risk falls faster than that of a path, as eps³ where d = 0 (constant"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Place
-from nevis_stream.dynamic_benchmarks.rollouts import network
+from nevis_stream.experiments.rollouts import network
+from nevis_stream.experiments.theory.designs import Place
 from nevis_stream.learner import Context
 from nevis_stream.seeds import key_of
 

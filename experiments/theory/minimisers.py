@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Place
+from nevis_stream.experiments.theory.designs import Place
 
 
 def fill(value: np.ndarray, cost: np.ndarray, budget: np.ndarray | float) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.populations import Population, collect, majority, mix, risk
+from nevis_stream.experiments.theory.populations import Population, collect, majority, mix, risk
 
 Place = tuple[int, ...]
 """Where a member is in the hierarchy: its index at each depth, the outermost first; () is the

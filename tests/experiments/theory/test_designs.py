@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_benchmarks import boosting, label_noise, lower_bounds
-from nevis_stream.dynamic_benchmarks.designs import Design, run_design
-from nevis_stream.dynamic_benchmarks.minimisers import (
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments.theory import boosting, label_noise, lower_bounds
+from nevis_stream.experiments.theory.designs import Design, run_design
+from nevis_stream.experiments.theory.minimisers import (
     Greedy,
     RandomErrors,
     Scripted,
@@ -13,14 +14,7 @@ from nevis_stream.dynamic_benchmarks.minimisers import (
     WorstOfThree,
     fill,
 )
-from nevis_stream.dynamic_benchmarks.populations import (
-    Population,
-    collect,
-    majority,
-    mix,
-    risk,
-)
-from nevis_stream.errors import BadInput
+from nevis_stream.experiments.theory.populations import Population, collect, majority, mix, risk
 
 
 def sets(*rows):

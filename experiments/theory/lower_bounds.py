@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Place
-from nevis_stream.dynamic_benchmarks.minimisers import Scripted
-from nevis_stream.dynamic_benchmarks.populations import Population
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.theory.designs import Place
+from nevis_stream.experiments.theory.minimisers import Scripted
+from nevis_stream.experiments.theory.populations import Population
 
 Instance = tuple[Population, Scripted]
 

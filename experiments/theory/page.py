@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nevis_stream.dynamic_benchmarks import theory
-from nevis_stream.dynamic_benchmarks.claims import Claim, Tables
+from nevis_stream.experiments.theory import results
+from nevis_stream.experiments.theory.claims import Claim, Tables
 from nevis_stream.report import palette
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.wording import plural
@@ -48,7 +48,7 @@ def _claims(claims: list[Claim]) -> StudyChapter:
 
 
 def _exponents(cases: pd.DataFrame) -> StudyChapter:
-    fitted = theory.exponents(cases)
+    fitted = results.exponents(cases)
     rows = [
         {"case": case, "claimed exponent": int(rows["exponent"].iloc[0])}
         | {"exponent": fitted[case].exponent, "low": fitted[case].low, "high": fitted[case].high}

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_benchmarks import claims, theory
-from nevis_stream.dynamic_benchmarks.designs import Design, run_design
-from nevis_stream.dynamic_benchmarks.exponents import fit_exponent
-from nevis_stream.dynamic_benchmarks.minimisers import RandomErrors
-from nevis_stream.dynamic_benchmarks.populations import Population
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.theory import claims, results
+from nevis_stream.experiments.theory.designs import Design, run_design
+from nevis_stream.experiments.theory.exponents import fit_exponent
+from nevis_stream.experiments.theory.minimisers import RandomErrors
+from nevis_stream.experiments.theory.populations import Population
 from nevis_stream.launch import console
 from tests import forked
 
@@ -49,7 +49,7 @@ def test_a_minimiser_that_breaks_its_promise_is_noticed():
     population = Population.uniform(1000)
     outcome = run_design(population, RandomErrors(0.2, np.random.default_rng(0)), Design.path(3))
     with pytest.raises(ArithmeticError):
-        theory._check_promise(outcome, 0.1)
+        results._check_promise(outcome, 0.1)
 
 
 def test_an_exponent_with_its_interval():

@@ -10,14 +10,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
+from nevis_stream.experiments.rollouts.statistics import (
     correlation,
     mean,
     plurality_z,
     risk_at,
     z_statistic,
 )
-from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings
+from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 
 EARLY = 4

@@ -1,6 +1,6 @@
 """Runs two rollouts in a process that kills itself at its n-th operation on files.
 
-python -m tests.dynamic_benchmarks.rollouts_target FOLDER N
+python -m tests.experiments.rollouts.rollouts_target FOLDER N
 """
 
 import sys
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.rollouts.study import Rollouts, RolloutSettings, run_rollouts
-from nevis_stream.dynamic_benchmarks.rollouts.training import ImagePool
+from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
+from nevis_stream.experiments.rollouts.training import ImagePool
 from tests.kill_target import arm
 
 

@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.dynamic_benchmarks.designs import Design, run_design
-from nevis_stream.dynamic_benchmarks.lower_bounds import stalled_path
-from nevis_stream.dynamic_benchmarks.populations import Population, majority
-from nevis_stream.dynamic_benchmarks.rollouts import network, page, study
-from nevis_stream.dynamic_benchmarks.rollouts.data import default_data, load_pool
-from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments.rollouts import network, page, study
+from nevis_stream.experiments.rollouts.data import default_data, load_pool
+from nevis_stream.experiments.rollouts.statistics import (
     correlation,
     curve,
     mean,
@@ -24,20 +22,16 @@ from nevis_stream.dynamic_benchmarks.rollouts.statistics import (
     risk_at,
     z_statistic,
 )
-from nevis_stream.dynamic_benchmarks.rollouts.study import run_rollouts
-from nevis_stream.dynamic_benchmarks.rollouts.training import (
-    UNKNOWN,
-    ImagePool,
-    Trainer,
-    drawn,
-    fit,
-)
-from nevis_stream.errors import BadInput
+from nevis_stream.experiments.rollouts.study import run_rollouts
+from nevis_stream.experiments.rollouts.training import UNKNOWN, ImagePool, Trainer, drawn, fit
+from nevis_stream.experiments.theory.designs import Design, run_design
+from nevis_stream.experiments.theory.lower_bounds import stalled_path
+from nevis_stream.experiments.theory.populations import Population, majority
 from nevis_stream.learner import Context
 from nevis_stream.run_directory import checkpoint
 from nevis_stream.run_directory.checkpoint import Checkpoint
 from tests import forked
-from tests.dynamic_benchmarks.rollouts_target import made_pool, rollouts, settings
+from tests.experiments.rollouts.rollouts_target import made_pool, rollouts, settings
 from tests.test_kill import KILLED
 
 
@@ -201,7 +195,7 @@ def test_killed_anywhere_the_rollouts_are_the_same(tmp_path):
     whole, chance, kills = rollouts(folder / "whole"), random.Random(0), 0
     while True:
         fatal = chance.randint(20, 60)
-        done = forked.run("tests.dynamic_benchmarks.rollouts_target", folder / "killed", fatal)
+        done = forked.run("tests.experiments.rollouts.rollouts_target", folder / "killed", fatal)
         if done.returncode == 0:
             break
         assert done.returncode == KILLED, done.stderr

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_benchmarks.designs import Design, Outcome, Place, run_design
-from nevis_stream.dynamic_benchmarks.minimisers import Scripted
-from nevis_stream.dynamic_benchmarks.populations import Population, majority, risk
-from nevis_stream.dynamic_benchmarks.rollouts.training import UNKNOWN
+from nevis_stream.experiments.rollouts.training import UNKNOWN
+from nevis_stream.experiments.theory.designs import Design, Outcome, Place, run_design
+from nevis_stream.experiments.theory.minimisers import Scripted
+from nevis_stream.experiments.theory.populations import Population, majority, risk
 
 
 @dataclass(frozen=True)

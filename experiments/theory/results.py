@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from nevis_stream.dynamic_benchmarks import boosting, designs, label_noise, lower_bounds
-from nevis_stream.dynamic_benchmarks.designs import Design, Minimiser, Outcome
-from nevis_stream.dynamic_benchmarks.exponents import Exponent, fit_exponent
-from nevis_stream.dynamic_benchmarks.minimisers import Greedy, RandomErrors, Unseen, WorstOfThree
-from nevis_stream.dynamic_benchmarks.populations import Population, majority, risk
+from nevis_stream.experiments.theory import boosting, designs, label_noise, lower_bounds
+from nevis_stream.experiments.theory.designs import Design, Minimiser, Outcome
+from nevis_stream.experiments.theory.exponents import Exponent, fit_exponent
+from nevis_stream.experiments.theory.minimisers import Greedy, RandomErrors, Unseen, WorstOfThree
+from nevis_stream.experiments.theory.populations import Population, majority, risk
 
 INVERSE_EPS = (10, 16, 24, 32, 48, 64)
 PADDINGS = (0.02, 0.05, 0.1, 0.2, 0.3)
