@@ -231,6 +231,12 @@ def test_a_recorded_rule_needs_trust_and_a_written_one_does_not(tmp_path, monkey
         get("their_rule:RULE")
 
 
+@pytest.mark.parametrize("name", [":X", ".x:X", "a..b:X", "../x:X"])
+def test_a_name_of_no_module_is_no_file_of_the_users(name, monkeypatch):
+    monkeypatch.setattr(user_code._finder, "folders", [""])
+    assert user_code.written_name(name) == name
+
+
 @pytest.mark.parametrize(
     "features",
     [
@@ -243,12 +249,6 @@ def test_a_recorded_rule_needs_trust_and_a_written_one_does_not(tmp_path, monkey
         },
     ],
 )
-@pytest.mark.parametrize("name", [":X", ".x:X", "a..b:X", "../x:X"])
-def test_a_name_of_no_module_is_no_file_of_the_users(name, monkeypatch):
-    monkeypatch.setattr(user_code._finder, "folders", [""])
-    assert user_code.written_name(name) == name
-
-
 def test_a_data_set_imports_no_class_of_its_own(tmp_path, monkeypatch, features):
     (tmp_path / "their_feature.py").write_text(TRAP.format(str(tmp_path / "EXECUTED")))
     monkeypatch.syspath_prepend(tmp_path)
