@@ -15,7 +15,7 @@ from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, unknown
 from nevis_stream.experiments.recorded import load_learner, recorded_values
 from nevis_stream.learner import Context
-from nevis_stream.run_directory import outcomes
+from nevis_stream.run_directory import integrity, outcomes
 from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
@@ -255,11 +255,14 @@ class KeptRun:
     def recorded(self, predictor: KeptPredictor, split: str) -> SplitAnswers | None:
         """Returns the answers on a split that the run recorded.
 
-        None if it recorded none, or their file is missing or of other samples.
+        None if it recorded none, or their file is missing, cannot be read or is of other samples.
+
+        Raises:
+          BadInput: they contradict the error in the ledger.
         """
         if not self.has_recorded(predictor, split):
             return None
-        task, (_, answer) = predictor.task, self._answers[predictor.predictor_id, split]
+        task, (record, answer) = predictor.task, self._answers[predictor.predictor_id, split]
         file = self.path / answer.outcomes
         if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
             return None
@@ -268,8 +271,9 @@ class KeptRun:
         except BadInput:
             return None
         (samples,) = self.samples(task, [split])
-        if arrays["sample_id"].tolist() != list(samples.ids):
+        if len(arrays) < 3 or arrays["sample_id"].tolist() != list(samples.ids):
             return None
+        integrity.check_outcomes(file, arrays, record, answer)
         correct, confidence = (arrays[name].reshape(-1) for name in ("correct", "confidence"))
         return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.analysis.integrity import check
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.config import read_config
@@ -77,9 +76,7 @@ def ledger(run_dir: Path) -> Ledger:
 
 @functools.lru_cache(maxsize=256)
 def _ledger(run_dir: Path, size: int, changed: int) -> Ledger:
-    read = Ledger(run_dir)
-    check(read)
-    return read
+    return Ledger(run_dir)
 
 
 def config(run_dir: Path) -> dict[str, Any]:

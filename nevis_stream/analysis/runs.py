@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.analysis.consistency import first_difference, run_notes, stream_difference
-from nevis_stream.analysis.integrity import check
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import folders
@@ -140,7 +139,6 @@ def _read_ledger(path: Path) -> Ledger:
         if ledger.path.stat().st_size:
             raise BadInput(f"{FILE_NAME} has no complete line: it is cut, or not a ledger")
         raise BadInput(f"{FILE_NAME} is empty: the run has not begun")
-    check(ledger)
     return ledger
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput
+from nevis_stream.run_directory import integrity
 from nevis_stream.run_directory.checks import check_unicode
 from nevis_stream.run_directory.records import (
     RECORDS,
@@ -106,29 +107,34 @@ class History:
         """Returns the chosen predictor's outcomes (arrays sample_id, target, correct, confidence).
 
         Raises:
-          BadInput: none were recorded, or the file is missing or damaged.
+          BadInput: none were recorded, the file is missing or damaged, or it contradicts the
+            ledger's error.
         """
         if predicted.outcomes is None:
             raise BadInput(
                 f"{self.run_dir / FILE_NAME}: event {predicted.event} has no recorded outcomes."
             )
-        return read_npz(self.run_dir / predicted.outcomes)
+        file = self.run_dir / predicted.outcomes
+        arrays = read_npz(file)
+        integrity.check_outcomes(file, arrays, predicted, predicted)
+        return arrays
 
 
 class Ledger(History):
-    """The ledger of a run directory, read once at construction.
+    """The ledger of a run directory, read and checked once, at construction.
 
     Args:
       run_dir: a run directory; a missing ledger reads as empty.
 
     Raises:
-      BadInput: a line other than a cut last one is not a record, or the schema is newer than this
-        version.
+      BadInput: a line other than a cut last one is not a record, the schema is newer than this
+        version, or an event is missing or repeated (see `integrity.check`).
     """
 
     def __init__(self, run_dir: str | Path):
         self.path = Path(run_dir) / FILE_NAME
         super().__init__(Path(run_dir), list(self._read()))
+        integrity.check(self.path, self.records)
 
     def _read(self) -> Iterator[Record]:
         data = self.path.read_bytes() if self.path.exists() else b""

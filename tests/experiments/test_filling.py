@@ -19,6 +19,7 @@ from nevis_stream.experiments.predictors import KeptRun, kept_model
 from nevis_stream.launch.evaluate import SUBCOMMANDS
 from nevis_stream.launch.evaluate_commands import adding
 from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import load_stream
@@ -291,3 +292,36 @@ def test_features_of_new_samples_are_added_and_those_of_another_backbone_refused
     assert np.allclose(EvaluationCache(cache).features(), features, atol=1e-5)
     with pytest.raises(BadInput, match="already have features, which are not those of"):
         add_features(EvaluationCache(cache), kept_run, kept_run, second)
+
+
+def contradict(run):
+    """Turns round all answers on one split."""
+    record = next(r for r in Ledger(run).of_kind(PredictRecord) if r.task_id == "pico_coins")
+    with np.load(run / record.outcomes) as saved:
+        arrays = dict(saved)
+    np.savez(run / record.outcomes, **arrays | {"correct": 1 - arrays["correct"]})
+
+
+def reorder(run):
+    lines = (run / "ledger.jsonl").read_text().splitlines(keepends=True)
+    (run / "ledger.jsonl").write_text("".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
+
+
+def repeat(run):
+    lines = (run / "ledger.jsonl").read_text().splitlines(keepends=True)
+    (run / "ledger.jsonl").write_text("".join([*lines[:3], *lines[1:]]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (contradict, r"task 'pico_coins' have an error of 0\.\d+, but the ledger says 0\.\d+"),
+        (reorder, "line 3: event 2, but event 1 is expected here"),
+        (repeat, "line 4: event 0, but event 2 is expected here"),
+    ],
+)
+def test_a_run_that_contradicts_itself_fills_no_cache(kept_run, tmp_path, damage, message):
+    shutil.copytree(kept_run.path, tmp_path / "run")
+    damage(tmp_path / "run")
+    with pytest.raises(BadInput, match=message):
+        fill(KeptRun(tmp_path / "run", str(kept_run.path.parent / "few.csv")), tmp_path / "caches")

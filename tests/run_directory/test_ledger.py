@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.ledger import History, Ledger
 from nevis_stream.run_directory.records import (
     SCHEMA,
     EndRecord,
@@ -113,9 +113,8 @@ def test_events_and_completeness(tmp_path):
 
 
 def test_a_predict_record_without_its_train_record_is_named(tmp_path):
-    write(tmp_path, [HEADER, PREDICT])
     with pytest.raises(BadInput, match=r"event 1 predicts task .* which was not trained before"):
-        Ledger(tmp_path).to_pandas()
+        History(tmp_path, [HEADER, PREDICT]).training_of(PREDICT)
 
 
 def test_nan_is_refused(tmp_path):

@@ -1,12 +1,15 @@
-"""Inconsistent ledgers are refused with a message that names the place."""
+"""Inconsistent ledgers and outcomes are refused by their readers; the message names the place."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from nevis_stream.analysis.integrity import check
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.integrity import check_outcomes
+from nevis_stream.run_directory.ledger import History, Ledger
+from nevis_stream.run_directory.records import PredictRecord
 from tests.report.synthetic import SyntheticRun
 
 
@@ -15,7 +18,7 @@ def damaged(tmp_path, damage, **values):
     records = [json.loads(line) for line in path.read_text().splitlines()]
     records = damage(records) or records
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return Ledger(path.parent)
+    return path.parent
 
 
 def setting(position, **values):
@@ -65,14 +68,58 @@ def cut_and_ended(records):
 )
 def test_damage_is_named(tmp_path, damage, message):
     with pytest.raises(BadInput, match=message) as caught:
-        check(damaged(tmp_path, damage))
+        Ledger(damaged(tmp_path, damage))
     assert "ledger.jsonl" in str(caught.value)
 
 
 @pytest.mark.parametrize("values", [{}, {"events": 3}, {"budget": None}, {"init_flops": 0}])
 def test_sound_ledgers_pass(tmp_path, values):
-    check(Ledger(SyntheticRun(**values).write(tmp_path / "run")))
+    assert Ledger(SyntheticRun(**values).write(tmp_path / "run")).records
 
 
 def test_a_ledger_of_schema_1_passes(tmp_path):
-    check(damaged(tmp_path, setting(0, schema=1)))
+    assert Ledger(damaged(tmp_path, setting(0, schema=1))).complete
+
+
+PREDICTED = PredictRecord(
+    event=1,
+    order=1,
+    task_id="coins",
+    split="test",
+    n=4,
+    metric="error_rate",
+    value=0.25,
+    error=0.25,
+    predictor_id=None,
+    trial=0,
+    outcomes="outcomes/0001.npz",
+    flops={},
+    others=(),
+)
+OUTCOMES = {"correct": np.array([1, 1, 0, 1], np.uint8)}
+LABELS = {"correct": np.array([[1, 0], [1, 1]], np.uint8), "confidence": np.full((2, 2), 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"correct": 1 - OUTCOMES["correct"]}, "'coins' have an error of 0.75, but .* says 0.25"),
+        ({"correct": OUTCOMES["correct"][:3]}, "have 3 samples, but the ledger says 4"),
+        ({"correct": OUTCOMES["correct"] * 2}, "no array `correct` of 0 and 1"),
+        ({}, "no array `correct`"),
+        (LABELS | {"confidence": np.array([[0.9, 0.9], [0.9, 0.9]])}, "contradict each other"),
+    ],
+)
+def test_outcomes_that_contradict_the_ledger_are_refused(tmp_path, arrays, message):
+    file = tmp_path / "outcomes" / "0001.npz"
+    file.parent.mkdir()
+    np.savez(file, **arrays)
+    with pytest.raises(BadInput, match=message) as caught:
+        History(tmp_path, [PREDICTED]).outcomes(PREDICTED)
+    assert str(file) in str(caught.value)
+
+
+def test_outcomes_that_agree_with_the_ledger_pass(tmp_path):
+    check_outcomes(tmp_path, OUTCOMES, PREDICTED, PREDICTED)
+    mean_ap = replace(PREDICTED, metric="mean_average_precision", n=2)
+    check_outcomes(tmp_path, LABELS, mean_ap, mean_ap)
