@@ -12,7 +12,7 @@ from nevis_stream.active_testing.intervals import FEWEST
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 from nevis_stream.active_testing.pool import difference
 from nevis_stream.active_testing.registries import ESTIMATORS
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, Estimate
+from nevis_stream.dynamic_evaluation.asking import NO_LABEL, Answers, Cells, Cost, Estimate
 from nevis_stream.dynamic_evaluation.registry import named
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.session import Session
@@ -107,7 +107,7 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
                 believed("predicted"),
                 believed("remaining"),
                 np.zeros(pool.n),
-                Cost(labels=usable),
+                Cost(labels=int((values != NO_LABEL).sum())),
             )
         )
     return result
@@ -122,7 +122,7 @@ def combined(estimates: Sequence[Estimate], session: Session) -> Estimate:
         return estimates[0]
     shares = np.array([len(generation.ids) for generation in session.generations])
     shares = shares / shares.sum()
-    asked = sum(each.asked for each in estimates)
+    asked, failed = (sum(getattr(each, name) for each in estimates) for name in ("asked", "failed"))
     cost = sum((each.cost for each in estimates), Cost())
     value = float(sum(s * each.value for s, each in zip(shares, estimates, strict=True)))
     parts = [f"samples added later (part {number})" for number in range(1, len(estimates))]
@@ -132,10 +132,10 @@ def combined(estimates: Sequence[Estimate], session: Session) -> Estimate:
         if each.reason
     ]
     if reasons:
-        return Estimate(value, reason=reasons[0], asked=asked, cost=cost)
+        return Estimate(value, reason=reasons[0], asked=asked, cost=cost, failed=failed)
     below = float(np.hypot.reduce(shares * [each.value - each.low for each in estimates]))
     above = float(np.hypot.reduce(shares * [each.high - each.value for each in estimates]))
-    return Estimate(value, value - below, value + above, asked=asked, cost=cost)
+    return Estimate(value, value - below, value + above, asked=asked, cost=cost, failed=failed)
 
 
 def history(
@@ -175,7 +175,7 @@ def shortened(evidence: Evidence, asked: int) -> Evidence:
         answers=answers,
         predicted=evidence.predicted[:asked],
         remaining=evidence.remaining[:asked],
-        cost=Cost(labels=asked),
+        cost=Cost(labels=int((answers.values != NO_LABEL).sum())),
     )
 
 
@@ -183,7 +183,8 @@ def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
     """Returns how many labels plain random testing would have needed for an interval of this half
     width: the smallest M with t σ √(1/M − 1/n) at most that.
 
-    σ² is estimated from the weighted draws: the mean of squares minus the square of the mean.
+    σ² is estimated from the weighted draws: the mean of squares minus the square of the mean. A
+    sample that nobody can label counts as one without a loss.
 
     Args:
       evidence: of each generation.
@@ -193,7 +194,7 @@ def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
         return np.nan
     sizes = np.array([part.pool.n for part in evidence], float)
     moments = []
-    for part in evidence:
+    for part in (replace(each, assumed=0.0) for each in evidence):
         if not part.asked:
             return np.nan
         squares = replace(part, pool=replace(part.pool, losses=part.pool.losses**2))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.asking import NO_LABEL
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.generations import Generation
 from nevis_stream.storage import checked_lines
@@ -116,7 +117,8 @@ def _draw(line, values, generations) -> Draw:
 
 
 def recorded_labels(file: Path, positions: Mapping[str, int], classes: int) -> dict[int, int]:
-    """Returns the class of each labelled sample by its position; corrections replace.
+    """Returns the class of each labelled sample by its position, `NO_LABEL` of one that nobody can
+    label; corrections replace.
 
     Args:
       file: may be missing.
@@ -130,7 +132,9 @@ def recorded_labels(file: Path, positions: Mapping[str, int], classes: int) -> d
     for number, line in enumerate(read_lines(file), start=1):
         with damage(file, number):
             for sample, label in line["labels"].items():
-                if not isinstance(label, int) or label not in range(classes):
+                if label is None:
+                    label = NO_LABEL
+                elif not isinstance(label, int) or label not in range(classes):
                     raise ValueError(f"there is no class {label!r}")
                 if sample not in positions:
                     raise ValueError(f"there is no sample {sample!r}")

@@ -8,6 +8,7 @@ import pandas as pd
 
 from nevis_stream.active_testing.testing import expected_losses
 from nevis_stream.datasets.images import Images
+from nevis_stream.dynamic_evaluation.asking import NO_LABEL
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.accounts import accounts, evidence_on, history, plain_labels
 from nevis_stream.experiments.labelling.session import Session
@@ -35,7 +36,7 @@ def write(
     Raises:
       BadInput: no label that can be used yet.
     """
-    if not any(part.asked for part in evidence_on(session, 0)):
+    if not any(part.known.any() for part in evidence_on(session, 0)):
         raise BadInput(
             f"{session.directory}: no usable label yet. To get some: python -m launch.label next"
             f" {session.directory}"
@@ -48,9 +49,9 @@ def write(
     ]
     settings = session.settings
     introduction = (
-        f"Session {settings.name}: {len(session.ids):,} samples, {len(session.labels()):,} of them"
-        f" labelled. Loss {settings.loss}, rule {settings.rule}, {settings.uniform:.0%} of draws"
-        f" uniform, surrogate {settings.surrogate}, estimator {estimator}."
+        f"Session {settings.name}: {session.counts()}. Loss {settings.loss}, rule"
+        f" {settings.rule}, {settings.uniform:.0%} of draws uniform, surrogate"
+        f" {settings.surrogate}, estimator {estimator}."
     )
     return write_study(out, "Label-efficient test", introduction, chapters)
 
@@ -66,6 +67,7 @@ def _estimates(session, estimator) -> StudyChapter:
             "low": estimate.low,
             "high": estimate.high,
             "labels": estimate.asked,
+            "without a label": estimate.failed,
             "plain random labels": np.nan,
             "surrogate's expectation": np.nan,
         }
@@ -110,7 +112,7 @@ def _hardest(session, out, images) -> StudyChapter:
     rows = []
     for generation, pools in zip(session.generations, session.pools, strict=True):
         for row in generation.rows:
-            if int(row) in labels:
+            if labels.get(int(row), NO_LABEL) != NO_LABEL:
                 place = row - generation.first
                 losses = [pool.losses[place, labels[int(row)]] for pool in pools]
                 rows.append((float(np.mean(losses)), int(row), generation.predictions[:, place]))
@@ -139,8 +141,8 @@ def _hardest(session, out, images) -> StudyChapter:
 
 def _calibration(session) -> StudyChapter:
     parts = evidence_on(session, 0)
-    predicted = np.concatenate([part.predicted for part in parts])
-    observed = np.concatenate([part.losses for part in parts])
+    predicted = np.concatenate([part.predicted[part.known] for part in parts])
+    observed = np.concatenate([part.losses[part.known] for part in parts])
     order = np.argsort(predicted, kind="stable")
     bins = [each for each in np.array_split(order, min(_BINS, len(order))) if len(each)]
     table = pd.DataFrame(

@@ -25,7 +25,7 @@ from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.asking import NO_LABEL, Answers, Cells
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments.labelling.generations import (
     Generation,
@@ -171,12 +171,20 @@ class Session:
         return recorded_draws(self.directory / DRAWS, self.generations)
 
     def labels(self) -> dict[int, int]:
-        """Returns the class of each labelled sample by its position; corrections replace.
+        """Returns the class of each labelled sample by its position, `NO_LABEL` of one that nobody
+        can label; corrections replace.
 
         Raises:
           BadInput: the file is damaged.
         """
         return recorded_labels(self.directory / LABELS, self.positions, self.class_count)
+
+    def counts(self) -> str:
+        """Returns how many samples have a label, and how many nobody can label, in words."""
+        labels = list(self.labels().values())
+        failed = labels.count(NO_LABEL)
+        without = f"; {plural(failed, 'sample')} nobody can label" if failed else ""
+        return f"{len(labels) - failed:,} of {len(self.ids):,} samples have a label{without}"
 
     def logs(self) -> tuple[list[Draw], dict[int, int]]:
         """Returns `draws` and `labels`.
@@ -287,7 +295,7 @@ class Session:
             for draw in draws
             if draw.generation == place
             for sample, probability in zip(draw.samples, draw.probabilities, strict=True)
-            if int(sample) in labels
+            if labels.get(int(sample), NO_LABEL) != NO_LABEL
         ]
         order = [sample for sample, _ in pairs]
         samples = np.array(order, np.int64).reshape(1, -1) - generation.first
@@ -308,7 +316,7 @@ class Session:
         """Adds labels, all or none, and returns how many are new or changed.
 
         Args:
-          answers: the class of each sample, by id.
+          answers: the class of each sample, by id, or `NO_LABEL` if nobody can tell.
           source: the name of their file.
           correct: whether a label may replace another one of the same sample.
           lines: by sample, what messages name instead of `source`, for example a line of the file.
@@ -334,7 +342,7 @@ class Session:
                 if labels.get(row) == label:
                     continue
                 if row in labels and not correct:
-                    before, now = (self.settings.classes[each] for each in (labels[row], label))
+                    before, now = map(self.settings.class_name, (labels[row], label))
                     raise BadInput(
                         f"{where}: sample {sample!r} is {now!r}, but {before!r} was recorded"
                         " before. Nothing of this file was recorded. If the new label is right,"
@@ -342,7 +350,10 @@ class Session:
                     )
                 new[sample] = label
             if new:
-                checked_lines.append(self.directory / LABELS, {"source": source, "labels": new})
+                written = {
+                    each: None if label == NO_LABEL else label for each, label in new.items()
+                }
+                checked_lines.append(self.directory / LABELS, {"source": source, "labels": written})
         return len(new)
 
 

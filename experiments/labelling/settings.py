@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.asking import NO_LABEL
 from nevis_stream.storage.canonical import encode
 
+UNKNOWN = "?"
+"""What a person types where nobody can tell the class."""
 SETTINGS, STUDY = "session.json", "study.json"  # what identifies a session, and a study
 
 
@@ -45,6 +48,10 @@ class SessionSettings:
         numbers = isinstance(self.uniform, int | float) and isinstance(self.seed, int)
         if not numbers or not all(isinstance(text, str) for text in texts):
             raise ValueError("a value has an unexpected type")
+
+    def class_name(self, label: int) -> str:
+        """Returns the name of a label, as a person types it."""
+        return UNKNOWN if label == NO_LABEL else self.classes[label]
 
     @property
     def name(self) -> str:

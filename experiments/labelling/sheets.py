@@ -15,8 +15,10 @@ from markupsafe import Markup
 from PIL import Image, ImageDraw
 
 from nevis_stream.datasets.images import Images
+from nevis_stream.dynamic_evaluation.asking import NO_LABEL
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments.labelling.session import Session
+from nevis_stream.experiments.labelling.settings import UNKNOWN
 from nevis_stream.report.templates import render, resource
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
@@ -24,6 +26,8 @@ from nevis_stream.storage.text import read_table, short, whole
 from nevis_stream.wording import plural
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
+NOBODY_CAN_TELL = frozenset({UNKNOWN, "unknown", "nan", "none", "null", "na", "n/a", "255"})
+"""What stands for no label in a csv, in small letters, where no class is called so."""
 _SHOWN = 384  # pixels, the longest side of an image in the page
 _SMALL = 96  # images with shorter sides are enlarged without smoothing
 _CELL, _CAPTION, _PER_ROW = 96, 14, 10
@@ -34,7 +38,7 @@ class Labels:
     """The labels of a file.
 
     Attributes:
-      classes: number of the class of each sample, by id.
+      classes: number of the class of each sample, by id; `NO_LABEL` where nobody can tell.
       lines: where each sample is, for messages.
       unnamed: whether the file does not say of which session it is.
     """
@@ -99,6 +103,7 @@ def _page(session, number, ids, images) -> str:
         "session": session.settings.name,
         "file": file,
         "classes": list(session.settings.classes),
+        "unknown": "" if UNKNOWN in session.settings.classes else UNKNOWN,
         "samples": samples,
     }
     return render(
@@ -167,16 +172,18 @@ def read_labels(session: Session, file: Path) -> Labels:
         if not label:
             continue
         number = _class(label, classes)
+        if number is None and label.lower() in NOBODY_CAN_TELL:
+            number = NO_LABEL
         if number is None:
             raise BadInput(
-                f"{where}: {unknown('label', short(label), classes)} Nothing of this file was"
-                " recorded."
+                f"{where}: {unknown('label', short(label), classes)} Where nobody can tell, type"
+                f" {UNKNOWN!r}. Nothing of this file was recorded."
             )
         if answers.setdefault(sample, number) != number:
             raise BadInput(
                 f"{where}: sample {short(sample)!r} is {label!r} here, but"
-                f" {classes[answers[sample]]!r} on an earlier line. Nothing of this file was"
-                " recorded."
+                f" {session.settings.class_name(answers[sample])!r} on an earlier line. Nothing of"
+                " this file was recorded."
             )
         at.setdefault(sample, where)
     return Labels(answers, at, unnamed="session" not in table.columns)

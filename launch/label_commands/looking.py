@@ -35,11 +35,13 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         width = "–" if np.isnan(account.width) else f"{account.width:.4f}"
         table.add_row(account.name, value, interval, width, str(estimate.asked))
     console().print(table)
-    print(f"session {settings.name}: {known:,} of {len(session.ids):,} samples have a label")
+    print(f"session {settings.name}: {session.counts()}")
     used = rows[0].estimate.asked
+    recorded = used + rows[0].estimate.failed
     if waiting:
-        more = f"; {plural(known - used, 'label')} drawn after the first of them cannot be used yet"
-        print(f"drawn samples without a label: {waiting}{more if known > used else ''}")
+        later = plural(known - recorded, "label")
+        more = f"; {later} drawn after the first of them cannot be used yet"
+        print(f"drawn samples without a label: {waiting}{more if known > recorded else ''}")
     if values.until is None:
         return
     fewest = min(FEWEST_TO_STOP, len(session.ids))

@@ -137,8 +137,7 @@ def choose(words: Sequence[str], values: FlagValues) -> None:
     session = Session(Path(words[0]))
     number, rows = session.next(values.count)
     folder = sheets.write_round(session, number, rows, sample_images(session, rows))
-    known = len(session.labels())
-    print(f"{len(rows)} samples to label ({known:,} of {len(session.ids):,} have a label):")
+    print(f"{plural(len(rows), 'sample')} to label ({session.counts()}):")
     print(f"  in a browser: {folder / sheets.PAGE}")
     print(f"  in a spreadsheet: {folder / sheets.CSV}, with {folder / sheets.CONTACTS}")
     print(f"then: {entry.as_typed('python -m launch.label record')} FILE --session={words[0]}")
@@ -193,5 +192,5 @@ def record(words: Sequence[str], values: FlagValues) -> None:
         known = f", {same} as before" if same else ""
         print(f"{word}: {plural(new, 'label')} recorded{known}")
     waiting = len(session.waiting())
-    total = f"{len(session.labels()):,} of {len(session.ids):,} samples have a label"
+    total = session.counts()
     print(f"{total}; drawn samples without a label: {waiting}" if waiting else total)

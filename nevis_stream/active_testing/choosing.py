@@ -9,6 +9,21 @@ from nevis_stream.errors import BadInput
 NOTHING = 1e-12  # scores that are all below this count as 0
 
 
+def check_scores(scores: np.ndarray) -> np.ndarray:
+    """Returns scores as float64[r] if all are finite: what is undefined is no score of 0.
+
+    Raises:
+      BadInput: one is not.
+    """
+    scores = np.asarray(scores, np.float64)
+    for row in np.flatnonzero(~np.isfinite(scores))[:1]:
+        raise BadInput(
+            f"the acquisition score of sample {row} of {len(scores)} that are left is {scores[row]}"
+            " (an infinite loss beside a probability of 0 gives such scores); it must be finite."
+        )
+    return scores
+
+
 @dataclass(frozen=True)
 class Highest:
     """Takes the highest scores; of equal ones the first sample.
@@ -18,7 +33,7 @@ class Highest:
 
     def __call__(self, scores, count, random):
         """Returns positions int64[count], and None for their probabilities."""
-        return np.argsort(-np.nan_to_num(scores), kind="stable")[:count], None
+        return np.argsort(-check_scores(scores), kind="stable")[:count], None
 
 
 @dataclass(frozen=True)
@@ -48,10 +63,9 @@ class Drawn:
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Returns the probabilities of one draw, float64[r].
 
-        Scores that are undefined count as 0. If one is negative, the smallest becomes 0. If all
-        are 0, the draw is uniform.
+        If a score is negative, the smallest becomes 0. If all are 0, the draw is uniform.
         """
-        scores = np.nan_to_num(np.asarray(scores, np.float64))
+        scores = check_scores(scores)
         scores = scores - min(scores.min(), 0)
         if self.quantile:
             scores = np.maximum(scores, np.quantile(scores, self.quantile))

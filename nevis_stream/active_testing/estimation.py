@@ -12,7 +12,13 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.schedule import Schedule
 from nevis_stream.active_testing.testing import active_test
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, Estimate
+from nevis_stream.dynamic_evaluation.asking import (
+    Answers,
+    Cells,
+    Cost,
+    Estimate,
+    given_numbers,
+)
 from nevis_stream.dynamic_evaluation.registry import named
 from nevis_stream.errors import BadInput
 from nevis_stream.seeds import generator
@@ -41,8 +47,9 @@ def estimate(
 
     Args:
       probabilities: float[n, c], the model's, on every sample.
-      label: takes a list of rows and returns the class of each.
-      budget: number of labels.
+      label: takes a list of rows and returns the class of each. Where there is none (None, NaN, a
+        text or an exception) the sample is left out, and the interval allows for any class.
+      budget: number of samples to ask.
       loss: "zero_one", whose mean is the error rate, or another name (`nevis-stream label simulate
         --help` lists all).
       estimator: how the loss is estimated.
@@ -107,7 +114,7 @@ def _evidence(
 
     def ask(cells: Cells) -> Answers:
         rows = cells.samples[0].tolist()
-        labels = np.asarray(label(rows))
+        labels = given_numbers(label(rows))
         if labels.shape != (len(rows),):
             raise BadInput(
                 f"asked for the labels of {len(rows)} samples, got an array of shape"

@@ -1,9 +1,14 @@
 """The base of all estimators."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.dynamic_evaluation.asking import Estimate
+from nevis_stream.dynamic_evaluation.intervals import MOST_MISSING, too_many_missing
+
+NO_LABELS = "there is no usable label yet"
 
 
 class Estimator:
@@ -32,11 +37,35 @@ class Estimator:
 
         With all labels it is the exact risk.
         """
+        if np.isnan(evidence.losses).any():
+            return self._of_known(evidence)
         asked, cost = evidence.asked, evidence.cost
         if asked == evidence.pool.n:
             risk = float(evidence.losses.mean())
             return Estimate(risk, risk, risk, asked=asked, cost=cost)
-        reason = self.refusal(evidence) if asked else "there is no usable label yet"
+        reason = self.refusal(evidence) if asked else NO_LABELS
         if reason:
             return Estimate(np.nan, reason=reason, asked=asked, cost=cost)
         return self.estimate(evidence)
+
+    def _of_known(self, evidence: Evidence) -> Estimate:
+        """Returns the mean loss of the samples that give a label, with an interval of the whole
+        pool's: from that if each failed one had its least loss to that if it had its largest.
+
+        The draws are the designed ones whatever the labels are, so both ends are as good as without
+        failures. Source: worst-case bounds, Manski 1989.
+        """
+        losses = evidence.pool.losses[evidence.samples]
+        least, most, nothing, one = (
+            self(replace(evidence, assumed=assumed))
+            for assumed in (losses.min(axis=1), losses.max(axis=1), 0.0, 1.0)
+        )
+        failed, missing = evidence.failed, one.value - nothing.value
+        result = replace(least, high=most.high, asked=evidence.asked - failed, failed=failed)
+        if failed == evidence.asked:
+            return replace(result, value=np.nan, low=np.nan, high=np.nan, reason=NO_LABELS)
+        result = replace(result, value=nothing.value / (1 - missing))
+        if missing > MOST_MISSING:
+            reason = result.reason or too_many_missing(missing)
+            return replace(result, low=np.nan, high=np.nan, reason=reason)
+        return result

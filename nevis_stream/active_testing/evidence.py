@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
+from nevis_stream.dynamic_evaluation.asking import NO_LABEL, Answers, Cost
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """M labels of a pool of n samples, in the order in which they were asked.
+    """M labels, known or not, of a pool of n samples, in the order in which they were asked.
 
     Attributes:
       pool: the tested model.
@@ -21,6 +21,7 @@ class Evidence:
         before that one was asked, itself included.
       expected: float64[n], the losses that the latest surrogate expects.
       cost: of the labels and of what was computed.
+      assumed: losses of the samples without a label, float64[M] or a number; NaN: not known.
     """
 
     pool: Pool
@@ -29,11 +30,22 @@ class Evidence:
     remaining: np.ndarray
     expected: np.ndarray
     cost: Cost = Cost()
+    assumed: np.ndarray | float = np.nan
 
     @property
     def asked(self) -> int:
-        """Number of labels, M."""
+        """Number of asked samples, M."""
         return self.samples.size
+
+    @property
+    def known(self) -> np.ndarray:
+        """bool[M], which of the asked samples have a label."""
+        return self.labels != NO_LABEL
+
+    @property
+    def failed(self) -> int:
+        """Number of asked samples without a label."""
+        return int((~self.known).sum())
 
     @property
     def samples(self) -> np.ndarray:
@@ -42,13 +54,14 @@ class Evidence:
 
     @property
     def labels(self) -> np.ndarray:
-        """int32[M]."""
+        """int32[M], `NO_LABEL` where there is none."""
         return self.answers.values[0]
 
     @property
     def losses(self) -> np.ndarray:
         """float64[M], the model's losses on the asked samples."""
-        return self.pool.losses[self.samples, self.labels]
+        losses = self.pool.losses[self.samples, self.labels]
+        return np.where(self.known, losses, self.assumed)
 
     @property
     def probabilities(self) -> np.ndarray | None:

@@ -1,5 +1,6 @@
 """The loop: believe, choose, ask, and believe again."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,11 +16,13 @@ from nevis_stream.dynamic_evaluation.asking import (
     Ask,
     Cells,
     Cost,
+    answered,
     check_budget,
     check_cells,
 )
 from nevis_stream.dynamic_evaluation.registry import named
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.wording import plural
 
 UNCOUNTED = frozenset({"acquisition scores"})
 _BLOCK = 16384  # samples that are computed at a time: a large pool may stay on disk
@@ -55,11 +58,14 @@ def active_test(
 ) -> Iterator[Evidence]:
     """Yields the evidence after each batch of labels.
 
+    A sample without a label (see `asking.answered`) is left out and counted; estimates allow for
+    any label of it.
+
     Args:
       pool: the tested model.
       surrogate: is called before the first and after every batch.
       ask: answers cells int64[1, b] with labels int[1, b] from 0 to c - 1.
-      budget: number of labels, at most the number of samples.
+      budget: number of samples to ask, at most all.
       random: draws the samples.
       rule: a name of `registries.RULES`.
       choose: how scores become samples.
@@ -67,7 +73,7 @@ def active_test(
         number of labels so far.
 
     Raises:
-      BadInput: an argument cannot be used, or an answer is not a label.
+      BadInput: an argument cannot be used, an answer is not a label, or there is none at all.
     """
     named(RULES, "acquisition rule", rule)
     check_budget(budget, pool.n, "labels")
@@ -84,8 +90,22 @@ def active_test(
         count = min(count, budget - evidence.asked)
         cells = choose_samples([pool], members, left, count, random, rule, choose)
         left[cells.samples] = False
-        members, evidence = _believe(_added(evidence, _labels(ask, cells, pool)), surrogate)
+        answers = answered(ask, cells, classes=pool.losses.shape[1])
+        members, evidence = _believe(_added(evidence, answers), surrogate)
         yield evidence
+    if evidence.failed == evidence.asked:
+        raise BadInput(
+            f"none of the {evidence.asked} samples that were asked gave a class, a whole number"
+            f" from 0 to {pool.losses.shape[1] - 1}."
+        )
+    if evidence.failed:
+        example = evidence.samples[~evidence.known][0]
+        warnings.warn(
+            f"{plural(evidence.failed, 'sample')} of {evidence.asked} gave no answer, for example"
+            f" {example}; no class stands for them, and the interval allows for any.",
+            RunWarning,
+            stacklevel=2,
+        )
 
 
 def choose_samples(
@@ -117,7 +137,7 @@ def choose_samples(
             candidates = Candidates(believed, pool.losses[rows], pool.predictions[rows])
             scores[number, start : start + _BLOCK] = score(candidates)
     if len(pools) > 1:
-        scores = scores / np.maximum(np.nansum(abs(scores), axis=1, keepdims=True), 1e-300)
+        scores = scores / np.maximum(abs(scores).sum(axis=1, keepdims=True), 1e-300)
     positions, probabilities = choose(scores.sum(axis=0), count, random)
     return Cells(samples[positions][None], None if probabilities is None else probabilities[None])
 
@@ -161,25 +181,6 @@ def beliefs_before(
     return predicted, expected.sum() - (np.cumsum(predicted) - predicted)
 
 
-def _labels(ask, cells, pool):
-    answers, classes = ask(cells), pool.losses.shape[1]
-    labels = np.asarray(answers.values)
-    if labels.shape != cells.samples.shape or labels.dtype.kind not in "iu":
-        raise BadInput(
-            f"labels {labels.dtype}{list(labels.shape)}; expected one whole number for each of"
-            f" {cells.samples.size} samples."
-        )
-    if not np.array_equal(answers.cells.samples, cells.samples):
-        raise BadInput("the labels are of other samples than those that were asked.")
-    wrong = (labels < 0) | (labels >= classes)
-    if wrong.any():
-        raise BadInput(
-            f"label {labels[wrong][0]} of sample {cells.samples[wrong][0]}: expected a class from"
-            f" 0 to {classes - 1}."
-        )
-    return replace(answers, cells=cells)
-
-
 def _added(evidence, answers):
     samples = answers.samples[0]
     predicted, remaining = beliefs_before(evidence.expected, evidence.samples, samples)
@@ -193,7 +194,7 @@ def _added(evidence, answers):
 
 
 def _believe(evidence, surrogate):
-    belief = surrogate(evidence.answers)
+    belief = surrogate(evidence.answers.valid())
     members = np.asanyarray(belief.probabilities)
     expected = expected_losses(evidence.pool, members)
     return members, replace(evidence, expected=expected, cost=evidence.cost + belief.cost)

@@ -220,11 +220,7 @@ def _with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[
         *(np.array([end]) for end in (estimate.low, estimate.high, missing))
     )
     if unbounded or np.isnan(low):
-        reason = (
-            f"{missing:.0%} of the samples have no answer, and nothing says that the others were"
-            " drawn at random"
-        )
-        return [estimate.value, np.nan, np.nan], reason
+        return [estimate.value, np.nan, np.nan], intervals.too_many_missing(missing)
     return [estimate.value, low, high], ""
 
 

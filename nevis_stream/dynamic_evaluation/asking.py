@@ -11,9 +11,10 @@ import html
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing
 
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, check_matrix, observed, unknown_cells
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
@@ -88,7 +89,8 @@ class Answers:
 
     Attributes:
       cells: the cells, with the probabilities with which a policy drew them.
-      values: [m, b]: uint8 outcomes, float32 scores in [0, 1], or int32 labels.
+      values: [m, b]: uint8 outcomes, float32 scores in [0, 1], or int32 labels, `NO_LABEL` where
+        there is none.
       cost: of these answers.
       confidence: float[m, b], the probability that a model gave to the true class, or None.
     """
@@ -102,6 +104,15 @@ class Answers:
     def samples(self) -> np.ndarray:
         """int64[m, b], the asked samples."""
         return self.cells.samples
+
+    def valid(self) -> "Answers":
+        """Returns the labels that are known, of one model."""
+        known = self.values[0] != NO_LABEL
+        if known.all():
+            return self
+        drawn = self.cells.probabilities
+        cells = Cells(self.samples[:, known], None if drawn is None else drawn[:, known])
+        return Answers(cells, self.values[:, known], self.cost)
 
     def then(self, later: "Answers") -> "Answers":
         """Returns these answers followed by later ones, [m, b + b']; costs add up."""
@@ -125,7 +136,7 @@ class Ask(Protocol):
         ...
 
 
-def answered(ask: Ask, cells: Cells, scores: bool) -> Answers:
+def answered(ask: Ask, cells: Cells, scores: bool = False, classes: int | None = None) -> Answers:
     """Asks for some samples of one model and checks the answers: only a valid number is one.
 
     Args:
@@ -133,9 +144,11 @@ def answered(ask: Ask, cells: Cells, scores: bool) -> Answers:
         its cells are asked one at a time, and those that raise again have no answer.
       cells: int64[1, b].
       scores: whether values are scores in [0, 1] instead of outcomes.
+      classes: if values are labels, the number of classes.
 
     Returns:
-      Answers with values uint8[1, b], 255 where there is none, or float32[1, b] with NaN.
+      Answers with values uint8[1, b], 255 where there is none, or float32[1, b] with NaN, or labels
+      int32[1, b] with `NO_LABEL`.
 
     Raises:
       BadInput: there are too few or too many values, or they are of other cells.
@@ -147,37 +160,70 @@ def answered(ask: Ask, cells: Cells, scores: bool) -> Answers:
     except Exception as error:
         if cells.samples.size > 1:
             single = (Cells(cells.samples[:, k : k + 1]) for k in range(cells.samples.shape[1]))
-            parts = [answered(ask, cell, scores) for cell in single]
+            parts = [answered(ask, cell, scores, classes) for cell in single]
             joined = functools.reduce(Answers.then, parts)
             return dataclasses.replace(joined, cells=cells)
         message = f"no answer to sample {cells.samples[0, 0]}: {type(error).__name__}: {error}"
         warnings.warn(message, RunWarning, stacklevel=2)
-        return Answers(cells, unknown_cells((1, 1), scores), Cost(None))
-    values, shape = np.asarray(answers.values), cells.samples.shape
+        unknown = unknown_cells((1, 1), scores)
+        if classes is not None:
+            return Answers(cells, np.full((1, 1), NO_LABEL, np.int32))
+        return Answers(cells, unknown, Cost(None))
+    values, shape = given_numbers(answers.values), cells.samples.shape
     if values.shape != shape or not np.array_equal(answers.cells.samples, cells.samples):
         raise BadInput(
             f"asked for the cells {list(shape)}, answered {list(values.shape)} values of the cells"
             f" {list(answers.cells.samples.shape)}: an answer belongs to each asked cell, in their"
             " order."
         )
-    if values.dtype.kind not in "biuf":
-        each = [value if isinstance(value, _NUMBERS) else np.nan for value in values.ravel()]
-        values = np.array(each, np.float64).reshape(shape)
-    values = values.astype(np.float64)
-    missing = np.isnan(values) | (values == UNKNOWN)
-    checked = np.where(missing, np.nan if scores else UNKNOWN, values)
-    valid = missing | ((values >= 0) & (values <= 1) & (scores | np.isin(values, (0, 1))))
-    if not valid.all():
-        _, k = np.argwhere(~valid)[0]
-        kind = "a score from 0 to 1" if scores else "0 or 1"
+    missing = np.isnan(values)
+    if classes is None or classes <= UNKNOWN:  # else 255 is a class
+        missing |= values == UNKNOWN
+    blank_value: float
+    dtype: np.typing.DTypeLike
+    if classes is not None:
+        blank_value, dtype, kind = NO_LABEL, np.int32, f"a class from 0 to {classes - 1}"
+        valid = (values >= 0) & (values < classes) & (values == np.floor(values))
+    elif scores:
+        blank_value, dtype, kind = np.nan, np.float32, "a score from 0 to 1"
+        valid = (values >= 0) & (values <= 1)
+    else:
+        blank_value, dtype, kind = UNKNOWN, np.uint8, "0 or 1"
+        valid = np.isin(values, (0, 1))
+    for _, k in np.argwhere(~(valid | missing))[:1]:
         raise BadInput(
             f"the answer to sample {cells.samples[0, k]} is {values[0, k]:g}, not {kind}; an answer"
             " that is not known is None, NaN or 255."
         )
-    return dataclasses.replace(answers, values=checked.astype(np.float32 if scores else np.uint8))
+    checked = np.where(missing, blank_value, values).astype(dtype)
+    cost = answers.cost
+    if classes is not None:  # what failed was not bought
+        cost = dataclasses.replace(cost, labels=min(cost.labels, int((~missing).sum())))
+    return dataclasses.replace(answers, cells=cells, values=checked, cost=cost)
 
 
-_NUMBERS = (bool, int, float, np.bool_, np.number)
+def given_numbers(values: Any) -> np.ndarray:
+    """Returns the numbers that a user's function gave, float64 in the shape of what it returned,
+    with NaN for what is no number: None, a text, such as a refusal.
+    """
+    array = values if hasattr(values, "dtype") else np.asarray(values)
+    if array.dtype.kind in "biuf":
+        return np.asarray(array, np.float64)
+    array = np.array(values, object)  # else numbers beside a text would become texts
+    return np.array([_number(value) for value in array.ravel()], np.float64).reshape(array.shape)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str | bytes):
+        return np.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+NO_LABEL = -1
+"""Stands where a label is not known."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +234,9 @@ class Estimate:
       value: the estimate, NaN if there is none.
       low, high: its 95% interval, NaN if there is none.
       reason: why there is no interval (or no value); empty if there is one.
-      asked: number of cells that were asked for it.
+      asked: number of cells that were asked for it, and gave an answer.
       cost: of asking and of computing it.
+      failed: number of further cells that were asked and gave no answer.
     """
 
     value: float
@@ -198,6 +245,7 @@ class Estimate:
     reason: str = ""
     asked: int = 0
     cost: Cost = Cost()
+    failed: int = 0
 
     def __str__(self) -> str:
         """Returns the estimate with its interval, for people.
@@ -208,7 +256,8 @@ class Estimate:
         interval = f"no interval: {self.reason or 'none was computed'}"
         if not math.isnan(self.low):
             interval = f"95%: {self.low:.4f} to {self.high:.4f}"
-        return f"{self.value:.4f} ({interval}; {self.asked:,} asked)"
+        failed = f", {self.failed:,} more gave no answer" if self.failed else ""
+        return f"{self.value:.4f} ({interval}; {self.asked:,} asked{failed})"
 
     def _repr_html_(self) -> str:
         """Shows it in a notebook."""

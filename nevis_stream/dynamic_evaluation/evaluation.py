@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, Estimate
+from nevis_stream.dynamic_evaluation.asking import (
+    Answers,
+    Cells,
+    Cost,
+    Estimate,
+    given_numbers,
+)
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.cache.evaluation_cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.fits import FOLDER
@@ -37,8 +43,9 @@ def evaluate(
     Args:
       board: the known models.
       model: takes a list of sample ids, returns a value for each: 1 where the model is right and 0
-        where it is wrong, or a score in the range of the sample. Where it has no answer (None, NaN
-        or an exception), a similar sample is asked instead, and the interval allows for any value.
+        where it is wrong, or a score in the range of the sample. Where it has no answer (None, NaN,
+        a text or an exception), a similar sample is asked instead, and the interval allows for any
+        value.
       budget: number of samples to ask.
       method: name of a method; None: the one with the smallest cross-validation errors on the known
         models.
@@ -83,7 +90,8 @@ def evaluate(
         for each in (account.accuracy, account.low, account.high)
     )
     cost = Cost(account.flops_method, uncounted=UNCOUNTED)
-    return Estimate(value, lower, upper, account.reason or "", account.asked, cost)
+    reason, failed = account.reason or "", account.failed or 0
+    return Estimate(value, lower, upper, reason, account.asked, cost, failed)
 
 
 def _checked(
@@ -93,7 +101,7 @@ def _checked(
     there is none.
     """
     ids = [board.samples[column] for column in columns.tolist()]
-    values = np.asarray(model(ids), np.float64)
+    values = given_numbers(model(ids))
     if values.shape != (len(ids),):
         raise BadInput(
             f"the model was asked {len(ids)} samples and returned values of shape"

@@ -91,6 +91,14 @@ def extended(
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
+def too_many_missing(missing: float) -> str:
+    """Returns why there is no interval where this share of the samples gave no answer."""
+    return (
+        f"{missing:.0%} of the samples have no answer, and nothing says that the others were drawn"
+        " at random"
+    )
+
+
 def with_missing(
     low: np.ndarray, high: np.ndarray, missing: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

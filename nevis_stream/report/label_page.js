@@ -77,15 +77,16 @@ function move(step) {
   show();
 }
 
-const buttons = data.classes.map((name, i) => {
+const choices = data.unknown ? [...data.classes, data.unknown] : data.classes;
+const buttons = choices.map((name, i) => {
   const button = document.createElement("button");
   button.type = "button";
-  if (i < KEYS.length && !single) {
+  if (i < Math.min(KEYS.length, data.classes.length) && !single) {
     const key = document.createElement("kbd");
     key.textContent = KEYS[i];
     button.append(key);
   }
-  button.append(name);
+  button.append(i < data.classes.length ? name : `${name} nobody can tell`);
   button.addEventListener("click", () => choose(name));
   element("choices").append(button);
   return button;
@@ -115,7 +116,7 @@ function show() {
   element("picture").alt = `Sample ${current + 1}`;
   element("caption").textContent = `${current + 1} of ${data.samples.length}: ${id}`;
   buttons.forEach((button, i) => {
-    button.setAttribute("aria-pressed", String(labels[id] === data.classes[i]));
+    button.setAttribute("aria-pressed", String(labels[id] === choices[i]));
   });
   tiles.forEach(({ button, label }, i) => {
     button.setAttribute("aria-current", String(i === current));

@@ -30,8 +30,8 @@ def test_low_scores_are_lifted_to_a_quantile():
     np.testing.assert_allclose(p, np.array([2, 2, 3, 4]) / 11)
 
 
-def test_undefined_and_negative_scores():
-    p = Drawn(**PURE).probabilities(np.array([np.nan, -1.0, 2.0]))
+def test_negative_scores_and_none_at_all():
+    p = Drawn(**PURE).probabilities(np.array([0, -1.0, 2.0]))
     np.testing.assert_allclose(p, [0.25, 0, 0.75])
     np.testing.assert_allclose(Drawn(**PURE).probabilities(np.zeros(5)), 0.2)
 
@@ -60,8 +60,15 @@ def test_what_has_no_score_is_drawn_last():
 
 
 def test_the_highest_scores_come_first():
-    positions, q = Highest()(np.array([1.0, np.nan, 3.0, 3.0]), 3, None)
+    positions, q = Highest()(np.array([1.0, 0.0, 3.0, 3.0]), 3, None)
     assert positions.tolist() == [2, 3, 0] and q is None
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("choose", [Drawn(), Highest()])
+def test_what_is_undefined_is_no_score(choose, value):
+    with pytest.raises(BadInput, match=f"sample 1 of 3 that are left is {value}"):
+        choose(np.array([1.0, value, 2.0]), 2, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", ["quantile", "clip", "uniform"])

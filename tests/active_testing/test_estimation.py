@@ -54,9 +54,10 @@ def test_all_labels_give_the_error_itself(pool):
     ("options", "message"),
     [
         ({"budget": 401}, "between 1 and 400"),
-        ({"label": lambda rows: [9]}, "expected a class from 0 to 3"),
+        ({"label": lambda rows: [9]}, "is 9, not a class from 0 to 3"),
         ({"label": lambda rows: 1}, "a class for each"),
-        ({"label": lambda rows: ["cat"]}, "one whole number"),
+        ({"label": lambda rows: [0.5]}, "is 0.5, not a class from 0 to 3"),
+        ({"label": lambda rows: ["cat"]}, "none of the 5 samples that were asked gave a class"),
         ({"loss": "zero-one"}, "Did you mean 'zero_one'"),
         ({"estimator": "lur"}, "Did you mean 'lure'"),
         ({"features": np.zeros((3, 2))}, "a row for each sample"),

@@ -79,9 +79,9 @@ def test_settings_are_checked(settings, message):
 
 def test_labels_are_checked():
     pool, labels, members = example(10, 0)
-    with pytest.raises(BadInput, match="label 7 of sample .* a class from 0 to 2"):
+    with pytest.raises(BadInput, match="the answer to sample . is 7, not a class from 0 to 2"):
         list(start(pool, np.full(10, 7), fixed(members)))
-    with pytest.raises(BadInput, match="one whole number for each of 1 samples"):
+    with pytest.raises(BadInput, match=r"asked for the cells \[1, 1\], answered \[1, 3\] values"):
         list(
             active_test(
                 pool,

@@ -92,7 +92,7 @@ def test_a_person_labels_in_a_browser(tmp_path):
         )
         assert browser.evaluate(PROGRESS) == "0 of 5 labelled"
         names = "[...document.querySelectorAll('#choices button')].map((e) => e.textContent)"
-        assert browser.evaluate(names) == ["1cat", "2dog", "3owl"]
+        assert browser.evaluate(names) == ["1cat", "2dog", "3owl", "? nobody can tell"]
         browser.press("3")  # owl, and on to the next picture
         browser.press("ArrowRight")
         browser.press("1")
@@ -114,6 +114,12 @@ def test_a_person_labels_in_a_browser(tmp_path):
         for _ in range(3):
             browser.press("2")
         assert browser.evaluate(LABELS) == ["owl", "dog", "cat", "dog", "dog"]
+        browser.evaluate("document.querySelectorAll('#strip button')[4].click()")
+        browser.evaluate("document.querySelectorAll('#choices button')[3].click()")
+        assert browser.evaluate(LABELS) == ["owl", "dog", "cat", "dog", "?"]
+        browser.press("ArrowLeft")
+        browser.press("ArrowRight")
+        browser.press("2")
         browser.press("1")  # one key too many changes nothing
         assert browser.evaluate(LABELS) == ["owl", "dog", "cat", "dog", "dog"]
         assert "choose a picture to change its label" in browser.evaluate(PROGRESS)

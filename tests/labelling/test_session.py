@@ -75,6 +75,35 @@ def test_labels_after_a_gap_wait(tmp_path):
     assert evidence_on(session, 0)[0].asked == 30
 
 
+def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
+    session, labels = begin(tmp_path / "session", n=200)
+    clean, _ = begin(tmp_path / "clean", n=200)
+    labelled(clean, labels, 3, 20)
+    words = ["?", "NaN", "255", "unknown"]
+    for round_number in range(3):
+        _, rows = session.next(20)
+        lines = ["sample,label"]
+        for place, row in enumerate(rows):
+            missing = round_number == 0 and place < len(words)
+            lines.append(f"{session.ids[row]},{words[place] if missing else labels[row]}")
+        (tmp_path / "a.csv").write_text("\n".join(lines))
+        session.record(read_labels(session, tmp_path / "a.csv").classes, "a.csv")
+    session = Session(session.directory)
+    assert not session.waiting()
+    assert session.counts() == "56 of 200 samples have a label; 4 samples nobody can label"
+    for account, whole in zip(accounts(session, "lure"), accounts(clean, "lure"), strict=True):
+        estimate = account.estimate
+        assert (estimate.asked, estimate.failed, estimate.cost.labels) == (56, 4, 56)
+        assert estimate.low < whole.estimate.value < estimate.high
+        assert account.width > whole.width
+    assert history(session, 0, "lure")[-1][1] == accounts(session, "lure")[0].estimate
+    assert 1 < plain_labels(evidence_on(session, 0), 0.1) < 200
+    sample = session.ids[session.draws()[0].samples[0]]
+    with pytest.raises(BadInput, match=r"is 'cat', but '\?' was recorded before"):
+        session.record({sample: 0}, "b.csv")
+    assert session.record({sample: 0}, "b.csv", correct=True) == 1
+
+
 def test_probabilities_are_those_of_the_draws(tmp_path):
     session, labels = begin(tmp_path)
     labelled(session, labels, 2)

@@ -20,7 +20,14 @@ class Ase(Estimator):
     def __call__(self, evidence):
         """Returns the estimate; it has no interval."""
         value = float(evidence.expected.mean())
-        return Estimate(value, reason=self.no_interval, asked=evidence.asked, cost=evidence.cost)
+        asked = evidence.asked - evidence.failed
+        return Estimate(
+            value,
+            reason=self.no_interval,
+            asked=asked,
+            cost=evidence.cost,
+            failed=evidence.failed,
+        )
 
 
 ESTIMATOR = Ase()
