@@ -90,7 +90,14 @@ MAY_IMPORT = {
         "wording",
     ),
     "nevis_stream.active_testing": of_nevis_stream(
-        "active_testing", "dynamic_evaluation", "cost", "errors", "extensions", "lazy", "seeds"
+        "active_testing",
+        "dynamic_evaluation",
+        "cost",
+        "errors",
+        "extensions",
+        "lazy",
+        "seeds",
+        "wording",
     ),
     "nevis_stream.catalogue": of_nevis_stream("catalogue", "storage", "errors", "vocabulary"),
     "nevis_stream.datasets": of_nevis_stream(

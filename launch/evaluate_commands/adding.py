@@ -401,6 +401,8 @@ def _print_account(
         interval = "" if low is None else f" (95%: {low} to {high})"
         best = ", the lowest is the best" if addition.lower else ""
         print(f"  rank {addition.rank} of {models + 1}{interval}{best}")
+    elif addition.accuracy is not None:
+        print("  no rank: the samples that were answered do not stand for all")
     if addition.failed:
         print(f"  {addition.failed:,} samples were asked without an answer; see the warning")
     print(f"  {_cost_text(addition, from_file)}")

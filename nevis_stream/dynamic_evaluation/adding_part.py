@@ -154,6 +154,8 @@ class PartAdder:
                 means = row.bounded(means, known.facts)
             value, low, high = (None if np.isnan(mean) else float(mean) for mean in means)
             best, worst = (low, high) if self._part.lower else (high, low)
+            # the mean of the answered samples has no place among means of all samples
+            of_all = missing[i] <= intervals.MOST_MISSING
             place = partial(rank, self._accuracies, part=self._part)
             account = Addition(
                 kind="model",
@@ -165,7 +167,7 @@ class PartAdder:
                 accuracy=value,
                 low=low,
                 high=high,
-                rank=place(value=value),
+                rank=place(value=value) if of_all else None,
                 rank_low=place(value=best),
                 rank_high=place(value=worst),
                 reason=reason or None,

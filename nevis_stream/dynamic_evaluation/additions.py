@@ -43,7 +43,8 @@ class Addition(Record):
       accuracy, low, high: for a model, the estimated mean over all samples with a 95% interval;
         None where there is none.
       rank, rank_low, rank_high: for a model, its place by accuracy among the known models; 1 is the
-        best, which has the lowest mean if `lower` is true.
+        best, which has the lowest mean if `lower` is true; None where too many samples have no
+        answer for the estimate to stand for all.
       reason: why a model has no interval; None if it has one.
       flops_spent: FLOPs of the observed cells, and of the method. Cells that the cache had before
         count at the price per cell of a whole split. None if the price of an answer is unknown.

@@ -105,7 +105,13 @@ def scale(raw: RawTable, value_range: ValueRange | None) -> list[str]:
     metrics = dict.fromkeys(metric or "these scores" for _, metric in kinds)
     if not metrics:
         return []
-    return [
+    lines = [
         f"{listed(metrics)}: without bounds, so no interval that needs them; --range=LOW,HIGH"
         " states a range"
     ]
+    if value_range == NONE and len(metrics) > 1:
+        lines.append(
+            f"--range=none was taken for each of these {len(metrics)} metrics; where one has"
+            " bounds, import it on its own, without the flag"
+        )
+    return lines
