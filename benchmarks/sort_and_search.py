@@ -26,7 +26,7 @@ from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.policies.uniform import grid
+from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.storage import write_file

@@ -47,9 +47,9 @@ def _method_names(bounds: bool = False) -> str:
 
     left_out = () if bounds else methods.BOUNDS
     parts: dict[str, Mapping[str, Any]] = {
-        "Methods": methods.registry(),
-        "Or POLICY+PREDICTOR, with one of these policies": methods.policy_registry(),
-        "and one of these predictors": methods.predictor_registry(),
+        "Methods": methods.METHODS,
+        "Or POLICY+PREDICTOR, with one of these policies": methods.POLICIES,
+        "and one of these predictors": methods.PREDICTORS,
     }
     return "".join(
         f"\n{title}:\n"

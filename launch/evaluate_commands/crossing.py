@@ -33,8 +33,8 @@ def crossed(
     if not policies or not predictors:
         present, missing = ("--policies", "--predictors")[:: 1 if policies else -1]
         raise BadInput(f"{present} needs {missing} too: each policy is tried with each predictor.")
-    rows = _names("policy", policies, methods.policy_registry())
-    columns = _names("predictor", predictors, methods.predictor_registry())
+    rows = _names("policy", policies, methods.POLICIES)
+    columns = _names("predictor", predictors, methods.PREDICTORS)
     pairs, refused = [], []
     for text in (f"{policy}+{predictor}" for policy in rows for predictor in columns):
         try:

@@ -157,11 +157,9 @@ def takes_scores(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
     refused = [name for name in dict.fromkeys(names) if not methods.get(name).takes_scores]
     scored = [matrix.name for matrix in matrices if matrix.values.dtype != np.uint8]
     if refused and scored:
-        every = methods.registry().items()
+        every = methods.METHODS.items()
         valid = [name for name, method in every if method.takes_scores]
-        predictors = [
-            name for name, each in methods.predictor_registry().items() if each.takes_scores
-        ]
+        predictors = [name for name, each in methods.PREDICTORS.items() if each.takes_scores]
         raise BadInput(
             f"{', '.join(scored)}: has real scores, but {', '.join(refused)} takes outcomes (0 or"
             f" 1) only. Methods that take scores: {', '.join(valid)}; or any policy with one of"

@@ -142,6 +142,7 @@ class Method:
         they are the predictor's own.
       fallback: returns the method that is used if there are too few known models.
       about: one line for people.
+      alternatives: names of methods that take scores, for an error message.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Method:
     cross_validated: bool = False
     fallback: "Callable[[Known], Method] | None" = None
     about: str = ""
+    alternatives: Sequence[str] = ()
 
     @property
     def out_of_core(self) -> bool:
@@ -171,12 +173,9 @@ class Method:
         if groups < intervals.FEWEST and self.fallback:
             return self.fallback(known)
         if known.scores and not self.takes_scores:
-            from nevis_stream.dynamic_evaluation import methods
-
-            valid = [name for name, each in methods.registry().items() if each.takes_scores]
             raise BadInput(
                 f"method {self.name} takes outcomes (0 or 1) only, and these are real scores;"
-                f" methods that take scores: {', '.join(valid)}."
+                f" methods that take scores: {', '.join(self.alternatives)}."
             )
         return self
 

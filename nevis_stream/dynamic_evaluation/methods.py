@@ -1,16 +1,143 @@
-"""Methods by name: pairs of a policy and a predictor. Any other pair is POLICY+PREDICTOR."""
+"""Policies, predictors and methods by name: a new one is an entry of a table here.
+
+A method is a pair of a policy and a predictor; any pair without a name is POLICY+PREDICTOR. The
+line for people of a policy or predictor is its attribute `about`.
+"""
 
 import dataclasses
 import functools
 from collections.abc import Mapping
 
-from nevis_stream.dynamic_evaluation import policies, predictors
 from nevis_stream.dynamic_evaluation.beliefs import QUANTITIES
+from nevis_stream.dynamic_evaluation.bounds import (
+    Everything,
+    OracleAccuracyPrefix,
+    SingleOrderFloor,
+)
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Method
+from nevis_stream.dynamic_evaluation.neural_process.prediction import NeuralProcess
+from nevis_stream.dynamic_evaluation.policies import clusters, sequential
+from nevis_stream.dynamic_evaluation.policies.adaptive import Adaptive
+from nevis_stream.dynamic_evaluation.policies.clusters import Clusters
+from nevis_stream.dynamic_evaluation.policies.combinatorial import Combinatorial
+from nevis_stream.dynamic_evaluation.policies.quadrature import Quadrature
+from nevis_stream.dynamic_evaluation.policies.representative import (
+    Datasets,
+    Random,
+    Strata,
+    Uniform,
+)
+from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
+from nevis_stream.dynamic_evaluation.policies.sparse_anchors import SparseAnchors
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.registry import scanned
+from nevis_stream.dynamic_evaluation.predictors.anchor_weights import AnchorWeights
+from nevis_stream.dynamic_evaluation.predictors.averaged_response import (
+    GeneralizedItemResponse,
+    ResponseAndGaussian,
+)
+from nevis_stream.dynamic_evaluation.predictors.combination import Combination
+from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
+from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
+from nevis_stream.dynamic_evaluation.predictors.mean import Mean, UnweightedMean
+from nevis_stream.dynamic_evaluation.predictors.nearest import Nearest
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
+from nevis_stream.dynamic_evaluation.predictors.stratified import Stratified
+from nevis_stream.dynamic_evaluation.published_script import PublishedPolicy, PublishedPredictor
+from nevis_stream.dynamic_evaluation.reinforcement.trained_policy import Reinforcement
 from nevis_stream.errors import BadInput, unknown
+
+POLICIES: Mapping[str, Policy] = {
+    "clusters_features": Clusters(
+        clusters.by_features,
+        "one sample from each of K clusters; samples are clustered by their features",
+    ),
+    "clusters_items": Clusters(
+        clusters.by_items,
+        "one sample from each of K clusters; samples are clustered by item response parameters",
+    ),
+    "clusters_values": Clusters(
+        clusters.by_values,
+        "one sample from each of K clusters; samples are clustered by the known models' values",
+    ),
+    "combinatorial": Combinatorial(),
+    "datasets": Datasets(),
+    "error": Adaptive(
+        "error", factors=6, about="half a uniform grid, then the samples that prevent most errors"
+    ),
+    "everything": Everything(),
+    "fisher": Sequential(
+        sequential.fisher_information,
+        "items",
+        "one after the other the samples with most Fisher information at the estimated ability",
+    ),
+    "fisher_random": Sequential(
+        sequential.fisher_information,
+        "items",
+        "one after the other, drawn from the five samples with the most Fisher information",
+        exposed=5,
+    ),
+    "information": Adaptive(
+        "information",
+        factors=1,
+        about="half a uniform grid, then the samples with most Fisher information",
+    ),
+    "latent_information": Sequential(
+        sequential.mutual_information,
+        "information",
+        "one after the other the samples that reveal most about the model's ability or latent"
+        " variable",
+    ),
+    "mean_variance": Sequential(
+        sequential.reduction,
+        "reduction",
+        "one after the other the samples that reduce the variance of the mean most",
+    ),
+    "published": PublishedPolicy(),
+    "quadrature": Quadrature(
+        1.0, "the samples that reduce the variance of the mean most, fixed beforehand"
+    ),
+    "quadrature_local": Quadrature(
+        0.5, "as quadrature, but half of the budget is chosen anew after the first answers"
+    ),
+    "random": Random(),
+    "random_shared": Random(shared=True),
+    "reinforcement": Reinforcement(
+        True, "proximal policy optimisation on the known models, rewarded for smaller errors"
+    ),
+    "reinforcement_terminal": Reinforcement(
+        False, "as reinforcement, but rewarded at the end of an episode alone"
+    ),
+    "sparse_anchors": SparseAnchors(),
+    "strata": Strata(),
+    "uncertainty": Sequential(
+        sequential.variance,
+        "moments",
+        "one after the other the samples whose values are most uncertain",
+    ),
+    "uniform": Uniform(),
+}
+
+PREDICTORS: Mapping[str, CellPredictor] = {
+    "anchor_weights": AnchorWeights(),
+    "combination": Combination(),
+    "gp_irt": GeneralizedItemResponse(),
+    "irt_1pl": ItemResponse("one-parameter item response model", common=True),
+    "irt_2pl": ItemResponse("two-parameter item response model"),
+    "irt_gaussian": ResponseAndGaussian(),
+    "irt_multidimensional": ItemResponse("item response model of six factors", factors=6),
+    "linear_gaussian": LinearGaussian(),
+    "mean": Mean(),
+    "mean_unweighted": UnweightedMean(),
+    "nearest": Nearest(),
+    "neural_process": NeuralProcess(),
+    "oracle_accuracy_prefix": OracleAccuracyPrefix(),
+    "published": PublishedPredictor(),
+    "single_order_floor": SingleOrderFloor(),
+    "sort_and_search": SortAndSearch(),
+    "sort_and_search_recursive": SortAndSearch("recursive"),
+    "stratified": Stratified(),
+}
 
 # By name: the pair, and a line for people.
 PAIRS = {
@@ -94,29 +221,9 @@ WITHOUT_INTERVALS = ("published", "single_order_floor", "oracle_accuracy_prefix"
 BOUNDS = ("everything", "single_order_floor", "oracle_accuracy_prefix")
 
 
-@functools.cache
-def policy_registry() -> Mapping[str, Policy]:
-    """Returns all policies by name."""
-    return scanned(policies, "POLICY")
-
-
-@functools.cache
-def predictor_registry() -> Mapping[str, CellPredictor]:
-    """Returns all predictors by name."""
-    return scanned(predictors, "PREDICTOR")
-
-
-@functools.cache
-def registry() -> Mapping[str, Method]:
-    """Returns all methods that have a name of their own."""
-    named = {}
-    for name, (text, about) in PAIRS.items():
-        method = pair(text)
-        cross_validated = method.cross_validated and name not in WITHOUT_INTERVALS
-        named[name] = dataclasses.replace(
-            method, name=name, about=about, cross_validated=cross_validated
-        )
-    return named
+_TAKE_SCORES = tuple(
+    name for name, (text, _) in PAIRS.items() if PREDICTORS[text.split("+")[1]].takes_scores
+)
 
 
 @functools.cache
@@ -133,16 +240,14 @@ def pair(text: str) -> Method:
     if len(names) != 2:
         raise BadInput(f"{text!r}: a pair is POLICY+PREDICTOR, for example uniform+irt_2pl.")
     for kind, name, valid in (
-        ("policy", names[0], policy_registry()),
-        ("predictor", names[1], predictor_registry()),
+        ("policy", names[0], POLICIES),
+        ("predictor", names[1], PREDICTORS),
     ):
         if name not in valid:
             raise BadInput(f"{text}: {unknown(kind, name, valid)}")
-    policy, predictor = policy_registry()[names[0]], predictor_registry()[names[1]]
+    policy, predictor = POLICIES[names[0]], PREDICTORS[names[1]]
     if missing := sorted(policy.needs - predictor.gives):
-        valid = [
-            each for each, other in predictor_registry().items() if policy.needs <= other.gives
-        ]
+        valid = [each for each, other in PREDICTORS.items() if policy.needs <= other.gives]
         lacking = " and ".join(QUANTITIES[name] for name in missing)
         raise BadInput(
             f"{text}: policy {names[0]!r} needs {lacking}, which predictor {names[1]!r} does not"
@@ -150,12 +255,31 @@ def pair(text: str) -> Method:
         )
     fallback = stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
-    return Method(text, policy, predictor, not predictor.calibrated(policy), fallback, about)
+    return Method(
+        text,
+        policy,
+        predictor,
+        not predictor.calibrated(policy),
+        fallback,
+        about,
+        _TAKE_SCORES,
+    )
 
 
 def stratified(known: Known) -> Method:
     """Returns the stratified mean for these known models' kind of values."""
     return pair("strata+mean" if known.scores else "strata+stratified")
+
+
+def _named(name: str) -> Method:
+    text, about = PAIRS[name]
+    method = pair(text)
+    cross_validated = method.cross_validated and name not in WITHOUT_INTERVALS
+    return dataclasses.replace(method, name=name, about=about, cross_validated=cross_validated)
+
+
+METHODS: Mapping[str, Method] = {name: _named(name) for name in PAIRS}
+"""The methods that have a name of their own."""
 
 
 def get(name: str) -> Method:
@@ -166,10 +290,10 @@ def get(name: str) -> Method:
     """
     if "+" in name:
         return pair(name)
-    if name not in registry():
+    if name not in METHODS:
         hint = " Or a pair, POLICY+PREDICTOR."
-        raise BadInput(unknown("method", name, registry()) + hint)
-    return registry()[name]
+        raise BadInput(unknown("method", name, METHODS) + hint)
+    return METHODS[name]
 
 
 def is_bound(name: str) -> bool:
@@ -186,7 +310,7 @@ def within_budget(name: str) -> Method:
     """
     method = get(name)
     if is_bound(name):
-        valid = ", ".join(each for each in registry() if not is_bound(each))
+        valid = ", ".join(each for each in METHODS if not is_bound(each))
         raise BadInput(
             f"method {name!r} looks at every cell regardless of the budget: it is a bound, for"
             f" studies only. Valid: {valid}; or a pair, POLICY+PREDICTOR, without"

@@ -4,11 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import acquisition, methods, response
+from nevis_stream.dynamic_evaluation import methods, response
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import known_models
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.policies import adaptive
 from tests.dynamic_evaluation.making import simulated
 
 OUTCOMES, D, A, ABILITY = simulated(60, 150, factors=1)
@@ -31,7 +32,7 @@ def asked(policy, budget):
 @pytest.mark.parametrize("name", ["uniform", "information", "error"])
 @pytest.mark.parametrize("budget", [1, 2, 15])
 def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
-    answers = asked(methods.policy_registry()[name], budget)
+    answers = asked(methods.POLICIES[name], budget)
     assert answers.samples.shape == (len(NEW), budget)
     assert (answers.values == np.take_along_axis(NEW, answers.samples, axis=1)).all()
     first = budget if name == "uniform" else -(-budget // 2)
@@ -41,7 +42,7 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
     answers = Answers(Cells(np.zeros((1, 1), int)), NEW[:1, :1])
-    scores = acquisition.usefulness(ITEMS, response.PaddedAnswers.of(answers, 1), "information")
+    scores = adaptive.usefulness(ITEMS, response.PaddedAnswers.of(answers, 1), "information")
     p, a = jax.nn.sigmoid(ITEMS.mean[:, 0]), ITEMS.mean[:, 1]
     assert np.corrcoef(np.asarray(scores[0, 1:]), np.asarray(a**2 * p * (1 - p))[1:])[0, 1] > 0.8
 
@@ -49,7 +50,7 @@ def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
 def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
     left = {}
     for name in ("uniform", "information"):
-        evidence = response.PaddedAnswers.of(asked(methods.policy_registry()[name], 15), 15)
+        evidence = response.PaddedAnswers.of(asked(methods.POLICIES[name], 15), 15)
         left[name] = float(response.infer(ITEMS, evidence).covariance.mean())
     assert left["information"] < left["uniform"]
 
@@ -57,7 +58,7 @@ def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
 def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_grid():
     errors, weights = {}, np.full(NEW.shape[1], 1 / NEW.shape[1], np.float32)
     for name in ("uniform", "error"):
-        evidence = response.PaddedAnswers.of(asked(methods.policy_registry()[name], 14), 14)
+        evidence = response.PaddedAnswers.of(asked(methods.POLICIES[name], 14), 14)
         errors[name] = float(np.mean(response.predict(ITEMS, evidence, weights)[1]))
     assert errors["error"] < errors["uniform"]
 
@@ -77,7 +78,7 @@ def test_the_count_is_spared_as_joint_normal_outcomes_say():
     abilities = response.Abilities(np.zeros((1, 2), np.float32), covariance[None])
     ability = np.einsum("ni,ij,nj->n", a, covariance, a)[None]
     np.testing.assert_allclose(
-        acquisition._count(weight, a, abilities, ability)[0],
+        adaptive._count(weight, a, abilities, ability)[0],
         np.sqrt(total) - np.sqrt(left),
         rtol=1e-4,
     )

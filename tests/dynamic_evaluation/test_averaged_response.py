@@ -8,7 +8,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from tests.dynamic_evaluation.making import simulated
 
-PREDICTOR = methods.predictor_registry()["irt_gaussian"]
+PREDICTOR = methods.PREDICTORS["irt_gaussian"]
 
 
 @pytest.mark.parametrize(("best", "least", "most"), [(0.0, 0.0, 0.2), (0.8, 0.5, 0.8)])

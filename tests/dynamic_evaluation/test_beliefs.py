@@ -4,14 +4,14 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import linear_gaussian as lg
 from nevis_stream.dynamic_evaluation import methods, response
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
 from nevis_stream.dynamic_evaluation.beliefs import QUANTITIES
-from nevis_stream.dynamic_evaluation.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.policies import combinatorial, fisher
+from nevis_stream.dynamic_evaluation.policies import combinatorial, sequential
+from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
+from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import simulated
 
@@ -21,7 +21,7 @@ KEY, CTX = jax.random.key(0), context()
 
 
 def fitted(name):
-    predictor = methods.predictor_registry()[name]
+    predictor = methods.PREDICTORS[name]
     return predictor, predictor.beliefs(predictor.fit(KNOWN, KEY, CTX), KNOWN, CTX)
 
 
@@ -34,7 +34,7 @@ def marked(name):
     return pytest.param(name, marks=[pytest.mark.slow] if name == "neural_process" else [])
 
 
-@pytest.mark.parametrize("name", map(marked, methods.predictor_registry()))
+@pytest.mark.parametrize("name", map(marked, methods.PREDICTORS))
 def test_a_predictor_gives_what_it_says(name):
     predictor, beliefs = fitted(name)
     assert beliefs.n == 80 and predictor.gives <= QUANTITIES.keys()
@@ -115,7 +115,7 @@ def test_adaptive_testing_asks_at_the_ability():
     evidence = response.PaddedAnswers(
         np.array([[40, 40]]), np.array([[1.0, 0.0]], np.float32), np.ones((1, 2), np.float32)
     )
-    information = np.asarray(fisher.information(items, evidence))[0]
+    information = np.asarray(sequential.information(items, evidence))[0]
     ability = float(response.infer(items, evidence).mean[0, 0])
     assert np.isclose(d[information.argmax()], -ability, atol=0.1)
 
@@ -199,7 +199,11 @@ def test_beliefs_about_a_part_are_those_about_all(name):
 
 
 def test_anchor_weights_are_those_of_ridge_regression_and_their_errors_left_out():
-    from nevis_stream.dynamic_evaluation.anchor_weights import PENALTIES, centred, weights
+    from nevis_stream.dynamic_evaluation.predictors.anchor_weights import (
+        PENALTIES,
+        centred,
+        weights,
+    )
 
     rows = centred(KNOWN, KEY, CTX)["rows"].astype(np.float64)
     benchmark, anchors = rows.mean(axis=1), rows[:, [2, 40, 77]]

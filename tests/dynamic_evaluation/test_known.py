@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.known import (
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import file_asks, one_order
 
-OUT_OF_CORE = [name for name, method in methods.registry().items() if method.out_of_core]
+OUT_OF_CORE = [name for name, method in methods.METHODS.items() if method.out_of_core]
 
 
 def cached(path, outcomes):

@@ -34,7 +34,7 @@ def evaluate(name, budget, seed=0, new=NEW):
 @pytest.mark.parametrize(
     "budget", [20, *(pytest.param(budget, marks=pytest.mark.slow) for budget in (1, 300))]
 )
-@pytest.mark.parametrize("name", sorted(methods.registry()))
+@pytest.mark.parametrize("name", sorted(methods.METHODS))
 def test_what_every_method_promises(name, budget):
     estimate, ask = evaluate(name, budget)
     assert estimate.values.shape == estimate.outcomes.shape == estimate.observed.shape == NEW.shape
@@ -60,7 +60,7 @@ def test_what_every_method_promises(name, budget):
             assert np.allclose(estimate.accuracy, NEW.mean(axis=1))
 
 
-@pytest.mark.parametrize("name", sorted(methods.registry()))
+@pytest.mark.parametrize("name", sorted(methods.METHODS))
 def test_the_same_key_gives_the_same_estimates(name):
     first = evaluate(name, 20)[0]
     fitted.cache_clear()
@@ -68,7 +68,7 @@ def test_the_same_key_gives_the_same_estimates(name):
     assert (first.values == other.values).all() and (first.accuracy == other.accuracy).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(methods.registry()) - SEES_EVERYTHING))
+@pytest.mark.parametrize("name", sorted(set(methods.METHODS) - SEES_EVERYTHING))
 def test_impossible_budgets_are_refused(name):
     with pytest.raises(BadInput, match="budget of 301"):
         evaluate(name, 301)

@@ -25,7 +25,7 @@ from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order, simulated
 
-KEY, PREDICTOR = jax.random.key(0), methods.predictor_registry()["neural_process"]
+KEY, PREDICTOR = jax.random.key(0), methods.PREDICTORS["neural_process"]
 SMALL = one_order(12, 60, noise=0.7)
 
 

@@ -21,15 +21,15 @@ FACTS = SampleFacts(
 KNOWN, NEW = InMemory(MATRIX[:28], sample_facts=FACTS), MATRIX[28:]
 QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published", "anchor_weights")
 FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make test-all`
-SEEING = [name for name, policy in methods.policy_registry().items() if policy.needs]
+SEEING = [name for name, policy in methods.POLICIES.items() if policy.needs]
 PAIRS = sorted(
     {
         f"{policy}+{predictor}"
-        for policy in set(methods.policy_registry()) - set(SEEING)
+        for policy in set(methods.POLICIES) - set(SEEING)
         for predictor in QUICK
     }
     | {f"{policy}+irt_2pl" for policy in SEEING}
-    | {f"strata+{predictor}" for predictor in methods.predictor_registry()}
+    | {f"strata+{predictor}" for predictor in methods.PREDICTORS}
     - {"strata+single_order_floor", "strata+oracle_accuracy_prefix"}  # need every sample
 )
 

@@ -5,8 +5,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods, sampling, search
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.policies.published import points
-from nevis_stream.dynamic_evaluation.predictors.published import last_indices
+from nevis_stream.dynamic_evaluation.published_script import last_indices, points
 from nevis_stream.dynamic_evaluation.sort import sort
 from tests.dynamic_evaluation.making import one_order
 

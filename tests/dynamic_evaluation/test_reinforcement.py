@@ -16,7 +16,7 @@ from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, ActorCr
 from tests.dynamic_evaluation.making import one_order
 
 KEY, SAMPLES = jax.random.key(0), 24
-POLICY = methods.policy_registry()["reinforcement"]
+POLICY = methods.POLICIES["reinforcement"]
 
 
 class Noisy(Beliefs):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.known import Known, parts
-from nevis_stream.dynamic_evaluation.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 

@@ -1,4 +1,6 @@
-"""What a trained neural process believes about new models, from samples of its latent variable."""
+"""What a trained neural process believes about new models, from samples of its latent variable, and
+what it predicts of them.
+"""
 
 import functools
 from typing import NamedTuple
@@ -10,8 +12,16 @@ import numpy as np
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation.asking import Answers
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
-from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork, Sizes
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.neural_process import training
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
+from nevis_stream.dynamic_evaluation.neural_process.network import (
+    NeuralProcessNetwork,
+    Sizes,
+    sizes,
+)
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 
 LATENTS = 16  # samples of the latent variable
@@ -170,3 +180,36 @@ class ProcessBeliefs(Beliefs):
     def reduction(self, answers: Answers) -> np.ndarray:
         """See `Beliefs`."""
         return self.all(answers).reduction
+
+
+class NeuralProcess(CellPredictor):
+    """Trained on tasks that are drawn from the known models."""
+
+    about = "attentive latent neural process, trained on the known models"
+    takes_scores = True
+    gives = ProcessBeliefs.gives
+
+    def fit(self, known, key, ctx):
+        """Describes the samples and trains the network."""
+        shape = sizes(known.shape[0])
+        samples = described(known, key, ctx)
+        parameters = training.trained(samples, shape, key, ctx)
+        draws = numpy_generator(jax.random.fold_in(key, 1)).normal(size=(LATENTS, shape.latent))
+        process = Process(
+            parameters,
+            samples.all,
+            samples.base,
+            samples.kinds,
+            known.facts.weights.astype(np.float32),
+            draws.astype(np.float32),
+        )
+        return {"sizes": list(shape), "process": jax.tree.map(np.asarray, process._asdict())}
+
+    def beliefs(self, tree, known, ctx) -> ProcessBeliefs:
+        """Returns the beliefs of the process."""
+        return ProcessBeliefs(Process(**tree["process"]), Sizes(*tree["sizes"]), ctx)
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Gives expected values, averaged over the latent variable."""
+        believed = self.beliefs(tree, known, ctx).all(answers)
+        return Prediction(believed.mean, deviation=believed.deviation.astype(np.float64))

@@ -1,1 +1,1 @@
-"""Policies, which choose the cells to ask. A module's name is that of its `POLICY`."""
+"""Policies, which choose the cells to ask; the table is `methods.POLICIES`."""

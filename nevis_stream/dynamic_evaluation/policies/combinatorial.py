@@ -73,6 +73,3 @@ class Combinatorial(Policy):
         """Returns all samples."""
         samples = plan.design["samples"]
         return Cells(np.broadcast_to(samples, (len(answers.values), len(samples))))
-
-
-POLICY = Combinatorial()

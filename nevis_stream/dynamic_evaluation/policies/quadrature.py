@@ -4,9 +4,9 @@ a linear-Gaussian model of the known models (see `linear_gaussian`).
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import linear_gaussian
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.predictors import linear_gaussian
 
 
 class Quadrature(Policy):
@@ -43,6 +43,3 @@ class Quadrature(Policy):
             plan.budget - first,
         )
         return Cells(np.asarray(samples, np.int64))
-
-
-POLICY = Quadrature(1.0, "the samples that reduce the variance of the mean most, fixed beforehand")

@@ -10,10 +10,10 @@ weights, and the test that an exchange must pass: it reduces the leave-one-out e
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import anchor_weights
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.clustering import anchors, by_values
+from nevis_stream.dynamic_evaluation.policies.clusters import anchors, by_values
 from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.predictors import anchor_weights
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 
 EXCHANGES = 100  # attempts, at most
@@ -69,6 +69,3 @@ class SparseAnchors(Policy):
         """Returns all anchors."""
         samples = plan.design["samples"]
         return Cells(np.broadcast_to(samples, (len(answers.values), len(samples))))
-
-
-POLICY = SparseAnchors()

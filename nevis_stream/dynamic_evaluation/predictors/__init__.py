@@ -1,1 +1,1 @@
-"""Predictors of cells. A module's name is that of its `PREDICTOR`."""
+"""Predictors, which give the cells that were not asked; the table is `methods.PREDICTORS`."""

@@ -1,14 +1,86 @@
-"""Linear weights of the asked samples, fitted to the known models (see `anchor_weights`).
+"""Linear weights of anchors: values on few samples predict those on all others.
+
+A model's values are y_j = μ_j + Σ_a (y_a - μ_a) W_aj, a ridge regression over the known models. Its
+penalty is the one with the smallest leave-one-out error of the benchmark's mean on these models.
 
 Weights for the mean, learned for a given set of anchors, are what SparseEval (Zhang et al. 2026)
 optimises by gradient descent with a small network; here they are linear, so that their optimum is
 found in closed form.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import anchor_weights
+from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed, sample_means
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
+
+MODELS = 2048  # known models that weights are fitted to, drawn at random if there are more
+PENALTIES = np.geomspace(1e-3, 1e3, 13)  # in units of the mean variance of the anchors' sum
+
+
+class Weights(NamedTuple):
+    """Weights of k anchors.
+
+    Attributes:
+      values: float64[k, d], of each of d targets.
+      left_out: float64[m0], each known model's error of the mean when the others are fitted.
+    """
+
+    values: np.ndarray
+    left_out: np.ndarray
+
+
+def centred(known: Known, key, ctx: Context) -> Tree:
+    """Returns `mean`, float32[n], of the known models' values, and `rows`, float32[m0, n], their
+    distances from it; 0 where a value is unknown.
+    """
+    rows = None
+    if known.shape[0] > MODELS:
+        rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
+    values = known.matrix(rows)
+    there = observed(values)
+    mean = sample_means(values)
+    ctx.charge(3 * values.size)
+    away = np.where(there, numbers(values) - mean, 0)
+    return {"mean": mean.astype(np.float32), "rows": away.astype(np.float32)}
+
+
+def weights(anchors: np.ndarray, benchmark: np.ndarray, targets: np.ndarray, ctx: Context):
+    """Fits weights.
+
+    Args:
+      anchors: float[m0, k], centred values of the known models.
+      benchmark: float[m0], their centred means, by which the penalty is chosen.
+      targets: float[m0, d], what the weights are for.
+      ctx: charged 2 m0 k min(m0, k) FLOPs for the singular values, and the products.
+
+    Returns: `Weights`.
+    """
+    anchors = anchors.astype(np.float64)
+    models, count = anchors.shape
+    left, sizes, right = np.linalg.svd(anchors, full_matrices=False)
+    scale = max((sizes**2).sum() / count, 1e-12)
+    towards = left.T @ benchmark
+    best: tuple[float, np.ndarray, np.ndarray] | None = None
+    for penalty in PENALTIES * scale:
+        shrunk = sizes**2 / (sizes**2 + penalty)
+        # the mean is fitted too, so that a model also has the leverage 1 / m0
+        leverage = (left**2) @ shrunk + 1 / models
+        error = (benchmark - left @ (shrunk * towards)) / np.maximum(1 - leverage, 1e-6)
+        loss = float((error**2).sum())
+        if best is None or loss < best[0]:
+            best = loss, sizes / (sizes**2 + penalty), error
+    assert best is not None
+    _, gains, error = best
+    smaller, each = min(models, count), len(PENALTIES)
+    ctx.charge(4 * models * count * smaller + each * 6 * models * smaller)
+    ctx.charge(2 * models * smaller * targets.shape[1] + 2 * count * smaller * targets.shape[1])
+    return Weights((right.T * gains) @ (left.T @ targets), error)
 
 
 class AnchorWeights(CellPredictor):
@@ -19,7 +91,7 @@ class AnchorWeights(CellPredictor):
 
     def fit(self, known, key, ctx):
         """Centres the known models' values."""
-        return anchor_weights.centred(known, key, ctx)
+        return centred(known, key, ctx)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Fits weights for each different set of samples."""
@@ -29,11 +101,8 @@ class AnchorWeights(CellPredictor):
         values = np.empty((len(answers.values), len(mean)), np.float32)
         for number, asked in enumerate(samples):
             models = np.flatnonzero(inverse.ravel() == number)
-            fitted = anchor_weights.weights(rows[:, asked], benchmark, rows, ctx).values
+            fitted = weights(rows[:, asked], benchmark, rows, ctx).values
             away = answers.values[models] - mean[asked]
             values[models] = mean + away @ fitted
             ctx.charge(2 * len(models) * fitted.size)
         return Prediction(np.clip(values, 0, 1))
-
-
-PREDICTOR = AnchorWeights()

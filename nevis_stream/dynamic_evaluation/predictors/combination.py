@@ -16,9 +16,9 @@ from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import folds, intervals, members
 from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
-from nevis_stream.dynamic_evaluation.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.dynamic_evaluation.samples import SampleFacts
@@ -205,6 +205,3 @@ def _weights(
             (x.T * (p * (1 - p))) @ x / len(y) + TOWARDS_DEFAULT * eye, slope
         )
     return weights
-
-
-PREDICTOR = Combination()

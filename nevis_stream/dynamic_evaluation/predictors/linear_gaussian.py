@@ -1,9 +1,324 @@
-"""Expected values under a linear-Gaussian model of the known models (see `linear_gaussian`)."""
+"""A linear-Gaussian model of values: low rank plus diagonal covariance over samples.
 
+A model's values are y = μ + Vᵀ w + s Bᵀ u + e. The rows of V span the known models; w is normal
+with the weighted mean and covariance of their coordinates; e is independent noise, which holds the
+rest of each sample's variance. B are bumps over the difficulty μ, and u is standard normal: a new
+model may differ from all known ones, and then does so on easy, medium or hard samples as a whole.
+Without bumps, too few known models are trusted too much.
+
+Given answers, everything stays Gaussian: the mean of the benchmark has a posterior mean and
+variance, and the sample that would reduce this variance most is known before it is asked (Bayesian
+quadrature, O'Hagan 1991).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import linear_gaussian
+from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
+from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.response import PaddedAnswers
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
+from nevis_stream.run_directory.checkpoint import Tree
+
+RANK = 128  # of the basis, at most
+MODELS = 4096  # known models that are fitted, drawn at random if there are more
+TIE = 1e-4  # of the best gain; rounding, which depends on the number of cores, is far below
+NOISE_SHARE = 0.5  # of each sample's variance; benchmarks/acquisition.py compares others
+BUMPS = 5
+BUMP_SCALE = 0.1  # standard deviation of a new model's own deviation on each bump
+EVEN = 0.02  # weight that is spread evenly, so that no known model is left out
+PSEUDO_VARIANCE = 0.25  # variance of a value, in units of mean (1 - mean), of one more known model
+LEAST_NOISE = 1e-6
+
+
+class Model(NamedTuple):
+    """What is learned from m0 known models on n samples.
+
+    Attributes:
+      mean: float32[n], their mean value.
+      basis: float32[r, n], orthonormal rows.
+      scores: float32[m0, r], the known models' coordinates.
+      leftover: float32[n], mean square of what the basis does not hold.
+      weights: float32[n], of the samples in the benchmark's mean.
+    """
+
+    mean: jax.Array
+    basis: jax.Array
+    scores: jax.Array
+    leftover: jax.Array
+    weights: jax.Array
+
+
+class Prior(NamedTuple):
+    """A distribution of new models' values: design rows with normal coefficients, and noise.
+
+    Attributes:
+      offset: float32[n].
+      design: float32[q, n], basis and bumps.
+      mean: float32[q], of the coefficients.
+      covariance: float32[q, q].
+      noise: float32[n], variances.
+    """
+
+    offset: jax.Array
+    design: jax.Array
+    mean: jax.Array
+    covariance: jax.Array
+    noise: jax.Array
+
+
+def fit(known: Known, key, ctx: Context) -> Tree:
+    """Returns a `Model` of the known models as a tree; holes count as the sample's mean.
+
+    Args:
+      known: values in [0, 1].
+      key: a JAX key, which draws models where there are too many.
+      ctx: charges the decomposition by formula, 2 n m² + 11 m³ for the smaller side m (Golub & Van
+        Loan, Matrix Computations, section 8.6: values and vectors of one side).
+    """
+    rows = None
+    if known.shape[0] > MODELS:
+        rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
+    values = known.matrix(rows)
+    there = observed(values)
+    values = numbers(values).astype(np.float32)
+    overall = values.sum() / max(there.sum(), 1)
+    # One more model, with the overall mean everywhere, keeps samples that all known ones got wrong
+    # from being certain.
+    mean = (values.sum(axis=0) + overall) / (there.sum(axis=0) + 1)
+    centred = np.where(there, values - mean, 0).astype(np.float32)
+    models, n = centred.shape
+    rank = min(models, n, RANK)
+    left, sizes, basis = np.linalg.svd(centred, full_matrices=False)
+    scores, basis = (left * sizes)[:, :rank], basis[:rank]
+    small, large = sorted((models, n))
+    ctx.charge(2 * large * small**2 + 11 * small**3 + 5 * models * n)
+    leftover = ((centred - scores @ basis) ** 2).mean(axis=0)
+    model = Model(mean, basis, scores, leftover, known.facts.weights)
+    return {name: np.asarray(leaf, np.float32) for name, leaf in model._asdict().items()}
+
+
+def closeness(model: Model, samples: jax.Array, values: jax.Array, there: jax.Array) -> jax.Array:
+    """Returns the known models' weights, float32[m0], adding up to 1, after a new model's answers.
+
+    Args:
+      model: of m0 known models.
+      samples, values, there: int32[b], float32[b] and bool[b], the answers, and which are some.
+    """
+    theirs = model.mean[samples] + model.scores @ model.basis[:, samples]
+    away = (((values - theirs) ** 2) * there).sum(axis=1)
+    weights = jax.nn.softmax(-away)
+    return (weights + EVEN / len(weights)) / (1 + EVEN)
+
+
+def bumps(difficulty: jax.Array) -> jax.Array:
+    """Returns Gaussian bumps over values in [0, 1], float32[BUMPS, n], adding up to 1."""
+    centres = jnp.linspace(0, 1, BUMPS)
+    heights = jnp.exp(-(((jnp.clip(difficulty, 0, 1) - centres[:, None]) * (BUMPS - 1)) ** 2))
+    return heights / heights.sum(axis=0)
+
+
+def prior(model: Model, weights: jax.Array) -> Prior:
+    """Returns the prior of a new model, where known ones have weights, float32[m0]."""
+    effective = 1 / (weights**2).sum()
+    unbiased = effective / jnp.maximum(effective - 1, 1)
+    # The pseudo model of `fit`, now with the weights: coordinates 0.
+    towards = effective / (effective + 1)
+    centre = weights @ model.scores
+    away = model.scores - centre
+    covariance = (away * weights[:, None]).T @ away * unbiased
+    mean = model.mean + towards * centre @ model.basis
+    overall = model.weights @ mean
+    variance = ((covariance @ model.basis) * model.basis).sum(axis=0) + model.leftover * unbiased
+    pseudo = PSEUDO_VARIANCE * overall * (1 - overall) / (effective + 1)
+    shrunk = (1 - NOISE_SHARE) * covariance
+    rank = len(shrunk)
+    whole = jnp.zeros((rank + BUMPS, rank + BUMPS))
+    whole = whole.at[:rank, :rank].set(shrunk).at[rank:, rank:].set(jnp.eye(BUMPS))
+    explained = ((shrunk @ model.basis) * model.basis).sum(axis=0)
+    return Prior(
+        model.mean,
+        jnp.concatenate([model.basis, BUMP_SCALE * bumps(mean)]),
+        jnp.concatenate([towards * centre, jnp.zeros(BUMPS)]),
+        whole,
+        jnp.maximum(variance - explained + pseudo, LEAST_NOISE),
+    )
+
+
+class Posterior(NamedTuple):
+    """Coefficients after some answers: mean float32[q] and covariance float32[q, q]."""
+
+    mean: jax.Array
+    covariance: jax.Array
+
+
+def observe(believed: Prior, state: Posterior, sample, value, there) -> Posterior:
+    """Returns the state after one more answer; unchanged where there is none."""
+    x = believed.design[:, sample]
+    seen = state.covariance @ x
+    gain = seen / (x @ seen + believed.noise[sample]) * there
+    away = value - believed.offset[sample] - x @ state.mean
+    return Posterior(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
+
+
+def posterior(believed: Prior, samples, values, there) -> Posterior:
+    """Returns the state after all answers of one model; arguments as of `closeness`."""
+
+    def step(state, answer):
+        return observe(believed, state, *answer), None
+
+    state = Posterior(believed.mean, believed.covariance)
+    return jax.lax.scan(step, state, (samples, values, there))[0]
+
+
+def greedy(believed: Prior, weights, state: Posterior, free, count: int) -> jax.Array:
+    """Returns the samples that reduce the variance of the weighted mean most, one after the other,
+    int32[count].
+
+    Args:
+      believed: the prior of one model.
+      weights: float32[n], of the samples in the mean.
+      state: after the answers so far.
+      free: bool[n], the samples that may be asked; those that were asked count as known.
+      count: how many.
+    """
+
+    def step(carry, _):
+        covariance, spread, free = carry
+        open_weights = weights * free
+        towards = covariance @ (believed.design @ open_weights)
+        together = towards @ believed.design + open_weights * believed.noise
+        gain = jnp.where(free, together**2 / (spread + believed.noise), -1)
+        sample = (gain >= (1 - TIE) * gain.max()).argmax()
+        x = believed.design[:, sample]
+        seen = covariance @ x
+        total = x @ seen + believed.noise[sample]
+        spread = spread - (seen @ believed.design) ** 2 / total
+        covariance = covariance - jnp.outer(seen, seen) / total
+        return (covariance, jnp.maximum(spread, 0), free.at[sample].set(False)), sample
+
+    design = believed.design
+    spread = ((state.covariance @ design) * design).sum(axis=0)
+    start = (state.covariance, spread, free)
+    return jax.lax.scan(step, start, None, length=count)[1]
+
+
+def spread_of_mean(believed: Prior, weights, state: Posterior, free) -> jax.Array:
+    """Returns the posterior standard deviation of the weighted mean, float32."""
+    open_weights = weights * free
+    towards = believed.design @ open_weights
+    return jnp.sqrt(towards @ state.covariance @ towards + open_weights**2 @ believed.noise)
+
+
+def first_choice(model: Model, count: int) -> jax.Array:
+    """Returns what to ask of a model of which nothing is known, int32[count]."""
+    known = len(model.scores)
+    believed = prior(model, jnp.full(known, 1 / known))
+    state = Posterior(believed.mean, believed.covariance)
+    free = jnp.ones(len(model.mean), bool)
+    return greedy(believed, model.weights, state, free, count)
+
+
+def next_choice(model: Model, samples, values, count: int) -> jax.Array:
+    """Returns what to ask of m models after answers [m, b], int32[m, count]."""
+
+    def chosen(answers):
+        samples, values = answers
+        there = jnp.ones(len(samples), bool)
+        believed = prior(model, closeness(model, samples, values, there))
+        state = posterior(believed, samples, values, there)
+        free = jnp.ones(len(model.mean), bool).at[samples].set(False)
+        return greedy(believed, model.weights, state, free, count)
+
+    return jax.lax.map(chosen, (samples, values))
+
+
+class GaussianBeliefs(Beliefs):
+    """Beliefs of a linear-Gaussian model, whose coefficients are what is unknown of a model.
+
+    Args:
+      model: the model.
+      ctx: compiles, and counts FLOPs.
+    """
+
+    gives = frozenset({"moments", "information", "reduction"})
+
+    def __init__(self, model: Model, ctx: Context):
+        super().__init__(len(model.mean))
+        self._model, self._ctx = model, ctx
+
+    def _quantities(self, answers: Answers) -> tuple[np.ndarray, ...]:
+        evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
+        return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, evidence)))
+
+    def part(self, columns: np.ndarray) -> "GaussianBeliefs":
+        """See `Beliefs`."""
+        model = Model(*map(np.asarray, self._model))
+        of_samples = {
+            name: getattr(model, name)[columns] for name in ("mean", "leftover", "weights")
+        }
+        model = model._replace(basis=model.basis[:, columns], **of_samples)
+        return GaussianBeliefs(model, self._ctx)
+
+    def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """See `Beliefs`."""
+        mean, variance, _, _ = self._quantities(answers)
+        return mean, variance
+
+    def information(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self._quantities(answers)[2]
+
+    def reduction(self, answers: Answers) -> np.ndarray:
+        """See `Beliefs`."""
+        return self._quantities(answers)[3]
+
+
+def _quantities(model: Model, evidence: PaddedAnswers):
+    """Returns mean and variance of each cell, its information and its reduction of the variance of
+    the mean, float32[m, n] each.
+    """
+    asked = evidence.scattered(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
+
+    def of_one(answers):
+        samples, values, there, asked = answers
+        believed = prior(model, closeness(model, samples, values, there))
+        state = posterior(believed, samples, values, there)
+        mean = believed.offset + state.mean @ believed.design
+        signal = ((state.covariance @ believed.design) * believed.design).sum(axis=0)
+        open_weights = model.weights * (1 - asked)
+        towards = state.covariance @ (believed.design @ open_weights)
+        together = towards @ believed.design + model.weights * believed.noise
+        variance = signal + believed.noise
+        information = normal_information(signal, believed.noise)
+        return mean, variance, information, together**2 / variance
+
+    answers = evidence.samples, evidence.values, evidence.there, asked
+    return jax.lax.map(of_one, answers)
+
+
+def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:
+    """Returns expected values of m models, float32[m, n] in [0, 1], and the posterior standard
+    deviation of their means, float32[m], after answers [m, b].
+    """
+
+    def expected(answers):
+        samples, values = answers
+        there = jnp.ones(len(samples), bool)
+        believed = prior(model, closeness(model, samples, values, there))
+        state = posterior(believed, samples, values, there)
+        free = jnp.ones(len(model.mean), bool).at[samples].set(False)
+        cells = jnp.clip(believed.offset + state.mean @ believed.design, 0, 1)
+        return cells, spread_of_mean(believed, model.weights, state, free)
+
+    return jax.lax.map(expected, (samples, values))
 
 
 class LinearGaussian(CellPredictor):
@@ -11,23 +326,20 @@ class LinearGaussian(CellPredictor):
 
     about = "linear-Gaussian model of the known models, those close to the answers weighted"
     takes_scores = True
-    gives = linear_gaussian.GaussianBeliefs.gives
+    gives = GaussianBeliefs.gives
 
     def fit(self, known, key, ctx):
         """Decomposes the known models' values."""
-        return linear_gaussian.fit(known, key, ctx)
+        return fit(known, key, ctx)
 
-    def beliefs(self, tree, known, ctx) -> linear_gaussian.GaussianBeliefs:
+    def beliefs(self, tree, known, ctx) -> GaussianBeliefs:
         """Returns the beliefs of the model."""
-        return linear_gaussian.GaussianBeliefs(linear_gaussian.Model(**tree), ctx)
+        return GaussianBeliefs(Model(**tree), ctx)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Gives posterior means, within 0 and 1."""
-        model = linear_gaussian.Model(**tree)
-        values, deviation = ctx.jit(linear_gaussian.predicted)(
+        model = Model(**tree)
+        values, deviation = ctx.jit(predicted)(
             model, answers.samples.astype(np.int32), answers.values.astype(np.float32)
         )
         return Prediction(np.asarray(values), deviation=np.asarray(deviation, np.float64))
-
-
-PREDICTOR = LinearGaussian()

@@ -37,6 +37,23 @@ class Mean(CellPredictor):
         return Prediction(cells, mean, interval)
 
 
+class UnweightedMean(Mean):
+    """The mean in which each sample counts the same, however many it stands for, with
+    cross-validated intervals: to see what the weights of a cluster's sample are worth.
+    """
+
+    about = "mean of the asked samples, each of which counts the same"
+
+    def calibrated(self, policy) -> bool:
+        """Returns False: the cells need not stand for all samples."""
+        return False
+
+    def weights(self, answers, facts) -> np.ndarray:
+        """Returns equal weights, but for those of data sets."""
+        weights = facts.weights[answers.samples]
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
 def represented(answers: Answers, facts: SampleFacts) -> np.ndarray:
     """Returns the weight of each asked cell in an estimate of the mean over all samples,
     float64[m, b]; the weights of a model add up to 1.
@@ -49,6 +66,3 @@ def represented(answers: Answers, facts: SampleFacts) -> np.ndarray:
         shares = np.ones(answers.values.shape)
     weights = shares * facts.weights[answers.samples]
     return weights / weights.sum(axis=1, keepdims=True)
-
-
-PREDICTOR = Mean()

@@ -86,6 +86,3 @@ def _distance(values: np.ndarray, theirs: np.ndarray, ctx) -> np.ndarray:
     values, theirs = values.astype(np.float32), theirs.astype(np.float32)
     ctx.charge(2 * values.size * len(theirs) + 2 * (values.size + theirs.size))
     return (values**2).sum(axis=1)[:, None] - 2 * values @ theirs.T + (theirs**2).sum(axis=1)
-
-
-PREDICTOR = Nearest()

@@ -82,6 +82,3 @@ def thresholded(rank: Rank, answers: Answers, ctx) -> np.ndarray:
     )
     ctx.charge(places.size * max(places.shape[1].bit_length(), 1) + len(places) * rank.n)
     return rank.place < cuts(rank, places, outcomes)[:, None]
-
-
-PREDICTOR = SortAndSearch()

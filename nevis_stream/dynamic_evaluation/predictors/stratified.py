@@ -74,6 +74,3 @@ def _variance_ratio(rank: Rank, known, budget: int, ctx) -> float:
         simple += filled.mean() * (1 - filled.mean()) / budget * (n - budget) / (n - 1)
     enough = simple and len(digests) >= intervals.FEWEST
     return float(stratified / simple) if enough else 1.0
-
-
-PREDICTOR = Stratified()

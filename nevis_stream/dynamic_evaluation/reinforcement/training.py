@@ -19,7 +19,7 @@ from nevis_stream.dynamic_evaluation import folds, positions
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import Known, digest
-from nevis_stream.dynamic_evaluation.linear_gaussian import MODELS
+from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.reinforcement.network import ActorCritic, State
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context

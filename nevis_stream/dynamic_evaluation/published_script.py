@@ -1,4 +1,7 @@
-"""The rule of the published script, with its defects: the reference for the other predictors.
+"""The published script of Sort & Search, with its defects: the reference for the other methods.
+
+Its grid of n' points starts at the remainder n - ⌊n/n'⌋ n', or at the centre of the first part
+where there is none, on an order with ties in falling order of the columns.
 
 Its threshold is the index of the largest prefix sum, which is one less than the number of ones that
 is meant, and it ignores the empty prefix. The predicted vector is ones up to the position of that
@@ -7,8 +10,38 @@ sample in the full order, and replaces the observed outcomes.
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
-from nevis_stream.dynamic_evaluation.policies.published import published_order
+from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.sort import ranked
+
+
+def points(n: int, budget: int) -> np.ndarray:
+    """Returns the script's positions, int64[budget]."""
+    step = n // budget
+    return np.arange(n - step * budget or step // 2, n, step)
+
+
+def published_order(known, ctx) -> np.ndarray:
+    """Returns the script's order of the samples, int64[n]."""
+    return np.argsort(ranked(known, ctx).scores, kind="stable")[::-1].copy()
+
+
+class PublishedPolicy(Policy):
+    """Asks the script's points."""
+
+    about = "the published script's grid, with its defects"
+    representative = True
+
+    def fit(self, known, beliefs, key, ctx):
+        """Ranks the samples by the known models."""
+        return {"order": published_order(known, ctx)}
+
+    def next(self, plan, answers, key, ctx) -> Cells:
+        """Returns the whole grid."""
+        shape = (len(answers.values), plan.budget)
+        samples = plan.tree["order"][points(plan.n, plan.budget)]
+        return Cells(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / plan.budget))
 
 
 def last_indices(outcomes: np.ndarray) -> np.ndarray:
@@ -37,6 +70,3 @@ class PublishedPredictor(CellPredictor):
         cut = np.take_along_axis(np.sort(places, axis=1), last[:, None], axis=1)
         ctx.charge(2 * answers.values.size + len(cut) * known.shape[1])
         return Prediction(tree["place"] < cut, keeps_answers=False)
-
-
-PREDICTOR = PublishedPredictor()

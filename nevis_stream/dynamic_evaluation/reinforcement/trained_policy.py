@@ -1,13 +1,13 @@
-"""A policy that was trained by reinforcement learning on the known models (see `reinforcement`)."""
+"""A policy that was trained by reinforcement learning on the known models (see `training`)."""
 
 import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
+from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.reinforcement import training
-from nevis_stream.dynamic_evaluation.sequential import STEPS
 
 
 class Reinforcement(Policy):
@@ -52,9 +52,3 @@ class Reinforcement(Policy):
         ctx.charge(models * plan.n)  # the selection
         best = np.argsort(-useful, axis=1, kind="stable")[:, :batch]
         return Cells(best.astype(np.int64))
-
-
-POLICY = Reinforcement(
-    True, "proximal policy optimisation on the known models, rewarded for smaller errors"
-)
-"""Proximal policy optimisation."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.policies.uniform import grid
+from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, infer, logits, moderated
 from nevis_stream.dynamic_evaluation.sort import ranked

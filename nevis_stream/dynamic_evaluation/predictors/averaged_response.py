@@ -10,9 +10,11 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import folds
 from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
-from nevis_stream.dynamic_evaluation.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import Prediction
+from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
+from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
+from nevis_stream.dynamic_evaluation.predictors.mean import represented
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -85,3 +87,48 @@ class AveragedResponse(ItemResponse):
             ctx.charge(3 * values.size)
         mean = by_response.mean + share * (mean - by_response.mean)
         return Prediction(values, mean, deviation=by_response.deviation)
+
+
+class GeneralizedItemResponse(AveragedResponse):
+    """The two-parameter model's cells; their mean and the weighted mean of the asked samples,
+    averaged (gp-IRT of Maia Polo et al., tinyBenchmarks, 2024, section 3.2).
+
+    The paper's item response model has several dimensions; here it has one, as `irt_2pl`. The paper
+    sets the share of the two by approximations of the bias of the one and the variance of the
+    other; here cross-validation on the known models does.
+    """
+
+    def __init__(self):
+        about = "item response model and weighted mean, averaged by cross-validation"
+        super().__init__(about, share=0.5, groups=5)
+
+    def other(self, tree, known, answers, ctx):
+        """Returns the weighted mean."""
+        return None, (represented(answers, known.facts) * answers.values).sum(axis=1)
+
+
+class ResponseAndGaussian(AveragedResponse):
+    """A two-parameter item response model's cells and mean, averaged with those of a
+    linear-Gaussian model.
+
+    The item response model knows one ability; the linear-Gaussian model sees what else known models
+    have in common. Their errors partly cancel, the more the more models are known.
+    """
+
+    def __init__(self):
+        about = (
+            "two-parameter item response and linear-Gaussian model, averaged by cross-validation"
+        )
+        super().__init__(about, share=0.25, groups=20)
+        self._gaussian = LinearGaussian()
+
+    def fit(self, known, key, ctx):
+        """Fits both models."""
+        return super().fit(known, key, ctx) | {"gaussian": self._gaussian.fit(known, key, ctx)}
+
+    def other(self, tree, known, answers, ctx):
+        """Returns the linear-Gaussian model's cells and their mean."""
+        prediction = self._gaussian.predict(tree["gaussian"], {}, known, answers, ctx)
+        cells = np.array(prediction.values, np.float64)
+        np.put_along_axis(cells, answers.samples, answers.values, axis=1)
+        return cells, known.facts.mean(cells)

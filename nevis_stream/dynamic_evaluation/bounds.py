@@ -1,0 +1,60 @@
+"""A policy and predictors that look at every cell regardless of the budget: bounds for studies, not
+methods.
+"""
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Cells
+from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
+from nevis_stream.dynamic_evaluation.search import thresholds
+
+
+class Everything(Policy):
+    """Asks all samples."""
+
+    about = "every sample, regardless of the budget (for bounds)"
+    representative = True
+
+    def next(self, plan, answers, key, ctx) -> Cells:
+        """Returns every cell."""
+        shape = (len(answers.values), plan.n)
+        return Cells(np.broadcast_to(np.arange(plan.n), shape), shares=np.full(shape, 1 / plan.n))
+
+
+class SingleOrderFloor(SortAndSearch):
+    """The smallest error of any threshold on the order by sum, chosen with every sample seen."""
+
+    takes_all = False  # every sample is asked
+
+    def __init__(self):
+        super().__init__()
+        self.about = "the best threshold on the order, chosen with the whole truth (a bound)"
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Returns the outcomes of the best threshold of models whose samples were all asked."""
+        rank = self.rank(tree)
+        truth = np.empty(answers.values.shape, np.uint8)
+        np.put_along_axis(truth, rank.place[answers.samples], answers.values, axis=1)
+        ctx.charge(2 * truth.size)
+        return Prediction(rank.place < thresholds(truth)[:, None], keeps_answers=False)
+
+
+class OracleAccuracyPrefix(CellPredictor):
+    """The true number of ones, for the first samples without sorting: the mean is exact, and the
+    cells are nearly as wrong as possible.
+
+    It shows that a small error of the mean says little about the cells (Sort & Search, theorem
+    2.1).
+    """
+
+    about = "the true number of ones at the front (a bound)"
+    out_of_core = True
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Uses only the number of right samples."""
+        right = answers.values.sum(axis=1, dtype=np.int64)
+        ctx.charge(answers.values.size)
+        cells = np.arange(known.shape[1]) < right[:, None]
+        return Prediction(cells, right / known.shape[1], keeps_answers=False)

@@ -1,0 +1,104 @@
+"""Policies that ask step by step what is most useful, given what the predictor believes by then."""
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.beliefs import Beliefs
+from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.learner import Context
+
+STEPS = 32  # at most; a larger budget is asked in batches of equal size
+
+
+class Sequential(Policy):
+    """Asks the samples of highest usefulness, separately for each model.
+
+    Args:
+      useful: takes beliefs, the answers so far and a context, and returns float[m, n].
+      needs: the quantity that it reads from the beliefs.
+      about: one line for people.
+      exposed: each sample is drawn from this number of the most useful ones.
+    """
+
+    adaptive = True
+    out_of_core = False
+
+    def __init__(
+        self,
+        useful: Callable[[Beliefs, Answers, Context], np.ndarray],
+        needs: str,
+        about: str,
+        exposed: int = 1,
+    ):
+        self.useful, self.needs, self.about = useful, frozenset({needs}), about
+        self.exposed = exposed
+
+    def next(self, plan, answers, key, ctx) -> Cells:
+        """Returns one batch; a batch is one sample of each model, if the budget is small."""
+        models, asked = answers.samples.shape
+        batch = min(-(-plan.budget // STEPS), plan.budget - asked)
+        useful = np.array(self.useful(plan.beliefs, answers, ctx), np.float64)
+        np.put_along_axis(useful, answers.samples, -np.inf, axis=1)
+        ctx.charge(models * plan.n)  # the selection
+        several = min(batch + self.exposed - 1, plan.n - asked)
+        best = np.argsort(-useful, axis=1, kind="stable")[:, :several]
+        if self.exposed > 1:
+            random = numpy_generator(jax.random.fold_in(key, asked))
+            best = random.permuted(best, axis=1)
+        return Cells(best[:, :batch].astype(np.int64))
+
+
+def fisher_information(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+    """Returns the Fisher information of each cell at the model's estimated ability, float32[m, n].
+
+    Adaptive testing: Lord 1980; Fluid Benchmarking, Hofmann et al. 2025. The published method
+    estimates the ability by its posterior mode and reports it; here the ability is the posterior
+    mean, and the predictor turns it into the mean over all samples. ATLAS (Li et al. 2025) draws
+    from the five samples with the most information; it calibrates a three-parameter model and stops
+    at a standard error, while here the item response model is the predictor's, and the budget is
+    given.
+    """
+    evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+    return np.asarray(ctx.jit(information)(beliefs.items, evidence))
+
+
+def information(items: response.Items, evidence: response.PaddedAnswers) -> jax.Array:
+    """Returns the Fisher information of each outcome, float32[m, n]: tr(a aᵀ V) p (1 - p), with V
+    the posterior covariance of the ability, which only matters for several factors.
+
+    Args:
+      items: of n samples.
+      evidence: of m models.
+    """
+    abilities = response.infer(items, evidence)
+    mean, ability, _ = response.logits(items, abilities)
+    p = jax.nn.sigmoid(mean)
+    return ability * p * (1 - p)
+
+
+def mutual_information(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+    """Returns what each cell reveals about what is unknown of the model, float32[m, n] (active
+    evaluation acquisition, equation 6).
+    """
+    return beliefs.information(answers)
+
+
+def reduction(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+    """Returns by how much each cell reduces the variance of the mean, as the predictor believes,
+    float32[m, n] (Bayesian quadrature, O'Hagan 1991).
+
+    `quadrature.Quadrature` does so with a linear-Gaussian model of its own.
+    """
+    return beliefs.reduction(answers)
+
+
+def variance(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+    """Returns the variance of each value, float32[m, n] (uncertainty sampling; active evaluation
+    acquisition, equation 5).
+    """
+    return beliefs.moments(answers)[1]
