@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.networks import RetrainedEnsemble
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.simulation import squared_error_ratio
-from nevis_stream.active_testing.surrogates.networks import ARCHITECTURE
+from nevis_stream.active_testing.surrogates.convolutional import ARCHITECTURE
 from nevis_stream.datasets.sources import shared_directory
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.seeds import generator

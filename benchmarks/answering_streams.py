@@ -19,7 +19,7 @@ from nevis_stream.analysis.answering import CONTROL, against_control, rule_resul
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.dynamic_benchmarks import rule as rules
+from nevis_stream.dynamic_benchmarks import rules
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.predictors import KeptRun
 from nevis_stream.launch import entry
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budget", default="tiny")
     parser.add_argument("--trials", type=int, default=2)
-    parser.add_argument("--rules", default=",".join(rules.registry()))
+    parser.add_argument("--rules", default=",".join(rules.RULES))
     parser.add_argument("--learners", default=",".join(LEARNERS))
     parser.add_argument("--kills", type=int, default=0)
     arguments = parser.parse_args()

@@ -23,10 +23,10 @@ from benchmarks.active_tests import NO_ANSWERS, load
 from benchmarks.machine import describe
 from benchmarks.shifted_pool import repetition
 from benchmarks.two_commands import start
-from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import Schedule
 from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage import append_line

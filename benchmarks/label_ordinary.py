@@ -24,8 +24,8 @@ from benchmarks.active_tests import examples, load, train_networks
 from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
 from benchmarks.two_commands import start
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.material import Material
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling.models import gather, tested_model
 from nevis_stream.experiments.labelling.pools import load_pool

@@ -14,8 +14,8 @@ import itertools
 import numpy as np
 
 from benchmarks.machine import describe
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from nevis_stream.launch import entry
 from nevis_stream.seeds import generator

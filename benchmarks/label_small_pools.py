@@ -12,10 +12,10 @@ import numpy as np
 
 from benchmarks.known_networks import tested_network
 from benchmarks.machine import describe
-from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.launch import entry
 from nevis_stream.seeds import generator, seed_for
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
-from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
+from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import (
     KnownLabels,
     Members,

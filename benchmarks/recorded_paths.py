@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage import append_line
 

@@ -31,33 +31,24 @@ def _subcommand(function: str, name: str, summary: str, example: str, *others: s
     return Subcommand(name, main, summary, (example, *others), flags=values, **more)
 
 
-def _about(title: str, registry) -> str:
-    return f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in registry.items())
-
-
-def _first_lines(title: str, registry) -> str:
-    """Returns the functions of a registry, each with the first line of its module's docstring."""
-    lines = {name: import_module(each.__module__).__doc__ for name, each in registry.items()}
-    return f"\n{title}:\n" + "".join(
-        f"  {name}: {text.splitlines()[0]}\n" for name, text in lines.items()
-    )
+def _about(title: str, table) -> str:
+    return f"\n{title}:\n" + "".join(f"  {name}: {each.about}\n" for name, each in table.items())
 
 
 def _estimators() -> str:
     """Returns the estimators with a line for each."""
-    from nevis_stream.active_testing.registries import ESTIMATORS
+    from nevis_stream.active_testing.estimators import ESTIMATORS
 
     return _about("Estimators", ESTIMATORS)
 
 
 def _surrogates() -> str:
     """Returns the surrogates, rules and losses, with a line for each."""
-    from nevis_stream.active_testing.building import SURROGATES
-    from nevis_stream.active_testing.pool import LOSSES
-    from nevis_stream.active_testing.registries import RULES
+    from nevis_stream.active_testing.acquisition_functions import RULES
+    from nevis_stream.active_testing.losses import LOSSES
+    from nevis_stream.active_testing.surrogates import SURROGATES
 
-    functions = _first_lines("Rules", RULES) + _first_lines("Losses", LOSSES)
-    return _about("Surrogates", SURROGATES) + functions
+    return _about("Surrogates", SURROGATES) + _about("Rules", RULES) + _about("Losses", LOSSES)
 
 
 START = _subcommand(

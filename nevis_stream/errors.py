@@ -5,7 +5,8 @@ what happened, where, what to do, and which choices are valid.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 
 class NevisStreamError(Exception):
@@ -52,6 +53,8 @@ class RunWarning(UserWarning):
     """Something in a run directory was wrong and was corrected; the message says how."""
 
 
+T = TypeVar("T")
+
 MOST_NAMES = 150  # a message lists all choices up to this number: the data sets of NEVIS'22
 CLOSEST = 10  # of more choices, such as sample ids, it lists these
 
@@ -66,3 +69,10 @@ def unknown(noun: str, value: object, valid: Iterable[object]) -> str:
         closest = near or names[:CLOSEST]
         shown = f"{', '.join(closest)}, … {len(names) - len(closest):,} more"
     return f"unknown {noun} {str(value)!r}.{hint} Valid: {shown}."
+
+
+def look_up(table: Mapping[str, T], noun: str, name: str) -> T:
+    """Returns an entry of a table; BadInput names the valid ones, `noun` says what they are."""
+    if name not in table:
+        raise BadInput(unknown(noun, name, table))
+    return table[name]

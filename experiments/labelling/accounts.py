@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.intervals import FEWEST
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 from nevis_stream.active_testing.pool import difference
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.dynamic_evaluation.asking import NO_LABEL, Answers, Cells, Cost, Estimate
-from nevis_stream.dynamic_evaluation.registry import named
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, look_up
 from nevis_stream.experiments.labelling.session import Session
 
 
@@ -43,7 +42,7 @@ def accounts(session: Session, estimator: str) -> list[Account]:
       session: a session.
       estimator: a name of `registries.ESTIMATORS` that needs no surrogate now.
     """
-    estimate = named(ESTIMATORS, "estimator", estimator)
+    estimate = look_up(ESTIMATORS, "estimator", estimator)
     if estimator == "ase":
         raise BadInput(
             "--estimator=ase: has no interval. The page of `report` shows it beside any other"

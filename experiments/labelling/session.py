@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
 from nevis_stream.dynamic_evaluation.asking import NO_LABEL, Answers, Cells
 from nevis_stream.errors import BadInput, unknown

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nevis_stream.active_testing.building import build_surrogate
 from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
+from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.experiments.labelling.pools import shown
 from nevis_stream.experiments.labelling.settings import STUDY

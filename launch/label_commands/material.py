@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from nevis_stream.active_testing.building import SURROGATES
+from nevis_stream.active_testing.acquisition_functions import RULES
+from nevis_stream.active_testing.losses import LOSSES
 from nevis_stream.active_testing.material import Material
-from nevis_stream.active_testing.pool import LOSSES
-from nevis_stream.active_testing.registries import RULES
-from nevis_stream.dynamic_evaluation.registry import named
-from nevis_stream.errors import BadInput
+from nevis_stream.active_testing.surrogates import SURROGATES
+from nevis_stream.errors import BadInput, look_up
 from nevis_stream.experiments.labelling.models import TestedModel, gather, tested_model
 from nevis_stream.experiments.labelling.pools import PoolImages, load_pool
 from nevis_stream.experiments.labelling.settings import SETTINGS, STUDY
@@ -64,11 +63,11 @@ def check_flags(values: FlagValues, rules, mine: str) -> None:
             raise BadInput(
                 f"--out={out}: contains what {maker} made ({name}). Choose another directory."
             )
-    named(LOSSES, "loss", values.loss)
+    look_up(LOSSES, "loss", values.loss)
     for rule in rules:
-        named(RULES, "acquisition rule", rule)
+        look_up(RULES, "acquisition rule", rule)
     if values.surrogate is not None:
-        named(SURROGATES, "surrogate", values.surrogate)
+        look_up(SURROGATES, "surrogate", values.surrogate)
     if values.uniform == 0:
         print(
             "note: with --uniform=0 a sample with a score of 0 is never drawn, so estimates that"

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from nevis_stream import extensions
-from nevis_stream.active_testing.building import build_surrogate
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.schedule import Schedule
+from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import active_test
 from nevis_stream.dynamic_evaluation.asking import (
     Answers,
@@ -19,8 +19,7 @@ from nevis_stream.dynamic_evaluation.asking import (
     Estimate,
     given_numbers,
 )
-from nevis_stream.dynamic_evaluation.registry import named
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, look_up
 from nevis_stream.seeds import generator
 
 Label = Callable[[list[int]], "Sequence[int] | np.ndarray"]
@@ -66,7 +65,7 @@ def estimate(
     Raises:
       BadInput: an argument cannot be used, or an answer is not a class.
     """
-    estimate_loss = named(ESTIMATORS, "estimator", estimator)
+    estimate_loss = look_up(ESTIMATORS, "estimator", estimator)
     *_, last = _evidence(probabilities, label, budget, loss, rule, images, features, batch, seed)
     return estimate_loss(last)
 
@@ -87,7 +86,7 @@ def estimates(
     """Yields the estimate after each batch of labels, for example to stop when its interval is
     short enough; arguments as of `estimate`, which is the last of these.
     """
-    estimate_loss = named(ESTIMATORS, "estimator", estimator)
+    estimate_loss = look_up(ESTIMATORS, "estimator", estimator)
     steps = _evidence(probabilities, label, budget, loss, rule, images, features, batch, seed)
     return map(estimate_loss, steps)
 

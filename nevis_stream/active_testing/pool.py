@@ -5,11 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from nevis_stream.active_testing import losses
-from nevis_stream.dynamic_evaluation.registry import named, scanned
-from nevis_stream.errors import BadInput
-
-LOSSES = scanned(losses, "LOSS")
+from nevis_stream.active_testing.losses import LOSSES
+from nevis_stream.errors import BadInput, look_up
 
 
 @dataclass(frozen=True)
@@ -31,13 +28,13 @@ class Pool:
 
         Args:
           predictions: [n, c], the model's probabilities.
-          loss: a name of `LOSSES`.
+          loss: a name of `losses.LOSSES`.
 
         Raises:
           BadInput: the loss is unknown, or the predictions are not probabilities.
         """
         predictions = check_probabilities(predictions, "the model's predictions", 2)
-        return cls(predictions, named(LOSSES, "loss", loss)(predictions))
+        return cls(predictions, look_up(LOSSES, "loss", loss)(predictions))
 
     @property
     def n(self) -> int:

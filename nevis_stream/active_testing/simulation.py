@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.active_testing.acquisition_functions import RULES
 from nevis_stream.active_testing.choosing import Drawn, Highest
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS, RULES
 from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
 from nevis_stream.active_testing.testing import KnownLabels, Surrogate, active_test
-from nevis_stream.dynamic_evaluation.registry import named
+from nevis_stream.errors import look_up
 from nevis_stream.seeds import generator
 
 HIGHEST = "!"  # after the name of a rule
@@ -22,7 +23,7 @@ class Acquisition:
 
     Attributes:
       name: the rule's name, which ends in "!" if the highest scores are taken.
-      rule: a name of `registries.RULES`.
+      rule: a name of `acquisition_functions.RULES`.
       choose: how scores become samples.
     """
 
@@ -38,7 +39,7 @@ class Acquisition:
         Highest()
         """
         rule = name.removesuffix(HIGHEST)
-        named(RULES, "acquisition rule", rule)
+        look_up(RULES, "acquisition rule", rule)
         return cls(name, rule, Highest() if name.endswith(HIGHEST) else drawn)
 
 

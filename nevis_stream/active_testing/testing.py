@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nevis_stream.active_testing.acquisition_functions import RULES
 from nevis_stream.active_testing.candidates import Candidates
 from nevis_stream.active_testing.choosing import Drawn, Highest
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.pool import Pool, check_probabilities
-from nevis_stream.active_testing.registries import RULES
 from nevis_stream.dynamic_evaluation.asking import (
     Answers,
     Ask,
@@ -20,8 +20,7 @@ from nevis_stream.dynamic_evaluation.asking import (
     check_budget,
     check_cells,
 )
-from nevis_stream.dynamic_evaluation.registry import named
-from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.errors import BadInput, RunWarning, look_up
 from nevis_stream.wording import plural
 
 UNCOUNTED = frozenset({"acquisition scores"})
@@ -67,7 +66,7 @@ def active_test(
       ask: answers cells int64[1, b] with labels int[1, b] from 0 to c - 1.
       budget: number of samples to ask, at most all.
       random: draws the samples.
-      rule: a name of `registries.RULES`.
+      rule: a name of `acquisition_functions.RULES`.
       choose: how scores become samples.
       batch: number of labels that are asked at a time, or a function that returns it for the
         number of labels so far.
@@ -75,7 +74,7 @@ def active_test(
     Raises:
       BadInput: an argument cannot be used, an answer is not a label, or there is none at all.
     """
-    named(RULES, "acquisition rule", rule)
+    look_up(RULES, "acquisition rule", rule)
     check_budget(budget, pool.n, "labels")
     batch_size = batch if callable(batch) else lambda asked: batch
     answers = Answers(Cells.none(1), np.empty((1, 0), np.int32))
@@ -127,7 +126,7 @@ def choose_samples(
       random: draws them.
       rule, choose: as in `active_test`.
     """
-    score = named(RULES, "acquisition rule", rule)
+    score = look_up(RULES, "acquisition rule", rule)
     samples = np.flatnonzero(left)
     scores = np.empty((len(pools), len(samples)))
     for start in range(0, len(samples), _BLOCK):

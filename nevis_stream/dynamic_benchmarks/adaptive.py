@@ -25,9 +25,9 @@ import numpy as np
 from nevis_stream import user_code
 from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.dynamic_benchmarks import rule as rules
+from nevis_stream.dynamic_benchmarks import rules
 from nevis_stream.dynamic_benchmarks.known_misses import KnownMisses
-from nevis_stream.dynamic_benchmarks.rule import PoolState
+from nevis_stream.dynamic_benchmarks.rule import PoolState, draw
 from nevis_stream.dynamic_benchmarks.specification import (
     Specification,
     pool_rows,
@@ -241,7 +241,7 @@ class AdaptiveStream(Stream):
             title = f"stream {self.name!r}, rule {self.specification.rule!r}, round {number + 1}"
             title += "" if self.specification.across else f", data set {group[0]!r}"
             draws = generator(run.seed, "collect", number, *group)
-            chosen = rules.draw(title, self._rule, _joined(known), samples * len(group), draws)
+            chosen = draw(title, self._rule, _joined(known), samples * len(group), draws)
             begin, source = 0, sources(self.specification, number)[-1]
             for name, candidates in zip(group, known, strict=True):
                 end = begin + len(candidates)

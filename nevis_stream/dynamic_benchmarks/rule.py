@@ -1,19 +1,11 @@
-"""The interface of a rule, and rules by name."""
+"""The interface of a rule, and the draw of samples with its weights."""
 
-import functools
-import hashlib
-import inspect
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
 
-from nevis_stream import user_code
-from nevis_stream.dynamic_benchmarks import rules
-from nevis_stream.dynamic_evaluation.registry import scanned
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput
 from nevis_stream.wording import plural
 
 UNMISSED = 1e-6
@@ -73,51 +65,6 @@ class Rule(Protocol):
         candidates alone, so that a run can be repeated.
         """
         ...
-
-
-@functools.cache
-def registry() -> Mapping[str, Rule]:
-    """Returns all rules by name."""
-    return scanned(rules, "RULE")
-
-
-def get(name: str) -> Rule:
-    """Returns the rule of this name; or of module:ATTRIBUTE, one's own, which is imported: the user
-    wrote it, or trusts it (nevis_stream.user_code).
-
-    Raises:
-      BadInput: there is no such rule, or it lacks a part of the interface.
-    """
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        if name not in registry():
-            raise BadInput(f"{unknown('rule', name, registry())} Or module:ATTRIBUTE, your own.")
-        return registry()[name]
-    try:
-        rule = getattr(user_code.import_module(module), attribute)
-        rule = rule() if isinstance(rule, type) else rule
-    except (Exception, SystemExit) as error:  # whatever the module does
-        raise BadInput(
-            f"rule {name!r}: cannot be imported ({type(error).__name__}: {error})."
-        ) from error
-    for part in ("about", "sees_labels", "weights"):
-        if not hasattr(rule, part):
-            raise BadInput(f"rule {name!r}: lacks {part!r}; see docs/dynamic-benchmarks.md.")
-    return rule
-
-
-def identity(name: str) -> str:
-    """Returns the rule's name; of one's own rule with a digest of the named module's source and of
-    its class's, so that a changed rule makes another stream."""
-    if ":" not in name:
-        return name
-    modules = dict.fromkeys([name.partition(":")[0], type(get(name)).__module__])
-    source = "".join(
-        inspect.getsource(sys.modules[module])
-        for module in modules
-        if module.partition(".")[0] not in sys.stdlib_module_names
-    )
-    return f"{name} ({hashlib.sha256(source.encode()).hexdigest()[:8]})"
 
 
 def draw(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.active_testing.choosing import Drawn, Highest
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool, difference
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from tests.active_testing.pools import example
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.building import SURROGATES, build_surrogate
 from nevis_stream.active_testing.calibration import calibrated, temperature, tempered
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
+from nevis_stream.active_testing.surrogates import SURROGATES, build_surrogate
 from nevis_stream.active_testing.testing import Members
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.errors import BadInput

@@ -7,8 +7,8 @@ import pytest
 
 from nevis_stream import active_testing as at
 from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.registries import ESTIMATORS
 from nevis_stream.active_testing.testing import active_test, fixed
 from nevis_stream.dynamic_evaluation.asking import Answers, Cost
 from nevis_stream.errors import RunWarning

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from nevis_stream import run
-from nevis_stream.dynamic_benchmarks import rule as rules
+from nevis_stream.dynamic_benchmarks import rules
 from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive, sources
-from nevis_stream.dynamic_benchmarks.rule import PoolState
+from nevis_stream.dynamic_benchmarks.rule import PoolState, draw
 from nevis_stream.dynamic_benchmarks.specification import Specification, read_specification
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput, RunWarning
@@ -405,17 +405,15 @@ def candidates(wrong, confidence, collected=None):
 def test_weights_of_the_rules_by_hand():
     known = candidates([[1, 1, 0], [1, 0, 0]], [[0.1, 0.4, 0.9], [0.1, 0.8, 0.9]])
     least = rules.UNMISSED
-    weights = {
-        name: rule.weights(known) for name, rule in rules.registry().items() if name != "hardest"
-    }
+    weights = {name: rule.weights(known) for name, rule in rules.RULES.items() if name != "hardest"}
     assert weights["uniform_mixture"] == pytest.approx([1, least, least])
     assert weights["error_weighted"] == pytest.approx([1, 1 / 3, least])
     assert weights["random"].tolist() == [1, 1, 1]
     assert weights["disagreement"] == pytest.approx([0.09, 0.24 + 0.04, 0.09])
     assert {"uniform_mixture", "error_weighted", "hardest", "disagreement", "random"} == set(
-        rules.registry()
+        rules.RULES
     )
-    assert all(rule.about for rule in rules.registry().values())
+    assert all(rule.about for rule in rules.RULES.values())
 
 
 def test_draws_follow_the_weights_and_never_repeat():
@@ -426,19 +424,19 @@ def test_draws_follow_the_weights_and_never_repeat():
     known = candidates([[0] * 5], [[1] * 5], [False, False, False, False, True])
     counts = np.zeros(5)
     for seed in range(3000):
-        chosen = rules.draw("t", Weighted(), known, 1, np.random.default_rng(seed))
+        chosen = draw("t", Weighted(), known, 1, np.random.default_rng(seed))
         counts[chosen] += 1
     assert counts / 3000 == pytest.approx([1 / 7, 2 / 7, 4 / 7, 0, 0], abs=0.03)
-    every = rules.draw("t", Weighted(), known, 3, np.random.default_rng(0))
+    every = draw("t", Weighted(), known, 3, np.random.default_rng(0))
     assert every.tolist() == [0, 1, 2]
     smallest = np.nextafter(0, 1)  # the reciprocal of such a weight is infinite
     Weighted.weights = lambda self, candidates: np.full(5, smallest)
     known = candidates([[0] * 5], [[1] * 5], [True, True, False, False, False])
     for seed in range(20):
-        drawn = rules.draw("t", Weighted(), known, 3, np.random.default_rng(seed))
+        drawn = draw("t", Weighted(), known, 3, np.random.default_rng(seed))
         assert drawn.tolist() == [2, 3, 4]
     with pytest.raises(BadInput, match="adds 4, but .* a weight to 5 samples, 3 of them not"):
-        rules.draw("t", Weighted(), known, 4, np.random.default_rng(0))
+        draw("t", Weighted(), known, 4, np.random.default_rng(0))
 
 
 def test_the_hardest_samples_of_a_cache(whole, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from nevis_stream import user_code
 from nevis_stream.datasets.tfds_builder import open_builder
-from nevis_stream.dynamic_benchmarks.rule import get
+from nevis_stream.dynamic_benchmarks.rules import get
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import console
 from nevis_stream.streams.stream import load_stream

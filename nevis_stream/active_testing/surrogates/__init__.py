@@ -1,3 +1,41 @@
-"""Surrogates: what predicts the labels of the pool. A module's name is that of its `SURROGATE`, a
-`surrogate.SurrogateKind`.
-"""
+"""Surrogates, which predict the labels of the pool, by name."""
+
+from collections.abc import Mapping
+
+from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogates.bayesian import Bayesian
+from nevis_stream.active_testing.surrogates.convolutional import Networks
+from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel, Ensemble
+from nevis_stream.active_testing.surrogates.forest import Forest
+from nevis_stream.active_testing.surrogates.heads import Heads
+from nevis_stream.active_testing.surrogates.known_models import KnownModels, KnownModelsHeads
+from nevis_stream.active_testing.testing import Surrogate
+from nevis_stream.errors import look_up
+
+SURROGATES: Mapping[str, SurrogateKind] = {
+    "bayesian": Bayesian(),
+    "ensemble": Ensemble(),
+    "forest": Forest(),
+    "heads": Heads(),
+    "known_models": KnownModels(),
+    "known_models_heads": KnownModelsHeads(),
+    "networks": Networks(),
+    "tested_model": CalibratedModel(),
+}
+
+
+def build_surrogate(name: str, material: Material, seed: int = 0) -> Surrogate:
+    """Returns a surrogate.
+
+    Args:
+      name: a name of `SURROGATES`.
+      material: what is known before any label.
+      seed: of its random numbers.
+
+    Raises:
+      BadInput: no such surrogate, or something that it needs is missing.
+    """
+    kind = look_up(SURROGATES, "surrogate", name)
+    kind.check(name, material)
+    return kind.build(material, seed)

@@ -70,6 +70,3 @@ class Bayesian(SurrogateKind):
     def build(self, material, seed):
         """Returns the surrogate."""
         return RetrainedEnsemble(ARCHITECTURE, "features", material, seed, MEMBERS)
-
-
-SURROGATE = Bayesian()

@@ -78,6 +78,3 @@ def _spread(probabilities, present, classes):
 def _smoothed(probabilities):
     probabilities = probabilities + _SMOOTHING
     return probabilities / probabilities.sum(axis=-1, keepdims=True)
-
-
-SURROGATE = Forest()

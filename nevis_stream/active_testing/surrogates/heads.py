@@ -40,6 +40,3 @@ class Heads(SurrogateKind):
     def build(self, material, seed):
         """Returns the surrogate."""
         return RetrainedEnsemble(ARCHITECTURE, "features", material, seed)
-
-
-SURROGATE = Heads()

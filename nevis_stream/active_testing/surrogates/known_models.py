@@ -1,8 +1,10 @@
-"""Known models' outcomes as the surrogate of difficulty."""
+"""Known models' outcomes as the surrogate of difficulty, alone or joined with heads on features."""
 
-from nevis_stream.active_testing.difficulty import UNINFORMED, DifficultySurrogate
+from nevis_stream.active_testing.difficulty import INFORMED, UNINFORMED, DifficultySurrogate
+from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
 from nevis_stream.active_testing.surrogate import SurrogateKind
-from nevis_stream.active_testing.surrogates import tested_model
+from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel
+from nevis_stream.active_testing.surrogates.heads import Heads
 
 
 class KnownModels(SurrogateKind):
@@ -15,8 +17,20 @@ class KnownModels(SurrogateKind):
 
     def build(self, material, seed):
         """Returns the surrogate."""
-        base = tested_model.SURROGATE.build(material, seed)
+        base = CalibratedModel().build(material, seed)
         return DifficultySurrogate(material, base, UNINFORMED, seed)
 
 
-SURROGATE = KnownModels()
+class KnownModelsHeads(SurrogateKind):
+    """The heads' probabilities, updated by the patterns of known models' outcomes, and corrected by
+    them as far as the bought labels support that. It trains the heads three times: on all labels,
+    and on each half of them.
+    """
+
+    about = "heads on features, with the patterns of known models' outcomes (an evaluation cache)"
+    needs = ("features", "outcomes")
+
+    def build(self, material, seed):
+        """Returns the surrogate."""
+        base = OutcomePatterns(Heads().build(material, seed), material.outcomes)
+        return DifficultySurrogate(material, base, INFORMED, seed)

@@ -1,4 +1,6 @@
-"""The tested model as its own surrogate."""
+"""Trained models as surrogates, which are not trained again: bought labels change only their
+temperature.
+"""
 
 import numpy as np
 
@@ -26,4 +28,23 @@ class CalibratedModel(SurrogateKind):
         return surrogate
 
 
-SURROGATE = CalibratedModel()
+class Ensemble(SurrogateKind):
+    """Other models of the same task: trials that a run kept, checkpoints, other seeds.
+
+    It is not trained again; the bought labels only change its temperature. Source: the fixed deep
+    ensembles of the ASE paper, section 7.3.
+    """
+
+    about = "models that a run already holds (keep=all, seeds), calibrated; not retrained"
+    needs = ("ensemble",)
+    retrained = False
+
+    def build(self, material, seed):
+        """Returns the surrogate."""
+        pool = np.asarray(material.ensemble)
+
+        def surrogate(answers):
+            held_out = calibration_labels(material.calibration, answers, "ensemble", pool)
+            return Members(calibrated(pool.copy(), *held_out))
+
+        return surrogate

@@ -63,6 +63,3 @@ class Networks(SurrogateKind):
     def build(self, material, seed):
         """Returns the surrogate."""
         return RetrainedEnsemble(ARCHITECTURE, "images", material, seed)
-
-
-SURROGATE = Networks()
