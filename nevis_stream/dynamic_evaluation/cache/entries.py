@@ -6,7 +6,7 @@ import itertools
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,14 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.cache import identity
 from nevis_stream.dynamic_evaluation.cache.facts import HASH, METRIC, RANGE, value_range
 from nevis_stream.dynamic_evaluation.cache.index import (
-    CHECKS,
-    CONTENTS,
+    Unsound,
     as_json,
     has_table,
+    json_object,
+    text_digest,
     unreadable,
 )
+from nevis_stream.dynamic_evaluation.cache.index_schema import CHECKS, CONTENTS
 from nevis_stream.dynamic_evaluation.cache.packing import NO_MODEL, Shape, Tile
 from nevis_stream.errors import BadInput
 
@@ -206,11 +208,20 @@ def names_in_cache(
     return identity.names_in_cache(ids, provenances, in_cache)
 
 
-def hashes(db: sqlite3.Connection) -> dict[int, str]:
-    """Returns the hash of the content of samples, by column, where the cache has it."""
+def hashes(db: sqlite3.Connection, without: Container[int] = ()) -> dict[int, str]:
+    """Returns the hash of the content of samples, by column, where the cache has it, but for some
+    columns.
+    """
     if not has_table(db, "contents"):
         return {}
-    return dict(db.execute("SELECT sample, hash FROM contents ORDER BY sample").fetchall())
+    rows = db.execute("SELECT sample, hash FROM contents ORDER BY sample").fetchall()
+    found = {column: text for column, text in rows if column not in without}
+    for column in (min(found, default=0), max(found, default=0)):
+        if found and not 0 <= column < count(db, "samples"):
+            raise Unsound(f"a hash of the unknown sample {column}")
+    if not all(isinstance(text, str) for text in found.values()):
+        raise Unsound("a hash is not a text")
+    return found
 
 
 def _add_hashes(db: sqlite3.Connection, ids, places: np.ndarray, provenances) -> None:
@@ -275,11 +286,9 @@ def ranges(db: sqlite3.Connection) -> np.ndarray:
     with outcomes.
     """
     ends_by_sample = np.full((2, count(db, "samples")), np.nan)
-    low, high = (f"json_extract(provenance, '$.{name}')" for name in RANGE)
-    for first, size, *ends in db.execute(
-        f"SELECT first, count, {low}, {high} FROM batches WHERE {low} IS NOT NULL"
-    ):
-        ends_by_sample[:, first : first + size] = np.array(ends)[:, None]
+    for columns, each in batches(db):
+        if RANGE[0] in each:
+            ends_by_sample[:, columns] = np.array(value_range(each))[:, None]
     return ends_by_sample
 
 
@@ -298,7 +307,7 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     """
     new = json.loads(as_json(provenance, f"provenance of model {model!r}"))
     row = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
-    number, old = (count(db, "models"), {}) if row is None else (row[0], json.loads(row[1]))
+    number, old = (count(db, "models"), {}) if row is None else (row[0], json_object(row[1]))
     gained = False
     if identity.TASKS in new or identity.TASKS in old:
         tasks = identity.merged_tasks(model, old, new)
@@ -328,9 +337,7 @@ def changed_models(db: sqlite3.Connection) -> dict[int, str]:
         rows = db.execute(
             "SELECT number, provenance, digest FROM models JOIN checks ON model = number"
         )
-        wrong |= {
-            row for row, text, digest in rows if hashlib.sha256(text.encode()).digest() != digest
-        }
+        wrong |= {row for row, text, digest in rows if text_digest(text) != digest}
     ids = names(db)
     return {row: ids[row] for row in sorted(wrong) if row < len(ids)}
 
@@ -355,7 +362,7 @@ def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
 def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Returns provenance by model id, in the order of the rows."""
     return {
-        name: json.loads(text)
+        name: json_object(text)
         for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")
     }
 
@@ -375,7 +382,7 @@ def name_of(models: Sequence[str], row: int) -> str:
 def provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
     """Returns the provenance of one model."""
     query = "SELECT provenance FROM models WHERE number = ?"
-    return json.loads(db.execute(query, [row]).fetchone()[0])
+    return json_object(db.execute(query, [row]).fetchone()[0])
 
 
 def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
@@ -389,13 +396,23 @@ def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[s
 def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
     """Returns columns and provenance of the samples that were added together."""
     rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
-    return [(slice(first, first + size), json.loads(text)) for first, size, text in rows]
+    found = [(slice(first, first + size), json_object(text)) for first, size, text in rows]
+    for _, each in found:
+        try:
+            value_range(each)
+        except BadInput as error:
+            raise Unsound(str(error)) from None
+    return found
 
 
-def full_provenances(db: sqlite3.Connection) -> list[dict[str, Any]]:
-    """Returns the provenance of each sample, with the hash of its content where it is known."""
+def full_provenances(
+    db: sqlite3.Connection, without_hashes: Container[int] = ()
+) -> list[dict[str, Any]]:
+    """Returns the provenance of each sample, with the hash of its content where it is known, but
+    for the hashes of some columns.
+    """
     each = of_each(batches(db))
-    for column, text in hashes(db).items():
+    for column, text in hashes(db, without_hashes).items():
         each[column] = each[column] | {HASH: text}
     return each
 
@@ -410,17 +427,26 @@ def tiles(
     where: str = "1",
     values: Sequence[Any] = (),
     rows: np.ndarray | None = None,
+    checked: bool = True,
 ) -> list[Tile]:
     """Returns the tiles of these rows (None: of all) that meet a condition, in the order in which
     they were written.
+
+    Raises:
+      Unsound: `checked`, and one of them is in an impossible place.
     """
     if rows is not None and len(rows) < count(db, "models"):
         where += " AND model IN (SELECT value FROM json_each(?))"
         values = [*values, json.dumps(rows.tolist())]
     rows = db.execute(f"SELECT number, {TILE} FROM tiles WHERE {where} ORDER BY number", values)
-    return [
+    found = [
         Tile(number, Shape(*shape), offset, digest) for number, *shape, offset, digest, _ in rows
     ]
+    bounds = count(db, "models"), count(db, "samples"), end(db)
+    for tile in found if checked else ():
+        if complaint := tile.complaint(*bounds):
+            raise Unsound(f"tile {tile.number}: {complaint}")
+    return found
 
 
 def end(db: sqlite3.Connection) -> int:
@@ -431,4 +457,4 @@ def end(db: sqlite3.Connection) -> int:
 def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
     """Returns what made a tile's predictions: method, budget, seed, …"""
     query = "SELECT made_by FROM tiles WHERE number = ?"
-    return json.loads(db.execute(query, [tile]).fetchone()[0])
+    return json_object(db.execute(query, [tile]).fetchone()[0])

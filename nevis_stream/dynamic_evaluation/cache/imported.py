@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from nevis_stream.dynamic_evaluation.cache.index import Unsound
+
 NAMES = 5  # of models that a line lists
 
 
@@ -51,10 +53,17 @@ class Imported:
 
     @classmethod
     def from_text(cls, text: str) -> "Imported":
-        """Reads what `to_text` wrote."""
-        fields = json.loads(text)
-        left_out = tuple(LeftOut(**each) for each in fields["left_out"])
-        return cls(fields["source"], tuple(fields["understood"]), left_out)
+        """Reads what `to_text` wrote.
+
+        Raises:
+          Unsound: it is something else.
+        """
+        try:
+            fields = json.loads(text)
+            left_out = tuple(LeftOut(**each) for each in fields["left_out"])
+            return cls(fields["source"], tuple(fields["understood"]), left_out)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise Unsound(f"the record of an import: {error}") from None
 
 
 def listed(names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.cache import soundness
+from nevis_stream.dynamic_evaluation.cache.index_schema import SCHEMA, TEXT_CHECKS
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
 
@@ -25,32 +28,6 @@ SCHEMA_VERSION = 2
 READABLE = (1, 2)  # a cache of version 1 has no scores and no features
 _APPLICATION = 0x4E455653
 _WAIT = 300.0  # seconds for other writers' transactions
-_SCHEMA = """
-CREATE TABLE about (only INTEGER PRIMARY KEY CHECK (only = 0), text TEXT NOT NULL, end INTEGER NOT NULL);
-CREATE TABLE models (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, provenance TEXT NOT NULL);
-CREATE TABLE samples (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
-CREATE TABLE batches (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, provenance TEXT NOT NULL, digest BLOB NOT NULL);
-CREATE TABLE tiles (
-  number INTEGER PRIMARY KEY AUTOINCREMENT, model INTEGER NOT NULL, state TEXT NOT NULL, plane TEXT NOT NULL,
-  form TEXT NOT NULL, first INTEGER NOT NULL, span INTEGER NOT NULL, cells INTEGER NOT NULL, ones INTEGER NOT NULL,
-  classes INTEGER NOT NULL, offset INTEGER NOT NULL, digest BLOB NOT NULL, made_by TEXT NOT NULL);
-CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
-"""  # noqa: E501
-# older caches have none of these tables
-CONTENTS = (
-    "CREATE TABLE IF NOT EXISTS contents (sample INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
-    " digest BLOB NOT NULL)"
-)
-IMPORTS = (
-    "CREATE TABLE IF NOT EXISTS imports (number INTEGER PRIMARY KEY, text TEXT NOT NULL,"
-    " digest BLOB NOT NULL)"
-)
-CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
-# of what the cache is about ("about", 0) and of what made a tile ("tiles", its number)
-TEXT_CHECKS = (
-    "CREATE TABLE IF NOT EXISTS text_checks (of TEXT NOT NULL, number INTEGER NOT NULL,"
-    " digest BLOB NOT NULL, PRIMARY KEY (of, number))"
-)
 BEYOND_REPAIR = (
     "This cannot be repaired: only the index says which model and sample a cell belongs to. Import"
     " the runs and files again, into a new directory."
@@ -63,6 +40,12 @@ def repair_advice(directory: Path) -> str:
         f"Copy the undamaged parts: python -m launch.evaluate repair --cache={directory}"
         " --out=NEW_DIR"
     )
+
+
+class Unsound(ValueError):
+    """Something in an index is not as it was written; an open transaction adds where and what to
+    do.
+    """
 
 
 class Index:
@@ -88,7 +71,7 @@ class Index:
             connection = sqlite3.connect(temporary, isolation_level=None)
             # the whole file is synced before it gets its name
             connection.execute("PRAGMA synchronous = OFF")
-            connection.executescript(f"BEGIN; {_SCHEMA} COMMIT")
+            connection.executescript(f"BEGIN; {SCHEMA} COMMIT")
             text = as_json(about, "about")
             connection.execute("INSERT INTO about VALUES (0, ?, 0)", [text])
             add_text_check(connection, "about", 0, text)
@@ -112,11 +95,14 @@ class Index:
         # SQLite forbids the use of a parent process's connection
         owner = os.getpid(), threading.get_ident()
         try:
-            inode = os.stat(self.path).st_ino
+            status = os.stat(self.path)
         except FileNotFoundError:
             raise BadInput(
                 f"{self.path}: does not exist; is this the directory of an evaluation cache?"
             ) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise DamagedCache(f"{self.path}: is not a regular file. {BEYOND_REPAIR}")
+        inode = status.st_ino
         if owner in self._connections and self._connections[owner][0] == inode:
             return self._connections[owner][1]
         address = self.path.resolve().as_uri()
@@ -140,6 +126,8 @@ class Index:
                 f"{self.path}: has schema version {version}; this program reads versions 1 to"
                 f" {SCHEMA_VERSION}."
             )
+        if problem := soundness.problem(connection):
+            raise DamagedCache(f"{self.path}: {problem}. {BEYOND_REPAIR}")
         connection.execute("PRAGMA synchronous = FULL")
         self._connections[owner] = inode, connection
         return connection
@@ -175,11 +163,9 @@ class Index:
             raise DamagedCache(f"{self.path}: {error}. {advice}") from error
         except UnicodeDecodeError as error:  # in the names of tables
             raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
-        except json.JSONDecodeError as error:
-            raise DamagedCache(
-                f"{self.path}: it contains a string that is not JSON ({error})."
-                f" {repair_advice(self.path.parent)}"
-            ) from error
+        except Unsound as error:
+            advice = repair_advice(self.path.parent)
+            raise DamagedCache(f"{self.path}: {error}. {advice}") from error
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """Gives the block one consistent view of the index, without waiting for writers."""
@@ -195,8 +181,13 @@ class Index:
 def add_text_check(db: sqlite3.Connection, of: str, number: int, text: str) -> None:
     """Records the checksum of a text of the index, in the place of an older one."""
     db.execute(TEXT_CHECKS)
-    digest = hashlib.sha256(text.encode()).digest()
-    db.execute("INSERT OR REPLACE INTO text_checks VALUES (?, ?, ?)", [of, number, digest])
+    values = [of, number, text_digest(text)]
+    db.execute("INSERT OR REPLACE INTO text_checks VALUES (?, ?, ?)", values)
+
+
+def text_digest(text: Any) -> bytes:
+    """Returns the checksum of a text of the index, or of what damage put in its place."""
+    return hashlib.sha256(str(text).encode(errors="surrogateescape")).digest()
 
 
 def has_table(db: sqlite3.Connection, name: str) -> bool:
@@ -209,6 +200,21 @@ def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
     """Returns the numbers of a table's rows in which a string is not JSON."""
     query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
     return {number for (number,) in db.execute(query)}
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Returns the JSON object of a text.
+
+    Raises:
+      Unsound: it is not one.
+    """
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unsound(f"it contains a string that is not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise Unsound(f"it contains a {type(value).__name__} where a JSON object is expected")
+    return value
 
 
 @contextlib.contextmanager

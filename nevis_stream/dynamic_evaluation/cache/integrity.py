@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,14 @@ from nevis_stream.dynamic_evaluation.cache.packing import (
     CONFIDENCE,
     CORRECT,
     OBSERVED,
-    PLANES,
     PREDICTED,
     PROBABILITIES,
     SCORE,
-    STATES,
     Tile,
 )
 from nevis_stream.errors import DamagedCache
 from nevis_stream.storage import checked_lines
 from nevis_stream.wording import plural
-
-_FORMS = (packing.ALL, packing.BITS, packing.LIST)
 
 
 def stats(cache) -> dict[str, Any]:
@@ -142,15 +138,14 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     view = cache.cells.view(min(size, end))
     changed_makers = texts.changed_makers(db)
     sound: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
-    for tile in entries.tiles(db):
-        numbers = tile.shape.model, *astuple(tile.shape)[4:], tile.offset
-        if not all(isinstance(value, int) for value in numbers):
-            reason = "its place in the index has changed since it was written"
-            damage.tiles[tile.number] = f"tile {tile.number}: {reason}"
+    for tile in entries.tiles(db, checked=False):
+        if reason := tile.complaint(len(names), len(samples), len(view)):
+            damage.tiles[tile.number] = f"{_label(tile, names)}: {reason}"
             continue
         name = entries.name_of(names, tile.shape.model)
-        reason = _damage(name, tile, view, len(samples))
-        if reason is None and tile.number in changed_makers:
+        if packing.digest(name, tile.shape, tile.data(view)) != tile.digest:
+            reason = "its bytes have changed since they were written"
+        elif tile.number in changed_makers:
             reason = "the record of what made it has changed since it was written"
         if reason:
             damage.tiles[tile.number] = f"{tile.name(name)}: {reason}"
@@ -185,18 +180,12 @@ def advice(cache, lines: list[str]) -> str:
     return "" if any(BEYOND_REPAIR in line for line in lines) else repair_advice(cache.directory)
 
 
-def _damage(model: str, tile: Tile, view: np.ndarray, samples: int) -> str | None:
-    shape = tile.shape
-    if shape.form not in _FORMS or shape.plane not in PLANES or shape.state not in STATES:
-        return "its form, plane or state in the index is unknown"
-    end = tile.offset + shape.length
-    if tile.offset % packing.ALIGNMENT or not 0 <= tile.offset <= end <= len(view):
-        return f"its place is beyond the {len(view)} bytes of the file"
-    if packing.digest(model, shape, tile.data(view)) != tile.digest:
-        return "its bytes have changed since they were written"
-    if shape.first + shape.span > samples:
-        return f"has columns beyond the {samples} samples"
-    return None
+def _label(tile: Tile, names: list[str]) -> str:
+    """Returns the name of a tile whose place in the index may be anything."""
+    numbers = tile.shape.model, tile.shape.first, tile.shape.span
+    if not all(isinstance(value, int) for value in numbers):
+        return f"tile {tile.number}"
+    return tile.name(entries.name_of(names, tile.shape.model))
 
 
 def _overlapping(tiles: list[Tile], view: np.ndarray, samples: int) -> list[Tile]:

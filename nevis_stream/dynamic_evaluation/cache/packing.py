@@ -27,7 +27,8 @@ LATER_PLANES = (SCORE, FEATURES)  # since schema version 2
 VECTORS = (PROBABILITIES, FEATURES)  # planes with several values per cell
 NO_MODEL = -1  # the row of a tile about samples alone
 OBSERVED, PREDICTED = STATES = ("observed", "predicted")
-ALL, BITS, LIST = "all", "bits", "list"
+ALL, BITS, LIST = _FORMS = ("all", "bits", "list")
+_MOST_CLASSES = 1 << 24  # values of a cell
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,28 @@ class Tile:
     shape: Shape
     offset: int
     digest: bytes
+
+    def complaint(self, models: int, samples: int, size: int) -> str | None:
+        """Returns what is impossible about the tile's place, or None.
+
+        Args:
+          models, samples: numbers of them in the cache.
+          size: bytes of the file that count.
+        """
+        shape, *numbers = self.shape, *astuple(self.shape)[4:], self.shape.model, self.offset
+        if not all(isinstance(value, int) for value in numbers):
+            return "its place in the index has changed since it was written"
+        if shape.form not in _FORMS or shape.plane not in PLANES or shape.state not in STATES:
+            return "its form, plane or state in the index is unknown"
+        if not NO_MODEL <= shape.model < models:
+            return f"is of a model beyond the {models} models"
+        if shape.first < 0 or shape.span < 1 or shape.first + shape.span > samples:
+            return f"has columns beyond the {samples} samples"
+        if not 1 <= shape.cells <= shape.span or not 0 <= shape.classes <= _MOST_CLASSES:
+            return "its numbers of cells and classes are impossible"
+        if self.offset % ALIGNMENT or not 0 <= self.offset <= size - shape.length:
+            return f"its place is beyond the {size} bytes of the file"
+        return None
 
     def data(self, view: np.ndarray) -> np.ndarray:
         """Returns the tile's bytes, uint8[length], from a map of the file."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from nevis_stream.dynamic_evaluation import additions
 from nevis_stream.dynamic_evaluation.cache import entries, integrity, texts, writing
-from nevis_stream.dynamic_evaluation.cache.facts import HASH
 from nevis_stream.dynamic_evaluation.cache.index import lenient
 from nevis_stream.dynamic_evaluation.cache.packing import Tile
 from nevis_stream.errors import BadInput, DamagedCache
@@ -60,13 +59,7 @@ def repair(
             if accounts:
                 additions.write(target.directory, accounts)
             samples = entries.samples(db)
-            provenances = [
-                {name: value for name, value in each.items() if name != HASH}
-                if column in damage.hashes
-                else each
-                for column, each in enumerate(entries.full_provenances(db))
-            ]
-            entries.add_samples(new, samples, provenances)
+            entries.add_samples(new, samples, entries.full_provenances(db, damage.hashes))
             sound_imports = texts.imports(db, without=damage.imports)
             texts.add_imports(new, sound_imports)
             names = entries.names(db)
@@ -75,7 +68,8 @@ def repair(
                     new, name, None if row in damage.models else entries.provenance(db, row)
                 )
             view, done = source.cells.view(min(source.cells.size(), entries.end(db))), 0
-            sound = [tile for tile in entries.tiles(db) if tile.number not in damage.tiles]
+            tiles = entries.tiles(db, checked=False)
+            sound = [tile for tile in tiles if tile.number not in damage.tiles]
             for made_by, tiles in _together(db, sound):
                 progress("copy", done, len(sound))
                 copies = [

@@ -2,8 +2,6 @@
 predictions, and what imports understood.
 """
 
-import hashlib
-import json
 import math
 import sqlite3
 from collections.abc import Container, Iterable
@@ -11,12 +9,15 @@ from typing import Any
 
 from nevis_stream.dynamic_evaluation.cache.imported import Imported
 from nevis_stream.dynamic_evaluation.cache.index import (
-    IMPORTS,
+    Unsound,
     add_text_check,
     as_json,
     has_table,
+    json_object,
+    text_digest,
     unreadable,
 )
+from nevis_stream.dynamic_evaluation.cache.index_schema import IMPORTS
 from nevis_stream.dynamic_evaluation.cache.packing import OBSERVED
 
 NO_MAKER = "{}"
@@ -24,7 +25,13 @@ NO_MAKER = "{}"
 
 def about(db: sqlite3.Connection) -> dict[str, Any]:
     """Returns what the cache is about."""
-    return json.loads(db.execute("SELECT text FROM about").fetchone()[0])
+    values = json_object(db.execute("SELECT text FROM about").fetchone()[0])
+    weights = values.get("dataset_weights", {})
+    if not isinstance(weights, dict) or not all(
+        isinstance(weight, int | float) and weight > 0 for weight in weights.values()
+    ):
+        raise Unsound(f"it has {str(weights)[:50]} as weights of data sets")
+    return values
 
 
 def write_about(db: sqlite3.Connection, about: dict[str, Any]) -> None:
@@ -38,7 +45,7 @@ def changed_about(db: sqlite3.Connection) -> bool:
     """Returns whether what the cache is about has changed since it was written."""
     digest = text_checks(db, "about").get(0)
     text = db.execute("SELECT text FROM about").fetchone()[0]
-    return bool(unreadable(db, "about", "text")) or digest not in (None, _digest(text))
+    return bool(unreadable(db, "about", "text")) or digest not in (None, text_digest(text))
 
 
 def changed_makers(db: sqlite3.Connection) -> set[int]:
@@ -52,7 +59,7 @@ def changed_makers(db: sqlite3.Connection) -> set[int]:
         if state == OBSERVED:
             is_same = text == NO_MAKER
         else:
-            is_same = number < first or digests.get(number) == _digest(text)
+            is_same = number < first or digests.get(number) == text_digest(text)
         wrong |= set() if is_same else {number}
     return wrong
 
@@ -80,7 +87,7 @@ def add_imports(db: sqlite3.Connection, records: Iterable[Imported]) -> None:
     for text in (record.to_text() for record in records):
         db.execute(IMPORTS)
         if not db.execute("SELECT 1 FROM imports WHERE text = ?", [text]).fetchone():
-            digest = _digest(text)
+            digest = text_digest(text)
             db.execute("INSERT INTO imports (text, digest) VALUES (?, ?)", [text, digest])
 
 
@@ -94,9 +101,5 @@ def changed_imports(db: sqlite3.Connection) -> dict[int, str]:
     return {
         k: f"import {k}: the record of what was understood has changed since it was written"
         for k, (text, digest) in enumerate(rows)
-        if _digest(text) != digest
+        if text_digest(text) != digest
     }
-
-
-def _digest(text: Any) -> bytes:
-    return hashlib.sha256(str(text).encode()).digest()
