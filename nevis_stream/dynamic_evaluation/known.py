@@ -186,6 +186,8 @@ def digest(known: Known) -> str:
     names = None if dataset is None else dataset.tolist()
     header = (known.shape, known.scores, known.groups and list(known.groups), names)
     content = hashlib.sha256(repr(header).encode())
+    if known.facts.lower is not None and known.facts.lower.all():
+        content.update(b"lower")  # methods see 1 minus each value
     for row in known.packed_rows():
         content.update(np.ascontiguousarray(row))
     for values in (known.facts.features, known.facts.weights):

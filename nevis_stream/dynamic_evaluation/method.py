@@ -28,6 +28,12 @@ from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import Known, known_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.dynamic_evaluation.upright import (
+    is_lower,
+    turned_ask,
+    turned_estimates,
+    upright,
+)
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.checkpoint import Tree
@@ -207,10 +213,10 @@ class Method:
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
         known = known_models(known, groups)
-        method, ctx = self.for_known(known), ctx or context()
+        method, ctx, higher = self.for_known(known), ctx or context(), upright(known)
         with ctx.phase("train"):
-            predictor = method.predictor.fit(known, key, ctx)
-            policy = method.fit_policy(predictor, known, key, ctx)
+            predictor = method.predictor.fit(higher, key, ctx)
+            policy = method.fit_policy(predictor, higher, key, ctx)
         return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
 
     def fit_policy(self, tree: Tree, known: Known, key: Key, ctx: Context) -> Tree:
@@ -229,7 +235,7 @@ class Evaluator:
 
     Attributes:
       method: the method.
-      known: the known models.
+      known: the known models; where lower values are better, 1 minus each value (see `upright`).
       tree: what was learned, of arrays and JSON scalars: `predictor`, `policy`, `tuned` by budget,
         and `folds`, the fits of the cross-validation.
       key: the JAX key of the fit.
@@ -243,6 +249,7 @@ class Evaluator:
     ctx: Context = field(default_factory=context)
 
     def __post_init__(self):
+        self._lower, self.known = is_lower(self.known), upright(self.known)
         self.tree.setdefault("tuned", {})
         self._charged = 0
 
@@ -260,9 +267,12 @@ class Evaluator:
         self.method.check(budget, self.known)
         tuned = self.tune(budget)
         with ctx.phase("select"):
-            answers = self._answers(ask, models, budget, key)
+            higher = turned_ask(ask) if self._lower else ask
+            answers = self._answers(higher, models, budget, key)
         with ctx.phase("predict"):
             estimates = self._predicted(tuned, answers)
+        if self._lower:
+            estimates = turned_estimates(estimates)
         before, self._charged = self._charged, total(ctx.meter.counts())
         cost = answers.cost + Cost(self._charged - before, uncounted=UNCOUNTED)
         return dataclasses.replace(estimates, cost=cost)

@@ -65,9 +65,9 @@ def test_an_added_model_has_the_rank_of_its_direction(method, tmp_path):
         (accounts[name],) = _added(EvaluationCache(tmp_path / name), new, ["new"], 30, method)
     up, down = accounts["acc"], accounts["wrong"]
     assert down.lower and up.lower is None
-    # strata of samples that are equally hard have them in another order
-    assert down.accuracy == pytest.approx(1 - up.accuracy, abs=0.2)
-    assert down.rank <= 4 and up.rank <= 4
+    assert down.accuracy == pytest.approx(1 - up.accuracy)
+    assert (down.low, down.high) == pytest.approx((1 - up.high, 1 - up.low))
+    assert down.rank == up.rank <= 4
     assert down.rank_low <= down.rank <= down.rank_high
     assert read_additions(tmp_path / "wrong") == [down]
 
@@ -81,6 +81,36 @@ def test_methods_estimate_errors_as_they_estimate_outcomes(name):
         result = evaluator.evaluate(MatrixAsk(truth), len(truth), 20, jax.random.key(1))
         estimates.append(result.accuracy)
     assert np.allclose(estimates[0], 1 - estimates[1], atol=0.12)
+
+
+COMPILED = ("irt", "adaptive", "fluid", "atlas", "gaussian", "quadrature", "recommended")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * any(part in name for part in COMPILED))
+        for name in methods.PAIRS
+    ],
+)
+def test_errors_give_one_minus_what_accuracies_give(name):
+    """Of every method, for outcomes and for scores: its estimates, intervals and samples."""
+    lower = np.ones(60, bool)
+    scores = 0.25 + GOOD / 2 + np.linspace(0, 0.2, GOOD.size).reshape(GOOD.shape)
+    scores = (np.round(256 * scores) / 256).astype("f4")  # so that 1 - (1 - x) is x
+    for values in (GOOD, scores) if methods.get(name).takes_scores else (GOOD,):
+        found = []
+        for each, facts in ((values, SampleFacts(60)), (1 - values, SampleFacts(60, lower=lower))):
+            known = InMemory(each[:10], None, facts)
+            evaluator = methods.get(name).fit(known, key=jax.random.key(0))
+            found.append(evaluator.evaluate(MatrixAsk(each[10:]), 3, 20, jax.random.key(1)))
+        up, down = found
+        assert np.array_equal(up.answers.samples, down.answers.samples)
+        assert np.allclose(up.answers.values, 1 - down.answers.values, atol=1e-6)
+        assert np.allclose(up.values, 1 - down.values, atol=1e-4)
+        for this, other in (("accuracy", "accuracy"), ("low", "high"), ("high", "low")):
+            ours, theirs = getattr(up, this), 1 - getattr(down, other)
+            assert np.allclose(ours, theirs, atol=1e-4, equal_nan=True)
 
 
 @pytest.fixture
@@ -154,6 +184,16 @@ def test_a_scale_holds_for_later_files_and_a_value_outside_of_it_is_refused(tmp_
         import_file(cache, second)
     table = read_values(first, value_range=(0, 100))
     assert table.facts.unbounded is None and table.facts.high.tolist() == [100, 100]
+
+
+def test_no_range_over_several_metrics_is_said(tmp_path):
+    header, rows = "model,dataset,sample,metric,score", "a,x,1,points,12\na,y,1,f1,0.5"
+    (tmp_path / "a.csv").write_text(f"{header}\n{rows}\n")
+    line = "--range=none was taken for each of these 2 metrics"
+    assert any(line in each for each in read_values(tmp_path / "a.csv", value_range="none").remarks)
+    (tmp_path / "a.csv").write_text(f"{header}\na,x,1,points,12\n")
+    remarks = read_values(tmp_path / "a.csv", value_range="none").remarks
+    assert "points: without bounds" in " ".join(remarks) and line not in " ".join(remarks)
 
 
 def test_what_says_the_direction_may_not_contradict_itself(tmp_path):

@@ -2,7 +2,10 @@
 interval that only random samples would justify.
 """
 
+import os
 import warnings
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
 from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, answered
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 N = 100
@@ -109,6 +113,8 @@ def test_answers_that_the_method_did_not_draw_have_no_interval(cache, tmp_path):
             assert account.asked == 30
             assert (account.low is not None) == drawn
             assert drawn or "70% of the samples have no answer" in account.reason
+            # the mean of easy samples has no place among means of all
+            assert (account.rank is not None) == drawn
     # a few missing values: the interval allows for any value of them
     few = {"new": np.arange(N) % 20 > 0}
     account, _ = _added(cache, Failing([], ""), 50, "random_mean", available=few)
@@ -162,3 +168,61 @@ def test_a_file_without_a_value_is_not_asked_in_vain(cache, tmp_path):
     available = {"new": asks["new"].available(cache.samples())}
     account, said = _added(cache, asks["new"], 30, available=available)
     assert account.failed is None and len(said) == 1
+
+
+@pytest.mark.parametrize("known", ["known.csv", "known4.csv"])
+def test_the_first_samples_of_a_file_have_neither_interval_nor_rank(known, tmp_path, capsys):
+    """`--limit` takes the first 60 of 300, which are easy: accuracy .95 where the truth is .54."""
+    from nevis_stream.dynamic_evaluation.cache.exchange import import_file
+    from nevis_stream.dynamic_evaluation.cache.files import read_values
+    from nevis_stream.launch.evaluate_commands.adding import _print_account
+
+    shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
+    folder = shared / "cases/evaluation/limit_file_gets_an_interval"
+    if not folder.is_dir():
+        pytest.skip("the failing inputs are not here")
+    import_file(tmp_path / "c", folder / known)
+    cache = EvaluationCache(tmp_path / "c")
+    table = read_values(folder / "new_first60.csv")
+    (name,) = table.models
+    asks = file_asks(cache, table, [name])
+    available = {name: asks[name].available(cache.samples())}
+    for method in ("random_mean", "stratified_mean"):
+        other = EvaluationCache(tmp_path / method, create=True)
+        other.merge(cache)
+        with pytest.warns(RunWarning, match="the most similar samples were asked instead"):
+            (account,) = add_models(
+                other, file_asks(other, table, [name]), 60, method, available=available
+            )
+        assert account.low is None and account.rank is None and account.asked == 60
+        _print_account(account)
+        printed = capsys.readouterr().out
+        assert "no interval: 80% of the samples have no answer" in printed
+        assert "no rank: the samples that were answered do not stand for all" in printed
+
+
+def test_a_checkpoint_that_fails_on_a_sample_gives_no_answer_to_it(cache):
+    """The model of a run breaks on one image; the others are answered, one at a time."""
+
+    class Run:
+        def tree(self, predictor):
+            return {}
+
+        def samples_of(self, task, ids):
+            return ids
+
+        def answer(self, predictor, parts, tree, sparing):
+            if "s3" in parts:
+                raise MemoryError("out of memory while running the model")
+            columns = np.array([int(each[1:]) for each in parts])
+            return SimpleNamespace(
+                ids=parts, correct=NEW[columns], confidence=np.full(len(parts), 0.5), flops=10
+            )
+
+    ask = CheckpointAsk(Run(), SimpleNamespace(task=None), cache.samples)
+    account, said = _added(cache, ask, N)
+    assert account.failed == 1 and account.asked == N - 1
+    assert account.low <= NEW.mean() <= account.high
+    assert cache.matrix(["new"])[0, 3] == 255
+    assert account.flops_spent is None  # what the failed run cost is not known
+    assert any("no answer to sample 3: MemoryError: out of memory" in line for line in said)

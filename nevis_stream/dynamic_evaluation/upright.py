@@ -1,0 +1,82 @@
+"""Values of which lower ones are better, turned round: methods see 1 minus each value.
+
+Methods take a large value for a good one where it matters little (a grid on the order of the
+samples, ties), but so much that errors and accuracies gave other estimates. Turned round, both give
+the same.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
+from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.matrix import observed
+from nevis_stream.dynamic_evaluation.samples import SampleFacts
+
+
+def is_lower(known: Known) -> bool:
+    """Returns whether lower values of all samples are better."""
+    lower = known.facts.lower
+    return lower is not None and bool(lower.all())
+
+
+def turned(values: np.ndarray) -> np.ndarray:
+    """Returns 1 minus each known value; unknown ones stay unknown."""
+    return np.where(observed(values), 1 - values, values).astype(values.dtype)
+
+
+def upright(known: Known) -> Known:
+    """Returns known models of whose values higher ones are better."""
+    return cast(Known, _Turned(known)) if is_lower(known) else known
+
+
+def turned_ask(ask: Ask) -> Ask:
+    """Returns an `Ask` that answers 1 minus each value."""
+
+    def turned_answers(cells: Cells) -> Answers:
+        answers = ask(cells)
+        return dataclasses.replace(answers, values=turned(np.asarray(answers.values)))
+
+    return turned_answers
+
+
+def turned_estimates(estimates: Estimates) -> Estimates:
+    """Returns the estimates of values from those of 1 minus each."""
+    answers = estimates.answers
+    return dataclasses.replace(
+        estimates,
+        values=1 - estimates.values,
+        answers=dataclasses.replace(answers, values=turned(answers.values)),
+        accuracy=1 - estimates.accuracy,
+        low=1 - estimates.high,
+        high=1 - estimates.low,
+    )
+
+
+class _Turned:
+    """Known models, with 1 minus each value, read when they are needed; see `Known`."""
+
+    def __init__(self, known: Known):
+        self._known = known
+        self.shape, self.groups, self.scores = known.shape, known.groups, known.scores
+        self.facts: SampleFacts = dataclasses.replace(known.facts, lower=None)
+
+    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        total, seen = self._known.column_sums(models)
+        return seen - total, seen
+
+    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        total, seen = self._known.row_sums()
+        return seen - total, seen
+
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
+        return turned(self._known.matrix(models, samples))
+
+    def packed_rows(self) -> Iterator[np.ndarray]:
+        return self._known.packed_rows()
