@@ -29,6 +29,7 @@ _PACKAGES = (
     "scikit-image",
     "pillow",
 )
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def describe_environment() -> dict[str, Any]:
@@ -57,11 +58,10 @@ def describe_environment() -> dict[str, Any]:
 
 
 @functools.cache
-def project_commit() -> str | None:
-    """Returns the commit of the project's checkout, with "-dirty" if it was changed since, or that
-    from which it was installed; None if neither is known.
+def project_commit(root: Path = _ROOT) -> str | None:
+    """Returns the commit of the project's checkout at `root`, with "-dirty" if it was changed
+    since, or that from which it was installed; None if neither is known.
     """
-    root = Path(__file__).resolve().parents[2]
     if (root / ".git").exists():
         words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):

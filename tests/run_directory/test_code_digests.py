@@ -1,6 +1,7 @@
 """Changes of a user's code between the start of a run and its continuation."""
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -146,5 +147,12 @@ def test_code_of_the_project_and_of_packages_is_not_the_users():
     assert code_digests.digests([NearestClassMean()]) == {}
 
 
-def test_the_commit_of_the_checkout_is_recorded():
-    assert environment.project_commit()
+def test_the_commit_of_the_checkout_is_recorded(tmp_path):
+    git = shutil.which("git") or pytest.skip("git is not installed")
+    who = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    for words in (["init", "-q"], [*who, "commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([git, "-C", str(tmp_path), *words], check=True)
+    head = subprocess.run(
+        [git, "-C", str(tmp_path), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    )
+    assert environment.project_commit(tmp_path) == head.stdout[:12]

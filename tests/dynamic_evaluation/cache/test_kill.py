@@ -38,19 +38,21 @@ def acknowledged(log):
 
 def fill(directory, writers, rows, kills, pause):
     """Lets writers fill a cache and kills one after the other, each started again, until these
-    numbers of rows and kills are reached.
+    numbers of rows and kills are reached. Only one that has written since its start is killed.
     """
     logs = [directory / f"log-{writer}" for writer in range(writers)]
     cache, chance = directory / "cache", random.Random(0)
     running = [start(cache, writer, logs[writer]) for writer in range(writers)]
+    before = [0] * writers
     try:
         while kills > 0 or sum(len(acknowledged(item)) for item in logs) < rows:
             time.sleep(chance.uniform(0, pause))
             victim = chance.randrange(writers)
-            if acknowledged(logs[victim]):
-                assert running[victim].poll() is None, "a writer ended by itself"
+            assert running[victim].poll() is None, "a writer ended by itself"
+            if kills > 0 and len(acknowledged(logs[victim])) > before[victim]:
                 running[victim].kill()
                 running[victim].wait()
+                before[victim] = len(acknowledged(logs[victim]))
                 running[victim] = start(cache, victim, logs[victim])
                 kills -= 1
     finally:
