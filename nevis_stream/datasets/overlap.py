@@ -6,6 +6,7 @@ Copies within one task are leaks; copies in the training data of an earlier task
 import contextlib
 import csv
 import dataclasses
+import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from nevis_stream.storage import write_file
 
 TRAINING = ("train", "dev")
 TESTED = ("dev_test", "test")
-_SCHEMA = "v1"  # of the cached tables
+_SCHEMA = "v2"  # of the cached tables, whose last line is the checksum of the others
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,20 @@ def cached_overlaps(
     """
     path = derived_directory() / f"overlap-{digest}-{_SCHEMA}.csv"
     try:
-        return from_csv(path.read_text(encoding="utf-8"))
+        text, _, digest = path.read_text(encoding="utf-8").rstrip().rpartition("\n")
+        if digest != _digest(f"{text}\n"):
+            raise ValueError("has changed since it was written")
+        return from_csv(text)
     except (OSError, ValueError, TypeError):
         overlaps = find_overlaps(tasks, splits_of, progress)
     with contextlib.suppress(OSError, StorageFull):  # a folder that cannot be written to
-        write_file(path, to_csv(overlaps).encode())
+        text = to_csv(overlaps)
+        write_file(path, f"{text}{_digest(text)}\n".encode())
     return overlaps
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def to_csv(overlaps: Sequence[Overlap]) -> str:

@@ -85,15 +85,19 @@ def about(dataset_id: str, origin: str) -> dict[str, Any]:
     """Returns the content of prepared.json.
 
     Raises:
-      BadInput: the file is missing or cannot be read.
+      BadInput: the file is missing, cannot be read, or has changed since it was written.
     """
     path = directory(dataset_id, origin) / ABOUT
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force."
-        ) from None
+        facts = json.loads(path.read_bytes())
+        if not isinstance(facts, dict):
+            raise ValueError("not a JSON object")
+        problem = "" if _is_sealed(facts) else _CHANGED
+    except (OSError, ValueError, RecursionError) as error:
+        problem = f"cannot be read ({error})"
+    if problem:
+        raise BadInput(f"{path}: {problem}. Prepare {dataset_id!r} again with --force.")
+    return facts
 
 
 class Ids(Sequence):
@@ -238,10 +242,10 @@ def verify(dataset_id: str, origin: str) -> list[str]:
     folder = directory(dataset_id, origin)
     try:
         facts = about(dataset_id, origin)
-        recorded, seal = facts["files"], facts.pop("seal")
+        recorded = facts["files"]
     except (BadInput, KeyError) as error:
         return [str(error)]
-    problems = [] if seal == sealed(facts) else [f"{folder / ABOUT}: {_CHANGED}"]
+    problems = []
     for name, digest in recorded.items():
         path = folder / name
         if not path.is_file():
@@ -250,6 +254,11 @@ def verify(dataset_id: str, origin: str) -> list[str]:
             problems.append(f"{path}: {_CHANGED}")
     extra = sorted(path for path in folder.iterdir() if path.name not in {*recorded, ABOUT})
     return problems + [f"{path}: was not written by the preparation" for path in extra]
+
+
+def _is_sealed(facts: dict[str, Any]) -> bool:
+    rest = {name: value for name, value in facts.items() if name != "seal"}
+    return facts.get("seal") == sealed(rest)
 
 
 def sealed(facts: dict[str, Any]) -> str:

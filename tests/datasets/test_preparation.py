@@ -22,14 +22,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream import catalogue
+from nevis_stream import catalogue, runner
 from nevis_stream.datasets import derived_arrays, prepared, prepared_images, sources
 from nevis_stream.datasets.preparation import fetch, prepare, tfds_copy
 from nevis_stream.datasets.preparation import write as writing
 from nevis_stream.datasets.preparation.encode import png
 from nevis_stream.errors import BadInput, DataWarning, StorageFull
-from nevis_stream.streams.stream import load_stream
-from tests import killed_child
+from nevis_stream.streams.stream import Stream, load_stream
+from tests import killed_child, toy
 from tests.datasets.archives import from_2012, since_2018, to_2011
 from tests.datasets.archives.making import DrawnImages, idx, write_gz, write_zip
 
@@ -610,3 +610,39 @@ def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, m
     file.write_bytes(b"")
     assert np.array_equal(images().resized(16), expected)
     assert list((root / "derived").iterdir()) == [file]
+
+
+@pytest.mark.parametrize("file", ["test.npy", "train.safetensors", "prepared.json"])
+def test_a_run_that_was_killed_is_not_continued_on_damaged_data(tmp_path, file):
+    run("mnist", mnist_files(tmp_path / "files"), form="raw")
+    folder = prepared.directory("mnist", "published")
+
+    def continue_run():
+        sets = [toy.blobs("alpha"), prepared.load("mnist", "published")]
+        stream = Stream.from_datasets("s", sets, [2000, 2010], meta_test=1)
+        return runner.run(toy.ToyLearner(), stream, tmp_path / "run")
+
+    child = os.fork()
+    if child == 0:
+        try:
+            train = toy.ToyLearner.train
+            toy.ToyLearner.train = lambda self, task, state, ctx: (
+                os.kill(os.getpid(), signal.SIGKILL)
+                if task.task_id == "mnist"
+                else train(self, task, state, ctx)
+            )
+            continue_run()
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    before = (tmp_path / "run" / "ledger.jsonl").read_bytes()
+    assert before.count(b"\n") > 1
+    sound = (folder / file).read_bytes()
+    zeroed(folder / file, len(sound) // 2, len(sound) // 4)
+    with pytest.raises(BadInput, match="again with --force") as caught:
+        continue_run()
+    assert str(folder / file) in str(caught.value)
+    assert prepared.verify("mnist", "published")
+    assert (tmp_path / "run" / "ledger.jsonl").read_bytes().startswith(before)
+    run("mnist", tmp_path / "files", form="raw", force=True)
+    assert continue_run().complete

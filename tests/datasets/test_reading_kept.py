@@ -96,8 +96,8 @@ def test_imported_data_keep_names_and_reading(imported):
 def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(imported):
     about = imported / prepared.ABOUT
     facts = json.loads(about.read_text())
-    del facts["reading"]
-    about.write_text(json.dumps(facts))
+    del facts["reading"], facts["seal"]
+    about.write_text(json.dumps(facts | {"seal": prepared.sealed(facts)}))
     command = r"data import pets --task=my_pets --year=2020 --domain=unstated"
     with pytest.raises(
         BadInput, match=rf"earlier version, which read such files otherwise.*{command}"
@@ -105,7 +105,7 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
         sources.load("my_pets", "local:my_pets")
     assert sources.state("local:my_pets").name == sources.OUTDATED
     facts["sources"] = [{"file": "pets.npz"}]  # arrays were read alike
-    about.write_text(json.dumps(facts))
+    about.write_text(json.dumps(facts | {"seal": prepared.sealed(facts)}))
     assert sources.load("my_pets", "local:my_pets").reading is None
     assert sources.state("local:my_pets").ready
 
