@@ -3,8 +3,8 @@ files.
 
 python -m tests.kill_target RUN_DIR LEARNER[@STREAM] [N [EXECUTOR [OPTIONS]]]
 
-"@adaptive" takes the stream whose next task depends on the last error, another STREAM the one of
-that name. EXECUTOR is a name of
+"@adaptive" takes the stream whose next task depends on the last error, "@multi_label" the one of
+multi-label tasks, another STREAM the one of that name. EXECUTOR is a name of
 launch.executors, OPTIONS are its own, as JSON. With an N that is not 0, the process counts writes,
 syncs, renames and removals, and sends itself SIGKILL at the N-th: a write is half done then, the
 others are not begun. It prints how many there were if it lives.
@@ -146,7 +146,7 @@ def main() -> None:
     weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"
     name, _, stream_name = name.partition("@")
     target, how = learner(name, weights), executors.build(executor, json.loads(options))
-    streams = {"": toy.stream, "adaptive": Adaptive}
+    streams = {"": toy.stream, "adaptive": Adaptive, "multi_label": toy.multi_label_stream}
     stream = streams.get(stream_name, lambda: load_stream(stream_name))()
     arm(int(fatal))
     print("ready", flush=True)

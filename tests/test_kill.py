@@ -120,11 +120,13 @@ def test_killed_at_random_times_while_training(folder, reference, executor):
 VARIANTS = (
     "indep+halving",
     "indep+frozen",
+    "ft_prev@multi_label",
     "ft_dynamic",
     "ft_static",
     "mt+ensemble",
     "bhpo",
     "pt_isup+halving",
+    "pt_ext",
     "pt_ft",
     "closed_form",
     "frontier",

@@ -58,6 +58,12 @@ def stream() -> Stream:
     )
 
 
+def multi_label_stream() -> Stream:
+    """Three multi-label tasks, the last one of the meta-test part."""
+    tasks = [striped("gamma"), striped("delta", labels=4, seed=1), striped("epsilon", seed=2)]
+    return Stream.from_datasets("multi_label", tasks, [1998, 2005, 2015], meta_test=1)
+
+
 @dataclass(frozen=True)
 class ToyLearner:
     """Class frequencies, perturbed a little by trial and by the past: numpy only, several trials
