@@ -198,6 +198,6 @@ def test_twenty_runs_of_the_whole_stream_take_seconds(tmp_path):
     large = RUN.but(tasks=106, meta_test=27, trials=16, curve_points=50)
     runs = [large.but(learner=f"l{i % 10}", seed=i // 10, flops=10**15 + i) for i in range(20)]
     paths = written(tmp_path, *runs)
-    began = time.perf_counter()
+    began = time.process_time()  # of the CPU: other processes do not count
     write_report(paths, tmp_path / "out")
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
