@@ -70,6 +70,8 @@ class TransferMatrixRun:
             )
         self.config = recorded.to_config(values)
         self.stream = load_stream(stream or self.config.stream, None if stream else ())
+        if stream:  # the run recorded a name, by which a csv is not found
+            self.config.stream = stream
         if self.stream.digest != self.ledger.header.stream_digest:
             raise BadInput(
                 f"{indep}: stream {self.stream.name} is not the run's stream, or its data have"

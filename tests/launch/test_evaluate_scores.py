@@ -283,7 +283,13 @@ def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
 
 @pytest.mark.slow
 def test_a_method_is_chosen_and_fitted_beforehand(leaderboard, tmp_path):
-    cache = tmp_path / "cache"
+    cache, mixed = tmp_path / "cache", tmp_path / "mixed"
+    command("import", leaderboard, f"--cache={mixed}")
+    told = refused("fit", "--budget=12", f"--cache={mixed}")
+    assert "its 3 data sets differ in direction or range" in told
+    table = pd.read_csv(leaderboard)
+    table["score"] /= table["high"]
+    table.assign(high=1, metric="score").to_csv(leaderboard, index=False)
     command("import", leaderboard, f"--cache={cache}")
     what = ["--budget=12", f"--cache={cache}"]
     said = command("fit", *what, "--choice_flops=1e11")
