@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.active_testing.pool import check_probabilities
+from nevis_stream.dynamic_evaluation.cache.files import natural
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.pools import PoolImages
 from nevis_stream.storage.npz import read_npz
@@ -106,8 +107,8 @@ def _remark(file: Path, n: int, pool: PoolImages) -> str:
     if n != len(pool.ids):
         raise BadInput(f"{file}: has probabilities of {n} samples; the pool has {len(pool.ids)}.")
     if pool.from_paths:
-        natural = sorted(pool.ids, key=_natural)
-        for here, there in zip(pool.ids, natural, strict=True):
+        by_number = sorted(pool.ids, key=natural)
+        for here, there in zip(pool.ids, by_number, strict=True):
             if here != there:
                 raise BadInput(
                     f"{file}: has no ids, and the pool's files have two orders: {here!r} or"
@@ -120,9 +121,3 @@ def _remark(file: Path, n: int, pool: PoolImages) -> str:
         + (f"{pool.ids[1]}, …, " if n > 2 else "")
         + f"{pool.ids[-1]}"
     )
-
-
-def _natural(name: str) -> list:
-    """Sorts as file managers do: numbers by value, capitals as small letters."""
-    parts = re.split(r"(\d+)", name.casefold())
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

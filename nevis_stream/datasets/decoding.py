@@ -130,6 +130,13 @@ def open_image(source: BinaryIO | Path, name: str) -> Image.Image:
     return image
 
 
+def shown_otherwise(image: Image.Image) -> str:
+    """Returns why a viewer shows other pixels than an opened file stores; empty if it does not."""
+    if _turn(image) is not None:
+        return "has an orientation"
+    return "is transparent" if image.has_transparency_data else ""
+
+
 def decode(
     source: BinaryIO | Path,
     name: str,

@@ -145,7 +145,8 @@ def outdated(dataset_id: str, origin: str) -> str:
 
     Earlier versions lost the names in folders and zips that people import, and what was transparent
     or turned in their images. Arrays, files in the layouts of the catalogue and the shared zips
-    (compared by their pixels and labels) they read alike.
+    (compared by their pixels and labels) they read alike, but for images that are turned or
+    transparent: such a stored image is refused when it is read (`RecordImages`).
     """
     facts = about(dataset_id, origin)
     if facts.get("reading", {}).get("version", 0) >= reading.VERSION or origin == "published":
@@ -188,6 +189,8 @@ def load(dataset_id: str, origin: str) -> DataSet:
             f"data set {dataset_id!r} was imported by an earlier version, which read such files"
             f" otherwise: {command}"
         )
+    older = facts.get("reading", {}).get("version", 0) < reading.VERSION
+    remedy = f"python -m launch.data prepare --task={dataset_id} --force" if older else ""
     parts = {}
     for split in SPLITS:
         tensors = index(dataset_id, origin, split)
@@ -196,7 +199,8 @@ def load(dataset_id: str, origin: str) -> DataSet:
         if facts["format"] == RAW:
             source = RawImages(folder / f"{split}.npy")
         else:
-            source = RecordImages(folder, split)
+            source = RecordImages(folder, split, remedy)
+            key += "-compared" * bool(remedy)  # not the arrays that an earlier version derived
         images = PreparedImages(source, tensors, key, derived_directory())
         names: Sequence[str] = ()
         if f"{split}{NAMES}" in facts["files"]:

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from nevis_stream.datasets import derived_arrays
-from nevis_stream.datasets.decoding import open_image
+from nevis_stream.datasets.decoding import open_image, shown_otherwise
 from nevis_stream.datasets.duplicates import pixel_hash
 from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.datasets.tfds_builder import open_builder
@@ -73,14 +73,17 @@ class RecordImages:
     Attributes:
       folder: that of the prepared data set.
       split: name of the split.
+      remedy: the command that prepares the data set again, if an earlier version stored files as
+        they were, turned or transparent ones too; else empty.
     """
 
     folder: Path
     split: str
+    remedy: str = ""
 
     def __getstate__(self) -> dict:
-        """Returns folder and split, from which another process opens the files again."""
-        return {"folder": self.folder, "split": self.split}
+        """Returns the attributes, from which another process opens the files again."""
+        return {"folder": self.folder, "split": self.split, "remedy": self.remedy}
 
     @functools.cached_property
     def _records(self):
@@ -90,12 +93,18 @@ class RecordImages:
         """Returns an image in RGB, by its position in the split.
 
         Raises:
-          BadInput: the record cannot be read.
+          BadInput: the record cannot be read, or an earlier version stored it otherwise.
         """
         try:
             encoded = self._records[position]["image"]
-            # the preparation has stored what is shown; data of older versions stay as they were
-            return open_image(io.BytesIO(encoded), f"record {position}").convert("RGB")
+            # the preparation has stored what is shown
+            image = open_image(io.BytesIO(encoded), f"record {position}")
+            if self.remedy and (otherwise := shown_otherwise(image)):
+                raise BadInput(
+                    f"{self.folder}, {self.split}, record {position}: {otherwise}, which an earlier"
+                    f" version did not apply when it prepared these data: {self.remedy}"
+                )
+            return image.convert("RGB")
         except BadInput:
             raise
         except Exception as error:

@@ -8,7 +8,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def read_rows(
 
     def found(delimiter: str) -> int:
         cells = {cell.strip().strip('"').strip() for cell in first.split(delimiter)}
-        return len(cells & set(expected))
+        return len({cell.casefold() for cell in cells} & set(expected))
 
     delimiter = max(DELIMITERS, key=found)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
@@ -134,7 +134,7 @@ def read_table(
     """
     rows = read_rows(source, name, {*needed, *optional})
     line, header = rows[0] if rows else (1, [])
-    columns = [column.strip() for column in header]
+    columns = _named([column.strip() for column in header], {*needed, *optional})
     while columns and not columns[-1]:
         columns.pop()
     missing = [column for column in needed if column not in columns]
@@ -158,6 +158,14 @@ def read_table(
                 f" {len(columns)} ({short(', '.join(columns))})."
             )
     return Table(name, tuple(columns), rows[1:])
+
+
+def _named(columns: Sequence[str], known: Collection[str]) -> list[str]:
+    """Returns names of columns; one that is known, in other letters (`Path`), as it is known."""
+    return [
+        column.casefold() if column.casefold() in known and column not in known else column
+        for column in columns
+    ]
 
 
 def whole(text: str) -> int | None:

@@ -371,3 +371,52 @@ def test_a_csv_that_is_not_utf_8_is_refused(tmp_path):
     message = r"labels\.csv, line 2: is not UTF-8 text .*; save it as UTF-8"
     with pytest.raises(BadInput, match=message):
         read(archive(tmp_path / "z.zip", labels), "z")
+
+
+def arrays_of(naming, parts=("train", "test")):
+    random = np.random.default_rng(0)
+    arrays = {}
+    for place, part in enumerate(parts):
+        count = 6 - 2 * place
+        images, labels = (name.format(part=part) for name in naming)
+        arrays[images] = random.integers(255, size=(count, 4, 4, 3)).astype(np.uint8)
+        arrays[labels] = (np.arange(count) % 2)[:, None]
+    return arrays
+
+
+@pytest.mark.parametrize("naming", [("x_{part}", "y_{part}"), ("{part}_images", "{part}_labels")])
+def test_arrays_are_read_by_the_names_of_keras_and_of_medmnist(naming, tmp_path):
+    arrays = arrays_of(naming)
+    dataset = read(npz(tmp_path / "a.npz", **arrays, more=np.zeros(2)), "a")
+    ours = read(npz(tmp_path / "b.npz", **arrays_of(("images_{part}", "labels_{part}"))), "a")
+    for part in ("train", "test"):
+        assert (dataset.parts[part].images[1] == ours.parts[part].images[1]).all()
+        assert dataset.parts[part].labels.tolist() == ours.parts[part].labels.tolist()
+    assert dataset.reading.not_used == "left out: arrays of other names: 1 (more)"
+    assert "by arrays " in dataset.reading.understood and "PART" in dataset.reading.understood
+    del arrays[naming[1].format(part="test")]
+    with pytest.raises(BadInput, match=f"has no '{naming[1].format(part='test')}' beside"):
+        read(npz(tmp_path / "c.npz", **arrays), "c")
+
+
+def test_arrays_of_two_namings_and_of_none_are_refused(tmp_path):
+    both = arrays_of(("x_{part}", "y_{part}")) | arrays_of(("{part}_images", "{part}_labels"))
+    with pytest.raises(BadInput, match="has arrays of two namings, x_PART, y_PART and PART_images"):
+        read(npz(tmp_path / "a.npz", **both), "a")
+    with pytest.raises(BadInput, match=r"contains data, targets; .*Also read: x_PART, y_PART and"):
+        read(npz(tmp_path / "b.npz", data=np.zeros((2, 4, 4)), targets=np.zeros(2, int)), "b")
+
+
+def test_a_table_of_windows_and_a_spreadsheet_is_read(tmp_path):
+    """Backslashes in paths, and columns in other letters."""
+    found = []
+    for name, head, slash in (("a", "path,split,label", "/"), ("b", "Path;Split;LABEL", "\\")):
+        lines = [f"img{slash}{k}.png,all,{k % 2}" for k in range(4)]
+        rows = [line.replace(",", ";") if ";" in head else line for line in lines]
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            archive.writestr("labels.csv", "\n".join([head, *rows]))
+            for k in range(4):
+                archive.writestr(f"img/{k}.png", encoded("RGB"))
+        found.append(read(tmp_path / f"{name}.zip", "x").parts["all"])
+    assert found[0].names == found[1].names == [f"img/{k}.png" for k in range(4)]
+    assert found[0].labels.tolist() == found[1].labels.tolist() == [0, 1, 0, 1]

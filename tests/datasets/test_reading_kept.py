@@ -1,14 +1,16 @@
 """What files were understood as goes with the data: into prepared data, runs and reports."""
 
 import csv
+import io
 import json
+import pickle
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.preparation import prepare
 from nevis_stream.datasets.splits import divide
@@ -121,3 +123,45 @@ def test_a_shared_zip_that_was_imported_before_stays(tmp_path, monkeypatch):
     assert not prepared.outdated("mpeg7", "local")
     source["sha256"] = "0" * 64  # a zip of the user's under that name
     assert prepared.outdated("mpeg7", "local") == "python -m launch.data prepare --task=mpeg7"
+
+
+def test_how_pixels_were_changed_is_kept_with_the_data_and_in_the_report(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEVIS_STREAM_DATA", str(tmp_path / "data"))
+    pets(tmp_path / "pets", "train", "test")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    first = tmp_path / "pets/train/cat/cat_00.png"
+    Image.open(first).save(first, exif=turned)
+    Image.open(first).convert("RGBA").save(tmp_path / "pets/test/dog/dog_00.png")
+    prepare.import_file(tmp_path / "pets", "my_pets", year=2020, form="raw")
+    about = json.loads((prepared.directory("my_pets", "local") / prepared.ABOUT).read_text())
+    (note,) = [each for each in about["reading"]["notes"] if "orientation" in each]
+    assert "cat_00.png" in note
+    head = "order,year,task_id,dataset_id,meta_split"
+    (tmp_path / "s.csv").write_text(f"{head}\n1,2020,my_pets,my_pets,test\n")
+    run(toy.ToyLearner(), load_stream(str(tmp_path / "s.csv")), tmp_path / "run")
+    assert "orientation" in write_report([tmp_path / "run"], tmp_path / "report").read_text()
+
+
+@pytest.mark.parametrize("way", ["orientation", "transparent"])
+def test_a_stored_image_that_is_shown_otherwise_now_is_refused_where_it_is_read(way, tmp_path):
+    """As an earlier version stored files of published data: byte for byte."""
+    image, options = Image.new("RGB", (6, 4), "red"), {}
+    if way == "orientation":
+        options["exif"] = Image.Exif()
+        options["exif"][0x0112] = 6
+    else:
+        options["transparency"] = (255, 0, 0)
+    plain, other = io.BytesIO(), io.BytesIO()
+    image.save(plain, "PNG")
+    image.save(other, "PNG", **options)
+    records = [{"image": each.getvalue()} for each in (plain, other)]
+    now = prepared_images.RecordImages(tmp_path, "train")
+    before = prepared_images.RecordImages(tmp_path, "train", "data prepare --task=x --force")
+    for source in (now, before):
+        vars(source)["_records"] = records
+        assert source.image(0).size == (6, 4)
+    assert now.image(1).size == (6, 4)
+    with pytest.raises(BadInput, match=rf"record 1: .*{way}.*earlier version.*--task=x --force"):
+        before.image(1)
+    assert pickle.loads(pickle.dumps(before)).remedy == before.remedy

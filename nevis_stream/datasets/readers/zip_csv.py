@@ -60,6 +60,8 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
                 names = read_names(archive.read(top + _CLASSES), f"{path}, {_CLASSES}")
             for place, row in rows:
                 if top + row["path"] not in members:
+                    row["path"] = _with_slashes(row["path"])  # as Windows writes it
+                if top + row["path"] not in members:
                     raise BadInput(f"{place}: no file {row['path']!r} in the archive.")
             files = [archive.read(top + row["path"]) for _, row in rows]
     except (zipfile.BadZipFile, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -160,7 +162,7 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
     ]
     first: dict[str, tuple[str, str]] = {}
     for place, row in rows:
-        before, split = first.setdefault(row["path"], (place, row["split"]))
+        before, split = first.setdefault(_with_slashes(row["path"]), (place, row["split"]))
         if before != place:
             raise BadInput(
                 f"{place}: {row['path']!r} is in part {row['split']!r} here and in part {split!r}"
@@ -168,6 +170,10 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
                 " lines."
             )
     return rows
+
+
+def _with_slashes(name: str) -> str:
+    return name.replace("\\", "/").removeprefix("./")
 
 
 def _array(kind: str, classes: int, ids: list[list[int]]) -> np.ndarray:

@@ -11,6 +11,7 @@ is 0 to 1, in npz files unless 255 is in the range.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,7 +160,8 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
       without ids and on samples without features.
 
     Raises:
-      BadInput: there is no such array, its number of rows is wrong, or a sample is unknown.
+      BadInput: there is no such array, its number of rows is wrong, a sample is unknown, or there
+        are no ids where the order of rows is uncertain.
     """
     arrays, path = read_npz(Path(path), ("features", "samples")), Path(path)
     if "features" not in arrays:
@@ -178,9 +180,24 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
         by_sample[columns[sample]] = row
     lines = []
     if "samples" not in arrays and samples:
+        by_number = sorted(samples, key=natural)
+        if samples != by_number and samples == sorted(samples):
+            pairs = zip(samples, by_number, strict=True)
+            here, there = next(pair for pair in pairs if pair[0] != pair[1])
+            raise BadInput(
+                f"{path}: has no ids, and the samples have two orders: {here!r} or {there!r} may"
+                " come first, so a row could be another sample's. Add an array `samples` with the"
+                " id of each row."
+            )
         ends = ", ".join(samples[:2] if len(samples) < 3 else [*samples[:2], "…", samples[-1]])
         lines = [f"{path.name} has no ids (`samples`): its rows are taken in the order {ends}"]
     return by_sample, lines + _features_remark(by_sample)
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Returns a key that sorts as file managers do: numbers by value, capitals as small letters."""
+    parts = re.split(r"(\d+)", name.casefold())
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _features(path: Path, features: np.ndarray, samples: Sequence[str]) -> np.ndarray:

@@ -176,6 +176,11 @@ def test_features_come_with_ids_or_in_order(tmp_path, cache):
         np.savez(tmp_path / "features.npz", **arrays)
         with pytest.raises(BadInput, match=message):
             read_features(tmp_path / "features.npz", other.samples())
+    np.savez(tmp_path / "features.npz", features=features)
+    _, lines = read_features(tmp_path / "features.npz", ["q1", "q2", "q10", "q11"])
+    assert lines[0].endswith("its rows are taken in the order q1, q2, …, q11")
+    with pytest.raises(BadInput, match="has two orders|have two orders: 'q10' or 'q2' may"):
+        read_features(tmp_path / "features.npz", ["q1", "q10", "q11", "q2"])
     with pytest.raises(BadInput, match="features: 3 numbers for each sample; this cache has 2"):
         other.add_features(["qa/1"], np.ones((1, 3)))
     with pytest.raises(BadInput, match="sample 'qa/1': it already has other features"):
