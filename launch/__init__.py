@@ -1,4 +1,6 @@
-"""The commands; importing this package first takes the working directory off Python's path."""
+"""The commands; importing this package first takes the working directory off Python's path, and
+lets Ctrl-C end a command that is still being imported.
+"""
 
 import os
 import sys
@@ -17,3 +19,19 @@ def _leave_working_directory() -> None:
 
 
 _leave_working_directory()
+import signal  # noqa: E402 - only now, since a stranger's folder may have a file of this name
+
+
+def end_at_once(signum, frame) -> None:
+    """Ends the process as an interrupted command: nothing has begun. `entry.guard` takes over."""
+    os.write(2, b"\ninterrupted: nothing was begun\n")
+    os._exit(130)
+
+
+def _is_command() -> bool:
+    """Whether a process was started for a command, so that its signals are ours."""
+    return sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) == "nevis-stream"
+
+
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, end_at_once)

@@ -1,5 +1,6 @@
 """The start of every command: flags, help, errors without tracebacks, signals, compiled code."""
 
+import functools
 import math
 import os
 import re
@@ -27,6 +28,7 @@ _NUMBERS = {"int": "a whole number", "float": "a number"}
 _EXAMPLES = {"year": 2024}
 # TERM, and those that SLURM's --signal and submitit send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_MOMENT = 0.05  # seconds, in which a callback ends
 _console_started = False
 _warnings_shown: set[str] = set()
 
@@ -73,6 +75,11 @@ def guard(work: Callable[[], None]) -> None:
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
     user_code.look_in([os.getcwd()])
+    report = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_raise_again, report)
+    # of `launch`, which may be loaded under two names
+    if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once":
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         work()
     except NevisStreamError as error:
@@ -86,6 +93,21 @@ def guard(work: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         print("\ninterrupted: start the same command again to continue", file=sys.stderr)
         sys.exit(130)
+    finally:
+        sys.unraisablehook = report
+
+
+def _raise_again(report: Callable, unraisable) -> None:
+    """Raises an interrupt again that Python only prints; reports anything else.
+
+    Python calls JAX's callback at a collection of garbage, and finalizers, at any instant, and
+    ignores what they raise.
+    """
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        report(unraisable)
+        return
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
 
 
 def arguments() -> list[str]:

@@ -1,0 +1,92 @@
+"""Ctrl-C ends a command with status 130 and without a traceback, wherever it arrives."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nevis_stream.launch import entry
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    sum(range(1000))  # the interrupt is raised here
+
+
+def collecting():
+    """The interrupt arrives in a callback of the collector, which ignores what it raises."""
+    gc.callbacks.append(interrupt)
+    gc.collect()
+    gc.callbacks.remove(interrupt)
+
+
+class Finalized:
+    def __del__(self):
+        interrupt()
+
+
+def finalizing():
+    Finalized()
+
+
+@pytest.mark.parametrize("arrives", [interrupt, collecting, finalizing])
+def test_an_interrupt_is_never_lost(arrives, tmp_path):
+    def work():
+        arrives()
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            time.sleep(0.01)
+
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            sys.stderr = open(tmp_path / "stderr", "w")  # noqa: SIM115
+            sys.unraisablehook = sys.__unraisablehook__
+            entry.guard(work)
+        except SystemExit as error:
+            status = error.code
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    said = (tmp_path / "stderr").read_text()
+    assert said == "\ninterrupted: start the same command again to continue\n"
+
+
+def test_other_errors_of_finalizers_are_reported(capsys):
+    class Wrong:
+        def __del__(self):
+            raise ValueError("of a finalizer")
+
+    before, sys.unraisablehook = sys.unraisablehook, lambda each: print(each.exc_value)
+    try:
+        entry.guard(lambda: Wrong() and None)
+    finally:
+        sys.unraisablehook = before
+    assert "of a finalizer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", ["absl.flags", "nevis_stream.launch.entry"])
+def test_an_interrupt_while_modules_are_imported(tmp_path, module):
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "launch.run", f"--run_dir={tmp_path}"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = ""
+    for line in process.stderr:
+        if line.split("|")[-1].strip() == module:
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read()
+    assert process.wait(20) == 130
+    assert "interrupted" in said and "Traceback" not in said
