@@ -92,7 +92,7 @@ def _split(words: Sequence[str]) -> list[list[str]]:
         else:
             commands[-1].append(word)
     for command in commands:
-        if command and command[0] in console.names():
+        if command and command[0] in console.COMMANDS:
             command[0] = console.module(command[0])
     if not all(commands):
         place = "" if len(commands) == 1 else f" before or after a {SEPARATOR!r}"
@@ -104,7 +104,7 @@ def _split(words: Sequence[str]) -> list[list[str]]:
 
 
 def _module(command: Sequence[str]) -> str:
-    valid = [console.module(name) for name in console.names() if name != "slurm"]
+    valid = [console.module(name) for name in console.COMMANDS if name != "slurm"]
     if command[0] not in valid:
         raise BadInput(unknown("module", command[0], valid))
     return command[0]

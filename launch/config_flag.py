@@ -12,13 +12,13 @@ from absl import flags
 
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments import grid, run_config
+from nevis_stream.experiments import grid, run_config, studies
 from nevis_stream.launch import entry
 from nevis_stream.learners import class_of
 from nevis_stream.learners.fields import Field
 from nevis_stream.learners.table import TABLE
 
-_STUDIES = Path(__file__).resolve().parents[1] / "experiments" / "studies"
+_STUDIES = Path(studies.__file__).parent
 _PREFIX = "config."
 
 
@@ -104,11 +104,6 @@ def start(main, lists: Callable[[], str] | None = None) -> None:
     entry.start(main, take, lists=lists or help_text)
 
 
-def studies() -> list[str]:
-    """Returns the names of the studies' config files, as --config takes them."""
-    return sorted(f"studies/{path.stem}" for path in _STUDIES.glob("[!_]*.py"))
-
-
 def _choices() -> str:
     return (
         f"give the name of a learner ({', '.join(TABLE)}), a config file (PATH.py), or"
@@ -122,8 +117,8 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
     path, _, argument = source.partition(":")
     if Path(path).is_file():
         return _load(path, argument)
-    if f"studies/{path.removeprefix('studies/')}" in studies():
-        return _load(str(_STUDIES / f"{path.removeprefix('studies/')}.py"), argument)
+    if (study := path.removeprefix("studies/")) in studies.NAMES:
+        return _load(str(_STUDIES / f"{study}.py"), argument)
     if path.endswith(".py"):
         raise BadInput(f"--config={source}: no such file. You can also {_choices()}.")
     if argument and "/" not in path:
@@ -194,7 +189,7 @@ def help_text() -> str:
     rows = "\n".join(f"  {name:{width}}  {row.meaning}" for name, row in TABLE.items())
     return (
         f"\nNames for --config:\n{rows}\nConfig files of studies, which contain their commands:"
-        f" {', '.join(studies())}\n"
+        f" {', '.join(f'studies/{name}' for name in studies.NAMES)}\n"
         f"Keys of {learner} (for another learner: --config=NAME --help), each with its type,"
         f" default, and range or choices:\n{keys}\n"
     )

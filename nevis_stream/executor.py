@@ -94,7 +94,7 @@ class Trial:
 
 
 class Executor(Protocol):
-    """Runs trials. To add one, add a file to launch/executors."""
+    """Runs trials. The table of them is in launch/executors."""
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> list[Result]:
         """Returns the trials' results in their order; reports the number done to `progress`."""

@@ -1,31 +1,21 @@
-"""Executors, which run the trials of a task; docs/executors.md explains how to choose one.
-
-Each is a module of this package with a `NAME` and an `EXECUTOR`, a dataclass whose fields are its
-options.
-"""
+"""Executors, which run the trials of a task; docs/executors.md explains how to choose one."""
 
 import dataclasses
-import functools
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
-from nevis_stream.errors import BadInput, unknown
-from nevis_stream.executor import Executor
+from nevis_stream.errors import BadInput, look_up, unknown
+from nevis_stream.executor import Executor, Inline
+from nevis_stream.launch.executors.ray_tasks import RayTasks
+from nevis_stream.launch.executors.threads import Threads
 
-
-@functools.cache
-def registry() -> Mapping[str, type]:
-    """Returns the executors' classes by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return {module.NAME: module.EXECUTOR for module in modules if hasattr(module, "EXECUTOR")}
+EXECUTORS: Mapping[str, type] = {"inline": Inline, "ray": RayTasks, "threads": Threads}
+"""By name, dataclasses whose fields are the options."""
 
 
 def names() -> list[str]:
     """Returns the names of all executors."""
-    return sorted(registry())
+    return sorted(EXECUTORS)
 
 
 def options(name: str) -> list[str]:
@@ -34,9 +24,7 @@ def options(name: str) -> list[str]:
     Raises:
       BadInput: no such executor; the message lists the valid names.
     """
-    if name not in registry():
-        raise BadInput(unknown("executor", name, registry()))
-    return [field.name for field in dataclasses.fields(registry()[name])]
+    return [field.name for field in dataclasses.fields(look_up(EXECUTORS, "executor", name))]
 
 
 def build(name: str, values: Mapping[str, Any] | None = None) -> Executor:
@@ -49,4 +37,4 @@ def build(name: str, values: Mapping[str, Any] | None = None) -> Executor:
     for option in values or {}:
         if option not in valid:
             raise BadInput(f"executor {name!r}: {unknown('option', option, valid)}")
-    return registry()[name](**(values or {}))
+    return EXECUTORS[name](**(values or {}))

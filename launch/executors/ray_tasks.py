@@ -252,7 +252,3 @@ def _own_signal_handlers() -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-
-
-NAME = "ray"
-EXECUTOR = RayTasks

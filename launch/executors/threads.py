@@ -61,7 +61,3 @@ class Threads:
                 pool.shutdown(cancel_futures=True)
                 raise
         return [job.result() for job in jobs]
-
-
-NAME = "threads"
-EXECUTOR = Threads

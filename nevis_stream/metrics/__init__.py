@@ -1,23 +1,17 @@
-"""Metrics: each module of this package that defines `METRIC` is one."""
+"""Metrics by name."""
 
-import functools
-import importlib
-import pkgutil
 from collections.abc import Mapping
 
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import look_up
+from nevis_stream.metrics.error_rate import ERROR_RATE
+from nevis_stream.metrics.mean_average_precision import MEAN_AVERAGE_PRECISION
 from nevis_stream.metrics.metric import Metric
 
-__all__ = ["Metric", "for_kind", "get", "registry"]
+__all__ = ["METRICS", "Metric", "for_kind", "get"]
 
-
-@functools.cache
-def registry() -> Mapping[str, Metric]:
-    """Returns all metrics by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    metrics = [module.METRIC for module in modules if hasattr(module, "METRIC")]
-    return {metric.name: metric for metric in metrics}
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric for metric in (ERROR_RATE, MEAN_AVERAGE_PRECISION)
+}
 
 
 def get(name: str) -> Metric:
@@ -26,9 +20,7 @@ def get(name: str) -> Metric:
     Raises:
       BadInput: no such metric; the message lists the valid names.
     """
-    if name not in registry():
-        raise BadInput(unknown("metric", name, registry()))
-    return registry()[name]
+    return look_up(METRICS, "metric", name)
 
 
 def for_kind(kind: str) -> Metric:
@@ -37,7 +29,5 @@ def for_kind(kind: str) -> Metric:
     Raises:
       BadInput: no such kind; the message lists the valid ones.
     """
-    headlines = {metric.kind: metric for metric in registry().values() if metric.headline}
-    if kind not in headlines:
-        raise BadInput(unknown("kind of task", kind, headlines))
-    return headlines[kind]
+    headlines = {metric.kind: metric for metric in METRICS.values() if metric.headline}
+    return look_up(headlines, "kind of task", kind)

@@ -24,7 +24,7 @@ def _aggregate(labels: np.ndarray, probabilities: np.ndarray) -> float:
     return wrong / len(labels)
 
 
-METRIC = Metric(
+ERROR_RATE = Metric(
     name="error_rate",
     kind=SINGLE_LABEL,
     direction="lower",

@@ -52,7 +52,7 @@ def _aggregate(labels: np.ndarray, probabilities: np.ndarray) -> float:
     return float(defined.mean()) if len(defined) else float("nan")
 
 
-METRIC = Metric(
+MEAN_AVERAGE_PRECISION = Metric(
     name="mean_average_precision",
     kind=MULTI_LABEL,
     direction="higher",

@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream import metrics
 from nevis_stream.errors import BadInput
-from nevis_stream.metrics import error_rate
+from nevis_stream.metrics.error_rate import ERROR_RATE
 from nevis_stream.run_directory.records import (
     AnswerRecord,
     EndRecord,
@@ -76,7 +76,7 @@ def check_outcomes(
         confidence, sign = arrays["confidence"], 2.0 * correct - 1
         if confidence.shape != correct.shape or (sign * (confidence - 0.5) < 0).any():
             raise BadInput(f"{path}: `correct` and `confidence` contradict each other. {_CHANGED}")
-    if answer.error is None or predicted.metric != error_rate.METRIC.name:
+    if answer.error is None or predicted.metric != ERROR_RATE.name:
         return
     if len(correct) != predicted.n:
         found, expected = f"{len(correct)} samples", f"{predicted.n}"
@@ -114,7 +114,7 @@ def _check_costs(header: Record, record: Record) -> None:
 
 
 def _check_error(record: PredictRecord) -> None:
-    value, error, metric = record.value, record.error, metrics.registry().get(record.metric)
+    value, error, metric = record.value, record.error, metrics.METRICS.get(record.metric)
     if value is None or error is None or metric is None:  # a metric of another package
         return
     if not math.isclose(metric.to_error(value), error, abs_tol=1e-9):

@@ -120,7 +120,7 @@ def test_every_data_set_can_be_read_from_files_that_are_named():
             )
             assert len(source.md5) in (0, 32) and "<" not in source.file + source.url
         assert all(
-            read["reader"] in layouts.readers() for read in catalogue.file_layouts()[name]["read"]
+            read["reader"] in layouts.READERS for read in catalogue.file_layouts()[name]["read"]
         )
     variants_of = {
         name: row["like"] for name, row in catalogue.file_layouts().items() if "like" in row

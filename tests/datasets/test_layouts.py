@@ -511,7 +511,7 @@ def test_every_reader_is_tested_here():
     text = Path(__file__).read_text()
     assert [
         name
-        for name in layouts.readers()
+        for name in layouts.READERS
         if f'reader="{name}"' not in text and f'"reader": "{name}"' not in text
     ] == []
 

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from nevis_stream.experiments import run_config
+from nevis_stream.experiments import run_config, studies
 from nevis_stream.experiments.plan import print_plan
 from nevis_stream.streams.rows import stream_rows
 from nevis_stream.streams.stream import load_stream
 
 STUDIES = sorted((Path(__file__).resolve().parents[2] / "experiments" / "studies").glob("[!_]*.py"))
+
+
+def test_every_config_file_of_a_study_has_a_name():
+    assert [path.stem for path in STUDIES] == list(studies.NAMES)
 
 
 @pytest.fixture(scope="module")

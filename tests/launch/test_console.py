@@ -58,7 +58,15 @@ def test_help_lists_every_command(folder):
     rows = dict(re.findall(r"^  (\S+) +(\S.*)$", shown, re.M))
     assert {"run", "report", "compare", "watch", "data", "evaluate", "sweep", "slurm"} < set(rows)
     assert {"pretrain", "transfer-matrix", "demo"} < set(rows)
-    assert set(rows) == set(console.names()) and all(row.endswith(".") for row in rows.values())
+    assert set(rows) == set(console.COMMANDS) and all(row.endswith(".") for row in rows.values())
+
+
+def test_every_module_that_can_be_run_is_a_command():
+    files = [f for f in (ROOT / "launch").glob("*.py") if "\nif __name__ ==" in f.read_text()]
+    assert sorted(console.module(name) for name in console.COMMANDS) == sorted(
+        f"launch.{file.stem}" for file in files
+    )
+    assert list(console.COMMANDS) == sorted(console.COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.errors import BadInput
 from nevis_stream.vocabulary import TASK_KINDS
 
-METRICS = list(metrics.registry().values())
+METRICS = list(metrics.METRICS.values())
 
 
 def answers(kind, n=40, classes=5, seed=0):

@@ -1,9 +1,9 @@
 """Readers of raw layouts: from a folder of unpacked files to examples.
 
-A module of this package has `READERS`, functions by name: `read(tree, **options) ->
-Iterator[Example]`. `tree` is the folder; the options are in `catalogue/layouts.toml`. A reader
-yields class ids as integers, class names as strings (they are sorted into ids later, numbers by
-value), scores as floats (cut into bins later) and, for multi label, sets of these.
+`READERS` has functions by name: `read(tree, **options) -> Iterator[Example]`. `tree` is the folder;
+the options are in `catalogue/layouts.toml`. A reader yields class ids as integers, class names as
+strings (they are sorted into ids later, numbers by value), scores as floats (cut into bins later)
+and, for multi label, sets of these.
 
 | module          | raw layout                                                             |
 |-----------------|------------------------------------------------------------------------|
@@ -18,25 +18,52 @@ value), scores as floats (cut into bins later) and, for multi label, sets of the
 | attributes      | attributes of classes; regions of images; ImageNet's validation part  |
 """
 
-import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from nevis_stream.datasets.layouts import (
+    attributes,
+    binary,
+    coco,
+    companion,
+    matlab,
+    numbers,
+    paths,
+    table,
+    voc,
+)
 from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.errors import BadInput, unknown
 
-__all__ = ["Example", "FileTree", "read", "readers"]
+__all__ = ["READERS", "Example", "FileTree", "read"]
 
 
-@functools.cache
-def readers() -> dict[str, Callable[..., Iterator[Example]]]:
-    """Returns every reader by its name."""
-    functions: dict[str, Callable[..., Iterator[Example]]] = {}
-    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        functions |= getattr(importlib.import_module(f"{__name__}.{module}"), "READERS", {})
-    return functions
+READERS: Mapping[str, Callable[..., Iterator[Example]]] = {
+    "predicates": attributes.predicates,
+    "regions": attributes.regions,
+    "imagenet_validation": attributes.imagenet_validation,
+    "idx": binary.idx,
+    "cifar": binary.cifar,
+    "stl": binary.stl,
+    "gnt": binary.gnt,
+    "norb": binary.norb,
+    "hdf5": binary.hdf5,
+    "coco": coco.coco,
+    "companion": companion.companion,
+    "score_list": companion.score_list,
+    "poses": companion.poses,
+    "mat_lists": matlab.mat_lists,
+    "mat_records": matlab.mat_records,
+    "mat_counts": matlab.mat_counts,
+    "mat_arrays": matlab.mat_arrays,
+    "pixel_rows": numbers.pixel_rows,
+    "libsvm": numbers.libsvm,
+    "paths": paths.paths,
+    "table": table.table,
+    "voc_objects": voc.voc_objects,
+    "voc_lists": voc.voc_lists,
+    "voc_actions": voc.voc_actions,
+}
 
 
 def read(tree: FileTree, layout: Mapping[str, Any]) -> list[Example]:
@@ -52,10 +79,10 @@ def read(tree: FileTree, layout: Mapping[str, Any]) -> list[Example]:
     for options in layout["read"]:
         options = dict(options)
         name = options.pop("reader")
-        if name not in readers():
-            raise BadInput(f"layouts.toml: {unknown('reader', name, readers())}")
+        if name not in READERS:
+            raise BadInput(f"layouts.toml: {unknown('reader', name, READERS)}")
         before = len(examples)
-        examples += readers()[name](tree, **options)
+        examples += READERS[name](tree, **options)
         if len(examples) == before:
             raise BadInput(
                 f"{tree.root}: reader {name!r} found no image; check that this is the right"

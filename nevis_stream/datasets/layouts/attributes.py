@@ -97,6 +97,3 @@ def imagenet_validation(
         place = f"{tree.root / devkit}, ground truth, line {number}: class"
         label = look_up(synsets, int(line), place)
         yield Example(part, name, FileImage(tree.path(name)), label)
-
-
-READERS = {"predicates": predicates, "regions": regions, "imagenet_validation": imagenet_validation}

@@ -269,6 +269,3 @@ def _row(pixels: Any, index: int, channels: str, path: Path) -> SourceImage:
     return PixelImage(
         lambda: np.asarray(pixels[index])[..., order].astype(np.uint8), f"{path}[{index}]"
     )
-
-
-READERS = {"idx": idx, "cifar": cifar, "stl": stl, "gnt": gnt, "norb": norb, "hdf5": hdf5}

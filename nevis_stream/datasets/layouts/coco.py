@@ -79,6 +79,3 @@ def _box(box: Any, place: str) -> Sequence[float]:
     if not numbers or len(box) != 4 or not all(map(math.isfinite, box)):
         raise BadInput(f"{place}: bbox is {box!r}, not left, top, width and height in pixels.")
     return box
-
-
-READERS = {"coco": coco}

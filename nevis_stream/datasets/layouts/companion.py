@@ -158,6 +158,3 @@ def equal_mass_bins(scores: np.ndarray, bins: int) -> np.ndarray:
     """Returns int[n] in 0..bins-1: the quantile of each score; equal scores share a bin."""
     edges = np.quantile(scores, np.arange(1, bins) / bins)
     return np.searchsorted(edges, scores, side="right")
-
-
-READERS = {"companion": companion, "score_list": score_list, "poses": poses}

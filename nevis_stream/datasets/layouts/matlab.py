@@ -172,11 +172,3 @@ def mat_arrays(
             raise BadInput(f"{path}: {len(pixels)} images but {len(labels)} labels.")
         for index, image in enumerate(rows_of(pixels, f"{path}:{entry['images']}")):
             yield Example(entry["part"], f"{index:08d}", image, int(labels[index]))
-
-
-READERS = {
-    "mat_lists": mat_lists,
-    "mat_records": mat_records,
-    "mat_counts": mat_counts,
-    "mat_arrays": mat_arrays,
-}

@@ -91,6 +91,3 @@ def libsvm(
         )
         for index, image in enumerate(rows_of(pixels.reshape(-1, *shape), str(path))):
             yield Example(entry["part"], f"{index:08d}", image, int(labels[index]) - first)
-
-
-READERS = {"pixel_rows": pixel_rows, "libsvm": libsvm}

@@ -90,6 +90,3 @@ def _tiles(path: Path, tiles: int, slivers: bool) -> Sequence[np.ndarray]:
     else:
         rows, columns = range(0, tiles * height, height), range(0, tiles * width, width)
     return [pixels[top : top + height, left : left + width] for top in rows for left in columns]
-
-
-READERS = {"paths": paths}

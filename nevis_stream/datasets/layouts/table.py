@@ -193,6 +193,3 @@ def _csv_rows(lines: Sequence[str], delimiter: str, name: str) -> Iterator[Row]:
         yield from reader
     except csv.Error as error:
         raise BadInput(f"{name}, line {reader.line_num + 1}: is not csv ({error}).") from None
-
-
-READERS = {"table": table}

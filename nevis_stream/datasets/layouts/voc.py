@@ -97,6 +97,3 @@ def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
             active = frozenset(action.tag for action in actions if float(action.text) == 1)
             crop = Crop(path, (left, top, right, bottom), place)
             yield Example("all", f"{number}#{position:03d}", crop, active)
-
-
-READERS = {"voc_objects": voc_objects, "voc_lists": voc_lists, "voc_actions": voc_actions}

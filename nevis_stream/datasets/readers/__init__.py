@@ -1,27 +1,19 @@
-"""Readers: one raw format per module, found by scanning this package.
+"""Readers: one raw format per module; the first that accepts a file or folder reads it.
 
 A reader module has `DESCRIPTION` (one line for error messages), `accepts(path) -> bool` and
 `read(path, dataset_id, choices) -> DataSet`: what nothing was chosen for is inferred.
 `read_dataset` is for users; `read` takes the same choices in one value.
 """
 
-import functools
-import importlib
-import pkgutil
 from pathlib import Path
-from types import ModuleType
 
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet
+from nevis_stream.datasets.readers import folder, npz, zip_csv
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import check_name
 
-
-@functools.cache
-def readers() -> tuple[ModuleType, ...]:
-    """Returns the reader modules, by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(importlib.import_module(f"{__name__}.{name}") for name in names)
+READERS = (folder, npz, zip_csv)
 
 
 def read(path: Path, dataset_id: str, choices: Choices | None = None) -> DataSet:
@@ -37,10 +29,10 @@ def read(path: Path, dataset_id: str, choices: Choices | None = None) -> DataSet
     """
     if not path.exists():
         raise BadInput(f"{path}: no such file or directory (data set {dataset_id!r}).")
-    for reader in readers():
+    for reader in READERS:
         if reader.accepts(path):
             return reader.read(path, dataset_id, choices or Choices())
-    valid = "; ".join(reader.DESCRIPTION for reader in readers())
+    valid = "; ".join(reader.DESCRIPTION for reader in READERS)
     raise BadInput(f"{path}: not a format that can be read. Valid: {valid}.")
 
 

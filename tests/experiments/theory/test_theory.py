@@ -73,7 +73,7 @@ def test_the_command_writes_a_page_that_needs_nothing_else(tmp_path):
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
     assert page.count("<figure") == 6 and "constant measured" in page
     assert len(list(tmp_path.glob("*.csv"))) == 7
-    assert "dynamic-benchmark" in console.names()
+    assert "dynamic-benchmark" in console.COMMANDS
 
 
 def test_wrong_words_get_a_message():
