@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.machine import describe
-from nevis_stream.datasets.sources import shared_directory
+from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.cache.files import read_model_facts
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign

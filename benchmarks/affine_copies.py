@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.ndimage import affine_transform
 
-from nevis_stream.datasets import sources
+from nevis_stream.datasets import shared_files
 from nevis_stream.launch import entry
 
 COUNT = 200_000
@@ -35,7 +35,7 @@ def main(words: Sequence[str]) -> None:
     """Writes the file."""
     file = entry.only(words, "the file to write")
     draw = np.random.RandomState(0)
-    with np.load(sources.shared_directory() / "data" / "mnist.npz") as mnist:
+    with np.load(shared_files.shared_directory() / "data" / "mnist.npz") as mnist:
         chosen = draw.randint(len(mnist["labels_train"]), size=COUNT)
         np.savez(
             file,

@@ -26,7 +26,7 @@ from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.filling import fill
 from nevis_stream.launch.one_run import run_config_once
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.vocabulary import POOL
 from nevis_stream.wording import plural
 from tests import forked

@@ -19,7 +19,7 @@ from nevis_stream.experiments import run_config
 from nevis_stream.launch import entry
 from nevis_stream.learner import Learner
 from nevis_stream.runner import run
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 
 LARGE = ("initialise", "step", "probabilities")
 CLOSED_FORM = (

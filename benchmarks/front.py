@@ -31,7 +31,7 @@ from benchmarks.recorded_runs import (
     mean_and_range,
 )
 from nevis_stream.launch import entry
-from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.named_streams import stream_rows
 
 STREAM = "local25"
 BUDGETS = {

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.recorded_runs import RecordedRuns, cost, errors
 from nevis_stream.analysis.pareto import pareto_front
-from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.named_streams import stream_rows
 
 FILES = [Path(__file__).with_name(name) for name in ("front.csv", "paper_learners.csv")]
 NAMES = {

@@ -36,7 +36,7 @@ from benchmarks.recorded_runs import (
     print_differences,
 )
 from nevis_stream.launch import entry
-from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.named_streams import stream_rows
 
 STREAMS = ("local25_hub", "local26")
 _CLOSED = {"budget": "medium"}

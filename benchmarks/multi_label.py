@@ -24,7 +24,7 @@ from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
 from nevis_stream.experiments.filling import fill
 from nevis_stream.experiments.predictors import KeptRun, provenance
-from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.named_streams import stream_rows
 
 DATA = "voc2007"
 METHODS = ("sort_and_search", "copy_nearest", "stratified_mean", "recommended")

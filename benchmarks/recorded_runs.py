@@ -21,7 +21,7 @@ from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
-from nevis_stream.streams.rows import unprepared
+from nevis_stream.streams.named_streams import unprepared
 from nevis_stream.vocabulary import PHASES
 
 Run = tuple[str, str, int]  # setting, learner, seed

@@ -20,7 +20,7 @@ from benchmarks.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.scalars import Scalars
 from nevis_stream.runner import run
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 
 
 def cpu_seconds(directory: Path, stream, tensorboard: bool) -> tuple[float, bytes]:

@@ -82,7 +82,7 @@ def sample(out: Path, seconds: float, words: list[str]) -> None:
 def planned(words: list[str], budget: str | None = None) -> list[dict]:
     """Returns the plan's rows of the tasks, with another budget if one is named."""
     from nevis_stream.experiments import plan, run_config
-    from nevis_stream.streams.stream import load_stream
+    from nevis_stream.streams.named_streams import load_stream
 
     values = dict(word.removeprefix("--config.").split("=", 1) for word in words if "=" in word)
     config = run_config.default(values["--config"])

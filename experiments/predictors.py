@@ -20,7 +20,8 @@ from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage.npz import read_npz
-from nevis_stream.streams.stream import Stream, load_stream
+from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Task
 
 

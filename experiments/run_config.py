@@ -198,5 +198,4 @@ def build(config: ml_collections.ConfigDict) -> Learner:
 
 def learner_of(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
-    section = _built(learners.class_of(learner), values, learner)
-    return section.build() if hasattr(section, "build") else section
+    return learners.build(_built(learners.class_of(learner), values, learner))

@@ -55,7 +55,7 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
       BadInput: an invalid config; the message names the value and the valid choices.
     """
     from nevis_stream.experiments import run_config
-    from nevis_stream.streams.rows import stream_rows
+    from nevis_stream.streams.named_streams import stream_rows
 
     checked = set()
     for command in commands:

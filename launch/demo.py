@@ -32,7 +32,7 @@ def main(_):
     from nevis_stream.experiments import run_config
     from nevis_stream.launch.one_run import run_config_once
     from nevis_stream.report.build import write_report
-    from nevis_stream.streams.stream import load_stream
+    from nevis_stream.streams.named_streams import load_stream
 
     entry.use_compilation_cache()
     begin = time.monotonic()

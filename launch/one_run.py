@@ -10,7 +10,7 @@ from nevis_stream.executor import Executor, Progress
 from nevis_stream.experiments import run_config
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
-from nevis_stream.streams.rows import unprepared
+from nevis_stream.streams.named_streams import unprepared
 from nevis_stream.streams.stream import Stream
 
 

@@ -85,7 +85,7 @@ def main(_):
         )
     else:
         from nevis_stream.progress import TerminalProgress
-        from nevis_stream.streams.stream import load_stream
+        from nevis_stream.streams.named_streams import load_stream
 
         entry.use_compilation_cache()
         entry.stop_at_signals()

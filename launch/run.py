@@ -41,7 +41,7 @@ _TENSORBOARD = flags.DEFINE_bool(
 def main(_):
     """Runs, or prints the plan."""
     from nevis_stream.experiments import run_config
-    from nevis_stream.streams.stream import load_stream
+    from nevis_stream.streams.named_streams import load_stream
 
     config = run_config.resolve(config_flag.words().config())
     run_config.build(config)  # values that do not fit are refused before any data are loaded

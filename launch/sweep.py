@@ -60,7 +60,7 @@ def main(_):
         print(" +\n".join(shlex.join(_command(cell, seed)) for cell, seed in runs))
         return
     from nevis_stream.experiments import grid_tables
-    from nevis_stream.streams.stream import load_stream
+    from nevis_stream.streams.named_streams import load_stream
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
         load_stream(name)  # reports missing data before anything is run

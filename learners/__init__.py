@@ -1,18 +1,21 @@
 """The learners: those that have a name (learners.table), and any class given as MODULE:CLASS."""
 
 import difflib
+import importlib
 import inspect
+from typing import Any
 
 from nevis_stream import former_names, user_code
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.learner import Learner
 from nevis_stream.learners.fields import fields_of
-from nevis_stream.learners.table import TABLE
+from nevis_stream.learners.table import BUILDERS, TABLE
 
 
 def class_of(name: str) -> type:
     """Returns the frozen dataclass whose fields are a learner's configuration.
 
-    The class is either the learner itself, or has a method `build` that returns the learner.
+    The class is the learner itself, or one for which `build` returns the learner.
 
     Args:
       name: a name of the table, or MODULE:CLASS, which is imported: the user wrote it, or trusts
@@ -50,12 +53,29 @@ def class_of(name: str) -> type:
     missing = [
         method for method in ("init", "train", "predict") if not hasattr(learner_class, method)
     ]
-    if missing and not hasattr(learner_class, "build"):
+    built = hasattr(learner_class, "build") or _path(learner_class) in BUILDERS
+    if missing and not built:
         raise BadInput(
             f"learner {name}: the class has no method {', '.join(missing)}. A learner has init,"
             " train and predict, or a method build that returns a learner."
         )
     return learner_class
+
+
+def build(config: Any) -> Learner:
+    """Returns the learner of a configuration, an instance of a class that `class_of` returns.
+
+    The configurations of this package are data: the table says what builds their learners. A class
+    of the user's has a method `build`, or is the learner itself.
+    """
+    if builder := BUILDERS.get(_path(type(config))):
+        module, _, name = builder.partition(":")
+        return getattr(importlib.import_module(module), name)(config)
+    return config.build() if hasattr(config, "build") else config
+
+
+def _path(config_class: type) -> str:
+    return f"{config_class.__module__}:{config_class.__qualname__}"
 
 
 if __name__ == "learners":  # imported from a checkout under its former name

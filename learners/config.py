@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from nevis_stream.errors import BadInput
-from nevis_stream.learner import Learner
 from nevis_stream.learners import fields
 from nevis_stream.learners.budgets import BUDGETS
 
@@ -265,16 +264,6 @@ class BaselineConfig:
             raise BadInput(
                 f"config.search.batch is {search.batch}; it must contain a whole number."
             )
-
-    def build(self) -> Learner:
-        """Builds the learner.
-
-        Raises:
-          BadInput: values that cannot be combined, or weights that are missing.
-        """
-        from nevis_stream.learners.parts.build import build
-
-        return build(self)
 
 
 def _section(name: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _FAMILY = "nevis_stream.learners.config:BaselineConfig"
+_BUILD = "nevis_stream.learners.parts.build:build"
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class NamedLearner:
       flops: FLOPs of all phases, over the whole stream.
       values: by dotted name, the values of the config that the name stands for.
       class_name: the class whose fields are the configuration, MODULE:CLASS.
+      builder: MODULE:NAME of what takes the configuration and returns the learner; empty if the
+        class is the learner itself.
       weights: flags of launch.pretrain for the weights it starts from; empty if it needs none.
     """
 
@@ -32,6 +35,7 @@ class NamedLearner:
     flops: float
     values: Mapping[str, Any] = field(default_factory=dict)
     class_name: str = _FAMILY
+    builder: str = _BUILD
     weights: str = ""
 
     def commands(self, name: str) -> list[str]:
@@ -122,23 +126,30 @@ TABLE: dict[str, NamedLearner] = {
         0.6123,
         2.228e7,
         class_name="nevis_stream.learners.nearest_class_mean:NearestClassMean",
+        builder="",
     ),
     "logistic_regression": NamedLearner(
         "logistic regression on pixels, with scikit-learn instead of JAX",
         0.4962,
         8.194e9,
         class_name="nevis_stream.learners.logistic_regression:LogisticRegression",
+        builder="",
     ),
     "closed_form": NamedLearner(
         "kernel ridge regression on gradients and visual words; no training steps, no transfer",
         0.2876,
         2.992e9,
         class_name="nevis_stream.learners.closed_form.config:ClosedFormConfig",
+        builder="nevis_stream.learners.closed_form.learner:ClosedForm",
     ),
     "frontier": NamedLearner(
         "closed_form that reuses predictors of repeated data sets; large budgets add networks",
         0.2818,
         2.851e9,
         class_name="nevis_stream.learners.closed_form.config:FrontierConfig",
+        builder="nevis_stream.learners.closed_form.frontier:Frontier",
     ),
 }
+
+BUILDERS: Mapping[str, str] = {row.class_name: row.builder for row in TABLE.values() if row.builder}
+"""By the class of a configuration, what builds its learner."""

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from nevis_stream.report.build import write_report as write_report
     from nevis_stream.run_directory.ledger import Ledger as Ledger
     from nevis_stream.runner import run as run
+    from nevis_stream.streams.named_streams import load_stream as load_stream
     from nevis_stream.streams.rows import stream_names as stream_names
     from nevis_stream.streams.stream import Stream as Stream
-    from nevis_stream.streams.stream import load_stream as load_stream
     from nevis_stream.streams.task import Event as Event
     from nevis_stream.streams.task import Task as Task
     from nevis_stream.streams.task import TaskView as TaskView
@@ -87,7 +87,7 @@ _HOMES = {
     "Trial": "executor",
     "compare": "analysis.run_comparison",
     "learner_names": "named_learners",
-    "load_stream": "streams.stream",
+    "load_stream": "streams.named_streams",
     "make_dataset": "datasets.dataset",
     "make_learner": "named_learners",
     "read_dataset": "datasets.readers",

@@ -29,7 +29,8 @@ PHASES = ("pretrain", "train", "select", "validate", "predict")
 
 EVENT_KINDS = ("train", "predict")
 
-TASK_KINDS = ("single_label", "multi_label")
+SINGLE_LABEL, MULTI_LABEL = "single_label", "multi_label"
+TASK_KINDS = (SINGLE_LABEL, MULTI_LABEL)
 
 MOST_CLASSES = 10**6
 """Class ids are below it: a larger number is a date, a hash or the number of a file."""

@@ -136,7 +136,7 @@ def main() -> None:
     """Runs; see the module."""
     from nevis_stream.launch import executors
     from nevis_stream.runner import run
-    from nevis_stream.streams.stream import load_stream
+    from nevis_stream.streams.named_streams import load_stream
 
     run_dir, name, fatal, executor, options = (
         *sys.argv[1:],

@@ -17,7 +17,7 @@ import pytest
 from nevis_stream.experiments import grid, run_config
 from nevis_stream.launch import config_flag, data, evaluate, label, shared_flags
 from nevis_stream.learners.table import TABLE
-from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.named_streams import stream_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

@@ -99,7 +99,7 @@ def show(task: str, out: Path) -> None:
 def overlap(stream: str, form: str) -> None:
     """Prints how many test images of each task earlier tasks of a stream train on."""
     from nevis_stream.datasets.overlap import to_csv
-    from nevis_stream.streams.stream import load_stream
+    from nevis_stream.streams.named_streams import load_stream
 
     with bar("overlap") as progress:
         overlaps = load_stream(stream).overlaps(progress)

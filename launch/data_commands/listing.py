@@ -8,11 +8,12 @@ from rich.table import Table
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.states import MEANINGS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.entry import as_typed
 from nevis_stream.launch.terminal import console
 from nevis_stream.spreadsheet import quoted
-from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.named_streams import stream_rows
 
 LISTED = (
     "index", "order", "year", "canonical_id", "dataset_id", "name", "kind", "num_classes", "domain", "size", "meta_split",  # noqa: E501
@@ -132,7 +133,7 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
         highlight=False,
     )
     for state in counts:
-        if state in sources.MEANINGS:
-            terminal.print(f"  {state}: {sources.MEANINGS[state]}", highlight=False)
+        if state in MEANINGS:
+            terminal.print(f"  {state}: {MEANINGS[state]}", highlight=False)
     command = as_typed(f"python -m launch.data prepare --stream={stream}")
     terminal.print(f"Prepared data are in {prepared.data_root()}. Next: {command}", highlight=False)

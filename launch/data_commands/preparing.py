@@ -18,7 +18,7 @@ from typing import Any
 from rich.progress import Progress
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import prepared, shared_files, sources
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
@@ -26,7 +26,7 @@ from nevis_stream.launch.data_commands.listing import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.launch.terminal import bar, progress_bars
 from nevis_stream.storage.names import check_name
-from nevis_stream.streams.rows import stream_rows
+from nevis_stream.streams.named_streams import stream_rows
 
 
 def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
@@ -43,7 +43,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
         if scheme == "local":
             if options["force"] or not _is_current(dataset_id):
                 known = catalogue.shared().get(dataset_id)
-                path = sources.shared_directory() / known["file"] if known else None
+                path = shared_files.shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
                     return sources.state(source).advice
                 choices = Choices.of_row(known)

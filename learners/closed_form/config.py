@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from nevis_stream.errors import BadInput
-from nevis_stream.learner import Learner
 from nevis_stream.learners.closed_form.maps import CELLS
 
 # For the 30 tasks of local25: about 2e10, 5e10, 1.5e11, 1e12 and 3e12 FLOPs of all phases.
@@ -156,12 +155,6 @@ class ClosedFormConfig:
             if getattr(self, name) % 2:
                 raise BadInput(f"config.{name} is {getattr(self, name)}; it must be even.")
 
-    def build(self) -> Learner:
-        """Returns the learner."""
-        from nevis_stream.learners.closed_form.learner import ClosedForm
-
-        return ClosedForm(self)
-
 
 # closed_form's; up to `large`, the FLOPs that repeats save are spent on more images (`huge` uses
 # all images already). Two more with networks.
@@ -212,9 +205,3 @@ class FrontierConfig(ClosedFormConfig):
             "label": True,
         },
     )
-
-    def build(self) -> Learner:
-        """Returns the learner."""
-        from nevis_stream.learners.closed_form.frontier import Frontier
-
-        return Frontier(self)

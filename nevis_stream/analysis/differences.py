@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nevis_stream.analysis import verdict
 from nevis_stream.analysis.bootstrap import Interval, over_seeds, over_tasks
 from nevis_stream.analysis.judged import TaskError, task_errors
 from nevis_stream.analysis.points import point, unfinished
@@ -79,8 +80,6 @@ class Comparison:
 
     def __str__(self) -> str:
         """Says in words what the runs can tell, at what cost, and what was left out."""
-        from nevis_stream.analysis import verdict
-
         remarks = [f"note: {each}" for each in (*verdict.cautions(self), *self.remarks)]
         return "\n".join([verdict.verdict(self), verdict.cost_statement(self), *remarks])
 

@@ -1,20 +1,23 @@
 """The result of a comparison in words, and its costs."""
 
 import math
+from typing import TYPE_CHECKING
 
 from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
-from nevis_stream.analysis.differences import Comparison
 from nevis_stream.cost.engineering import times
 from nevis_stream.wording import plural
+
+if TYPE_CHECKING:  # a comparison shows itself in these words
+    from nevis_stream.analysis.differences import Comparison
 
 # with fewer, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
 FEW_TASKS = 20
 _MOST_SEEDS = 100
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict(comparison: "Comparison") -> str:
     """Returns one or two sentences: whether A is better or worse than B or the data cannot tell,
     and whether that holds on these tasks only or on others too.
 
@@ -72,7 +75,7 @@ def verdict(comparison: Comparison) -> str:
     )
 
 
-def _single(comparison: Comparison) -> str:
+def _single(comparison: "Comparison") -> str:
     """Returns "one seed", with the method's name where only one method has a single seed."""
     counts = comparison.over_seeds.seeds
     if max(counts) == 1:
@@ -81,7 +84,7 @@ def _single(comparison: Comparison) -> str:
     return f"one seed of {group.label}"
 
 
-def _more(comparison: Comparison) -> str:
+def _more(comparison: "Comparison") -> str:
     """Returns a sentence on what a method with a single seed lacks, if the other has more."""
     counts = comparison.over_seeds.seeds
     if max(counts) == 1:
@@ -90,7 +93,7 @@ def _more(comparison: Comparison) -> str:
     return f" {group.label} needs two or more seeds; the other method has {max(counts)}."
 
 
-def decided(comparison: Comparison) -> bool:
+def decided(comparison: "Comparison") -> bool:
     """Returns whether the interval over seeds, or without one that over tasks, excludes zero."""
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
     return bool(tasks.side if math.isnan(seeds.low) else seeds.side)
@@ -110,7 +113,7 @@ def _elsewhere(label: str, better: str, tasks: Interval) -> str:
     )
 
 
-def mark(comparison: Comparison) -> str:
+def mark(comparison: "Comparison") -> str:
     """Returns the verdict in a few words, for a table."""
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
     word = "A better" if tasks.estimate < 0 else "A worse"
@@ -144,7 +147,7 @@ def _seed_counts(interval: Interval) -> str:
     return f"{a} seeds of each" if a == b else f"{a} and {b} seeds"
 
 
-def cautions(comparison: Comparison) -> list[str]:
+def cautions(comparison: "Comparison") -> list[str]:
     """Returns sentences on why the interval over tasks may be too narrow; empty without such an
     interval.
     """
@@ -171,7 +174,7 @@ def cautions(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def cost_statement(comparison: Comparison) -> str:
+def cost_statement(comparison: "Comparison") -> str:
     """Returns a sentence that compares the training FLOPs of A and B."""
     cost, names = comparison.paper, (comparison.a.label, comparison.b.label)
     for name, flops in zip(names, (cost.a, cost.b), strict=True):

@@ -31,6 +31,7 @@ from nevis_stream.datasets import reading
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.prepared_images import PreparedImages, RawImages, RecordImages
 from nevis_stream.datasets.reading import Reading
+from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import recover
 from nevis_stream.vocabulary import SPLITS
@@ -165,8 +166,6 @@ def outdated(dataset_id: str, origin: str) -> str:
 
 def _is_shared_file(dataset_id: str, source: Mapping[str, Any]) -> bool:
     """Returns whether a data set was prepared from the shared file that is on this machine."""
-    from nevis_stream.datasets.sources import shared_directory
-
     row = catalogue.shared().get(dataset_id)
     path = shared_directory() / row["file"] if row else None
     return (

@@ -13,7 +13,6 @@
 import dataclasses
 import functools
 import hashlib
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,27 +21,16 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet
+from nevis_stream.datasets.shared_files import shared_directory
+from nevis_stream.datasets.states import (
+    CLASSES_MISSING,
+    DOWNLOADABLE,
+    FILE_MISSING,
+    OUTDATED,
+    READY,
+)
 from nevis_stream.errors import BadInput, unknown
 
-READY = "ready"
-DOWNLOADABLE = "downloadable"
-DOWNLOAD_YOURSELF = "to download yourself"
-ADDRESS_UNKNOWN = "address unknown"
-FILE_MISSING = "file missing"
-OUTDATED = "outdated"
-CLASSES_MISSING = "classes missing"
-MEANINGS = {
-    DOWNLOADABLE: "`prepare` downloads it.",
-    DOWNLOAD_YOURSELF: "its site asks for a registration, an account or a browser, so `prepare`"
-    " cannot download it. Download its files, then pass their folder to `prepare` with"
-    " --from=FOLDER. `prepare`, and the column `advice` of --format=csv, say which files and"
-    " where they are.",
-    ADDRESS_UNKNOWN: "no address of its files is known; if you have them, use --from=FOLDER.",
-    FILE_MISSING: "its file is not on this machine.",
-    OUTDATED: "an earlier version read its file otherwise than this one does.",
-    CLASSES_MISSING: "the imported file has fewer classes than the task needs.",
-}
-"""What the states of a data set that is not ready mean."""
 SCHEMES = ("embedded", "nevis22", "local", "classes", "shared", "file")
 
 
@@ -51,7 +39,7 @@ class DataState:
     """Whether a data set can be used on this machine.
 
     Attributes:
-      name: "ready", or a key of `MEANINGS`.
+      name: "ready", or a key of `states.MEANINGS`.
       advice: what to do if it is not ready.
       origin: if it is ready: "published", "local" (imported), "shared file", "embedded" or "file".
       kind, num_classes: those of the data on this machine, if known without reading them; they may
@@ -68,12 +56,6 @@ class DataState:
     def ready(self) -> bool:
         """Whether it can be learned from now."""
         return self.name == READY
-
-
-def shared_directory() -> Path:
-    """Returns the folder of shared data sets; it need not exist."""
-    named = os.environ.get("NEVIS_STREAM_SHARED")
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared"
 
 
 def state(source: str) -> DataState:

@@ -8,9 +8,9 @@ from typing import Any
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.streams.rows import (
     PARTIAL,
+    fixed_rows,
     is_stream,
     rows_of_datasets,
-    stream_rows,
 )
 from nevis_stream.vocabulary import ADAPTIVE
 
@@ -151,14 +151,14 @@ def _value(name: str, key: dataclasses.Field, text: str) -> Any:
 
 def pool_rows(specification: Specification) -> tuple[str, list[dict[str, str]]]:
     """Returns the origin of the pool's rows and one row for each of its data sets, as
-    `streams.rows.stream_rows` does.
+    `streams.rows.fixed_rows` does.
 
     Raises:
       BadInput: an unknown stream or data set.
     """
     pool = specification.pool
     if is_stream(pool):
-        origin, rows = stream_rows(pool)
+        origin, rows = fixed_rows(pool)
         first: dict[str, dict[str, str]] = {}
         for row in rows:
             first.setdefault(row["dataset_id"], row)

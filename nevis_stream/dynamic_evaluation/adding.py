@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.adding_part import (
     PartAdder,
@@ -41,6 +40,7 @@ from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers
 from nevis_stream.dynamic_evaluation.whole_images import images_of, with_all_labels
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.vocabulary import MULTI_LABEL
 from nevis_stream.wording import plural
 
 

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.dynamic_evaluation.response import Items
-from nevis_stream.dynamic_evaluation.sort import Rank
 
 QUANTITIES: Mapping[str, str] = {
     "rank": "an order of the samples",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.sort import Rank
+from nevis_stream.dynamic_evaluation.rank import Rank
 
 
 def thresholds(outcomes: np.ndarray) -> np.ndarray:

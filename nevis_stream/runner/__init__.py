@@ -23,7 +23,8 @@ from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop, show_results
 from nevis_stream.runner.work import Work, last_kept, open_directory, refuse_changed_code
 from nevis_stream.storage import exclusive
-from nevis_stream.streams.stream import Stream, load_stream
+from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.streams.stream import Stream
 
 __all__ = ["last_kept", "run"]
 

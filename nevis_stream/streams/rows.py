@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nevis_stream import catalogue
 from nevis_stream.catalogue import variants
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import prepared
 from nevis_stream.datasets.choices import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
@@ -62,24 +62,11 @@ def is_stream(name: str) -> bool:
     )
 
 
-def unprepared(name_or_csv: str) -> list[str]:
-    """Returns the data sets of a stream that are read from shared files, not as prepared.
-
-    Their splits are others, and duplicates are not removed, so errors differ from those of prepared
-    ones.
-
-    Raises:
-      BadInput: as `stream_rows`.
-    """
-    by_id = {row["dataset_id"]: row["source"] for row in stream_rows(name_or_csv)[1]}
-    return [name for name, source in by_id.items() if sources.state(source).origin == "shared file"]
-
-
-def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
+def fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
     """Returns the origin of a stream's rows, for messages, and the rows with their facts.
 
     Args:
-      name_or_csv: as `load_stream` takes it.
+      name_or_csv: as `named_streams.load_stream` takes it, but not "adaptive:…".
 
     Returns:
       Dicts with order, year, task_id, dataset_id, meta_split, source, kind, domain, num_classes
@@ -90,10 +77,6 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
       BadInput: unknown name, missing file or column, or a row that cannot be used; the message
         names the line.
     """
-    if is_adaptive(name_or_csv):
-        from nevis_stream.dynamic_benchmarks.specification import pool_rows, read_specification
-
-        return pool_rows(read_specification(name_or_csv))
     name = base_name(name_or_csv)
     rows = variants.rows(name)
     if rows is None:
@@ -118,7 +101,7 @@ def _check_columns(table: Table) -> None:
 
 def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
     """Returns the rows of a stream of data sets of the catalogue, each a judged task, as
-    `stream_rows` does.
+    `fixed_rows` does.
 
     Raises:
       BadInput: an unknown data set.

@@ -25,10 +25,9 @@ from nevis_stream.streams.rows import (
     DISJOINT,
     PARTIAL,
     base_name,
+    fixed_rows,
     has_suffix,
-    is_adaptive,
     is_stream,
-    stream_rows,
 )
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS, YEARS
@@ -303,30 +302,17 @@ class Stream:
         return hashlib.sha256(content.encode()).hexdigest()[:16] + marks
 
 
-def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
-    """Returns a stream by its lower-case name, or from a csv file of rows.
+def load_fixed(name_or_csv: str) -> Stream:
+    """Returns a stream whose rows are known before any result.
 
     Args:
-      name_or_csv: "pico", "local25", "full", "random_40@3", "split_cifar100", … (`stream_names`),
-        or the path of a csv with the columns order, year, task_id, dataset_id, meta_split and,
-        where the data set is not in the catalogue, path (relative to the csv), with kind, domain
-        and num_classes optional. With `+partial` appended, tasks whose data are not on this machine
-        are left out, and the stream's digest is marked; with `+disjoint`, images of later tasks
-        that earlier tasks have. Or "adaptive:POOL,rule=…", a stream that
-        answers back (docs/dynamic-benchmarks.md).
-      trust: modules whose rules may be imported, if the name was read from a file; None if the user
-        wrote it.
+      name_or_csv: as `named_streams.load_stream` takes it, but not "adaptive:…".
 
     Raises:
-      Untrusted: a name that was read from a file names code that is not trusted.
-      BadInput: as `stream_rows`; or data sets are not on this machine: the message says how to get
+      BadInput: as `fixed_rows`; or data sets are not on this machine: the message says how to get
         them.
     """
-    if is_adaptive(name_or_csv):
-        from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive
-
-        return load_adaptive(name_or_csv, trust)
-    origin, rows = stream_rows(name_or_csv)
+    origin, rows = fixed_rows(name_or_csv)
     chronological = variants.is_chronological(base_name(name_or_csv))
     return stream_of_rows(name_or_csv, origin, rows, chronological)
 
@@ -334,12 +320,12 @@ def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
 def stream_of_rows(
     name_or_csv: str, origin: str, rows: Sequence[Mapping[str, str]], chronological: bool
 ) -> Stream:
-    """Returns the stream of some rows (`stream_rows`), whose data must be on this machine.
+    """Returns the stream of some rows (`fixed_rows`), whose data must be on this machine.
 
     Args:
       name_or_csv: of the stream.
       origin: of the rows, for messages.
-      rows: as `stream_rows` returns them.
+      rows: as `fixed_rows` returns them.
       chronological: whether years must not fall.
 
     Raises:

@@ -12,14 +12,13 @@ import pytest
 
 from nevis_stream import catalogue
 from nevis_stream.catalogue import variants
-from nevis_stream.datasets import layouts, sources
+from nevis_stream.datasets import layouts, shared_files, sources
 from nevis_stream.datasets.preparation import fetch
 from nevis_stream.errors import BadInput
-from nevis_stream.streams.rows import stream_rows
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream, stream_rows
 
 GOLDEN = Path(__file__).with_name("golden_streams.txt")
-REFERENCE = sources.shared_directory() / "reference"
+REFERENCE = shared_files.shared_directory() / "reference"
 PINNED = (
     *variants.NAMED,
     "random_40@1",

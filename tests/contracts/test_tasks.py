@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.task import SPLITS
 
 STREAM = load_stream("pico")

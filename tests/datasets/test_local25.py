@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from nevis_stream import catalogue, metrics
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import prepared, shared_files
 from nevis_stream.datasets.dataset import SINGLE_LABEL
-from nevis_stream.streams.rows import stream_rows
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream, stream_rows
 from tests import forked
 
 pytest.importorskip("tensorflow_datasets")
-DATA = sources.shared_directory() / "data"
+DATA = shared_files.shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
     pytest.skip(
         f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",

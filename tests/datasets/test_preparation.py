@@ -28,7 +28,8 @@ from nevis_stream.datasets.preparation import fetch, prepare, tfds_copy
 from nevis_stream.datasets.preparation import write as writing
 from nevis_stream.datasets.preparation.encode import png
 from nevis_stream.errors import BadInput, DataWarning, StorageFull
-from nevis_stream.streams.stream import Stream, load_stream
+from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.streams.stream import Stream
 from tests import killed_child, toy
 from tests.datasets.archives import from_2012, since_2018, to_2011
 from tests.datasets.archives.making import DrawnImages, idx, write_gz, write_zip

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, prepared_images, sources
+from nevis_stream.datasets import prepared, prepared_images, sources, states
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.preparation import prepare
 from nevis_stream.datasets.splits import divide
@@ -18,7 +18,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory import mistakes, readings
 from nevis_stream.runner import run
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from tests import toy
 
 pytestmark = pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
@@ -105,7 +105,7 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
         BadInput, match=rf"earlier version, which read such files otherwise.*{command}"
     ):
         sources.load("my_pets", "local:my_pets")
-    assert sources.state("local:my_pets").name == sources.OUTDATED
+    assert sources.state("local:my_pets").name == states.OUTDATED
     facts["sources"] = [{"file": "pets.npz"}]  # arrays were read alike
     about.write_text(json.dumps(facts | {"seal": prepared.sealed(facts)}))
     assert sources.load("my_pets", "local:my_pets").reading is None

@@ -18,7 +18,7 @@ from nevis_stream.launch.evaluate_commands.filling import import_run
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from tests import forked, toy
 from tests.report.page_reader import Page
 from tests.test_kill import KILLED, command, results

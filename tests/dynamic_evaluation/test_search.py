@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation import methods, sampling, search
 from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.sort import ALL, sort
+from nevis_stream.dynamic_evaluation.rank import ALL
+from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order, outcomes
 

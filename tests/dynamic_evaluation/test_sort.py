@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.dynamic_evaluation.rank import Rank, descending
 from nevis_stream.dynamic_evaluation.search import thresholds
-from nevis_stream.dynamic_evaluation.sort import Rank, descending, sort
+from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 from tests.dynamic_evaluation.making import one_order, outcomes
 

@@ -22,7 +22,7 @@ from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 
@@ -35,7 +35,7 @@ def kept_run(tmp_path_factory):
 def run_on(folder, datasets):
     """Runs a small network over tasks of pico."""
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
-    from nevis_stream.streams.rows import stream_rows
+    from nevis_stream.streams.named_streams import stream_rows
 
     rows = [row for row in stream_rows("pico")[1] if row["dataset_id"] in datasets]
     lines += [",".join(row[name] for name in lines[0].split(",")) for row in rows]

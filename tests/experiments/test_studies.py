@@ -10,8 +10,7 @@ import pytest
 
 from nevis_stream.experiments import run_config, studies
 from nevis_stream.experiments.plan import print_plan
-from nevis_stream.streams.rows import stream_rows
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream, stream_rows
 
 STUDIES = sorted((Path(__file__).resolve().parents[2] / "experiments" / "studies").glob("[!_]*.py"))
 

@@ -13,7 +13,7 @@ from nevis_stream.experiments.transfer import TransferMatrixRun
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from tests import forked
 
 FLAGS = [
@@ -31,7 +31,7 @@ def indep(tmp_path_factory):
     rows = load_stream("pico").tasks
     chosen = [rows[0], rows[5], rows[7]]
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
-    from nevis_stream.streams.rows import stream_rows
+    from nevis_stream.streams.named_streams import stream_rows
 
     sources = {row["task_id"]: row["source"] for row in stream_rows("pico")[1]}
     splits = ("train", "train", "test")

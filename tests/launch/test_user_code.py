@@ -15,7 +15,7 @@ from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.dynamic_benchmarks.rules import get
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import console
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from tests import forked
 from tests.launch.stranger import LIBRARIES
 from tests.launch.test_own_learner import LEARNER

@@ -25,7 +25,7 @@ from nevis_stream.run_directory.records import PredictRecord, TrainRecord, parse
 from nevis_stream.run_directory.timing import read_timing
 from nevis_stream.runner import run
 from nevis_stream.storage.canonical import encode
-from nevis_stream.streams.stream import load_stream
+from nevis_stream.streams.named_streams import load_stream
 from tests import toy
 
 GOLDEN = Path(__file__).parents[1] / "golden"

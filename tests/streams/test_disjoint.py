@@ -10,8 +10,8 @@ from nevis_stream.errors import BadInput, DataWarning
 from nevis_stream.learners.nearest_class_mean import NearestClassMean
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
+from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.rows import base_name, has_suffix
-from nevis_stream.streams.stream import load_stream
 from nevis_stream.vocabulary import SPLITS
 
 

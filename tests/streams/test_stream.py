@@ -12,7 +12,8 @@ from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.runner import run
 from nevis_stream.storage.names import LONGEST
-from nevis_stream.streams.stream import Stream, load_stream
+from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.streams.stream import Stream
 from tests import toy
 
 HEAD = "order,year,task_id,dataset_id,meta_split"
@@ -91,9 +92,7 @@ def test_the_digest_changes_with_everything_that_matters():
 
 
 def test_the_digest_is_the_same_in_another_process():
-    program = (
-        "from nevis_stream.streams.stream import load_stream; print(load_stream('pico').digest)"
-    )
+    program = "from nevis_stream import load_stream; print(load_stream('pico').digest)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import layouts, prepared, reading, sources
+from nevis_stream.datasets import layouts, prepared, reading, states
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
@@ -59,7 +59,7 @@ def gather(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
         if path is None and not source.optional:
-            if plan.state != sources.DOWNLOADABLE or not download:
+            if plan.state != states.DOWNLOADABLE or not download:
                 raise BadInput(f"{dataset_id}: {source.file} is missing: {plan.advice}.")
             try:
                 path = fetch.download(source, downloads)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.dynamic_evaluation.cache import (
     entries,
     facts,
@@ -46,6 +45,7 @@ from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
 from nevis_stream.dynamic_evaluation.whole_images import images_of
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.storage import clear_when_full, sync_directory
+from nevis_stream.vocabulary import MULTI_LABEL
 
 INDEX, CELLS = "index.sqlite", "cells.bin"
 

@@ -7,8 +7,9 @@ from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import parts
 from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.dynamic_evaluation.search import cuts
-from nevis_stream.dynamic_evaluation.sort import Rank, ranked
+from nevis_stream.dynamic_evaluation.sort import ranked
 
 
 class SortAndSearch(CellPredictor):

@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, thresholded
-from nevis_stream.dynamic_evaluation.sort import Rank
+from nevis_stream.dynamic_evaluation.rank import Rank
 
 MODELS_FOR_DESIGN = 64
 
