@@ -53,7 +53,7 @@ def scale(directory: Path, models: int) -> None:
     spent, ids = filled(directory, models)
     process = subprocess.run(
         [sys.executable, "-m", "benchmarks.cache_scale", f"--out={directory}", f"--measure={directory}"],  # noqa: E501
-        capture_output=True, text=True, check=True,
+        stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     measured = json.loads(process.stdout.splitlines()[-1])
     peak = 2 * matrix_product_peak()

@@ -42,7 +42,7 @@ GRADIENTS = flags.DEFINE_bool("gradients", False, "measure the two forms of orie
 
 def peak() -> float:
     """Returns the matrix-product peak in FLOPs a CPU second, measured in a process of its own."""
-    return float(subprocess.run([sys.executable, "-c", _PEAK], capture_output=True).stdout)
+    return float(subprocess.check_output([sys.executable, "-c", _PEAK]))
 
 
 def measure(run_dir: Path, cache: Path) -> tuple[float, float, float]:

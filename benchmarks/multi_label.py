@@ -53,7 +53,9 @@ def train(out: Path, seed: int) -> KeptRun:
         writer.writerow(row | {"meta_split": "test", "order": 0})
     words = ["--config=indep", f"--config.stream={stream}", "--config.search.trials=6"]
     words += ["--config.keep=all", f"--config.seed={seed}", f"--run_dir={out / f'run-{seed}'}"]
-    subprocess.run([sys.executable, "-m", "launch.run", *words], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "launch.run", *words], check=True, stdout=subprocess.DEVNULL
+    )
     return KeptRun(out / f"run-{seed}", str(stream))
 
 
