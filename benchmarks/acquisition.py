@@ -20,9 +20,9 @@ import pandas as pd
 from benchmarks.machine import describe
 from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
-from nevis_stream.dynamic_evaluation.cache.files import read_model_facts
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.dynamic_evaluation.samples import SampleFacts, checked_weights
+from nevis_stream.evaluation_cache.files import read_model_facts
+from nevis_stream.queries.samples import SampleFacts, checked_weights
 
 BUDGETS = (5, 10, 20, 50, 100, 200)
 KNOWN = 0.6

@@ -10,7 +10,7 @@ from nevis_stream.active_testing.networks import RetrainedEnsemble
 from nevis_stream.active_testing.simulation import squared_error_ratio
 from nevis_stream.active_testing.surrogates.convolutional import ARCHITECTURE
 from nevis_stream.datasets.shared_files import shared_directory
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.queries.asking import Answers, Cells
 from nevis_stream.seeds import generator
 from nevis_stream.storage.npz import read_npz
 

@@ -83,8 +83,8 @@ def measured(method: str, models: int, samples: int) -> dict:
     addition, and megabytes.
     """
     from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
-    from nevis_stream.dynamic_evaluation.asking import Answers, Cells
-    from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+    from nevis_stream.evaluation_cache import EvaluationCache
+    from nevis_stream.queries.asking import Answers, Cells
 
     values = outcomes(models + ADDITIONS, samples)
     ids = [f"s{column}" for column in range(samples)]

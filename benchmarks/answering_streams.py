@@ -19,13 +19,13 @@ from nevis_stream.analysis.answering import CONTROL, against_control, rule_resul
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.dynamic_benchmarks import rules
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.predictors import KeptRun
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.filling import fill
 from nevis_stream.launch.one_run import run_config_once
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.streams.adaptive import rules
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.vocabulary import POOL
 from nevis_stream.wording import plural

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
 from nevis_stream.experiments.predictors import KeptRun, provenance
 

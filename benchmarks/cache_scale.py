@@ -91,7 +91,7 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
     """Makes a cache whose samples differ in difficulty; returns the CPU seconds of appending rows,
     and of adding samples.
     """
-    from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+    from nevis_stream.evaluation_cache import EvaluationCache
 
     shutil.rmtree(directory, ignore_errors=True)
     cache, random = (
@@ -116,11 +116,11 @@ def filled(directory: Path, models: int) -> tuple[float, float]:
 
 def measure(directory: Path) -> dict:
     """Returns the CPU seconds and the anonymous MB of each operation on a cache."""
-    from nevis_stream.dynamic_evaluation.asking import Answers, Cells
-    from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-    from nevis_stream.dynamic_evaluation.sampling import centres
     from nevis_stream.dynamic_evaluation.search import cuts
     from nevis_stream.dynamic_evaluation.sort import sort
+    from nevis_stream.evaluation_cache import EvaluationCache
+    from nevis_stream.queries.asking import Answers, Cells
+    from nevis_stream.queries.sampling import centres
 
     cache, lines = EvaluationCache(directory), {}
     models, random = cache.shape[0], np.random.default_rng(0)
@@ -211,7 +211,7 @@ def at_most(work) -> float:
 
 def kills(out: Path) -> None:
     """Prints the state of a cache after ten writers of 2,000 rows were killed."""
-    from tests.dynamic_evaluation.cache.test_kill import check, fill
+    from tests.evaluation_cache.test_kill import check, fill
 
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out) as directory:

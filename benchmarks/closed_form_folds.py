@@ -23,7 +23,7 @@ from nevis_stream.launch import entry
 from nevis_stream.launch.config_flag import split_words
 from nevis_stream.learner import Context, Learner
 from nevis_stream.learners.closed_form.learner import error_of
-from nevis_stream.run_directory.checkpoint import to_host
+from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.task import LabelledImages, Task, TaskView
 

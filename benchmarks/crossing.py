@@ -31,10 +31,10 @@ from scipy.stats import t
 from benchmarks.acquisition import NEW, load
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import method_study, methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.storage import write_file
 
 BUDGETS = (20, 100)

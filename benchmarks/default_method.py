@@ -22,8 +22,8 @@ import pandas as pd
 from benchmarks.acquisition import BARS, BASELINE, BUDGETS, NEW, load, print_table
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.storage import write_file
 
 DEFAULT = "default"

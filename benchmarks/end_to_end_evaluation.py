@@ -29,10 +29,10 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.machine import describe
-from nevis_stream.dynamic_evaluation.additions import read_additions
 from nevis_stream.dynamic_evaluation.agreement import rank_agreement
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.storage import write_file
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")

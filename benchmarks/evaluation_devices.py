@@ -38,8 +38,8 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
 
     from benchmarks.machine import describe
     from nevis_stream.dynamic_evaluation import methods
-    from nevis_stream.dynamic_evaluation.asking import MatrixAsk
     from nevis_stream.launch import entry
+    from nevis_stream.queries.asking import MatrixAsk
 
     entry.use_compilation_cache()
     print(json.dumps({"machine": describe()}), flush=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.queries.asking import MatrixAsk
 
 NEW = 60  # at most this many new models in a split
 

@@ -34,8 +34,8 @@ from benchmarks.crossing import (
 from benchmarks.machine import describe
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_evaluation import method_study
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.filling import fill
 from nevis_stream.experiments.predictors import KeptRun, kept_checkpoint
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger

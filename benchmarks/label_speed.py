@@ -29,9 +29,9 @@ from nevis_stream.active_testing.testing import (
     choose_samples,
     expected_losses,
 )
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch import entry
+from nevis_stream.queries.asking import Answers, Cells
 
 CLASSES, MEMBERS, REPEATS = 10, 10, 5
 

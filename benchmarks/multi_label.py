@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
 from nevis_stream.experiments.filling import fill
 from nevis_stream.experiments.predictors import KeptRun, provenance

@@ -20,7 +20,7 @@ from nevis_stream.launch import entry
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import embedding
 from nevis_stream.learners.closed_form.embedding import FeaturePlan, ImageSelection
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.named_streams import load_stream
 
 OWN_SHARE = {"pool": 0.0, "mixed": 0.5}  # of the images

@@ -23,12 +23,12 @@ from rich.progress import track
 
 from benchmarks.machine import describe, matrix_product_peak
 from nevis_stream.dynamic_evaluation import agreement, methods
-from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
 from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.asking import Answers, MatrixAsk
 from nevis_stream.storage import write_file
 
 KNOWN_SHARE = 0.6

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
-from nevis_stream.dynamic_evaluation.file_ask import IdsOfColumns
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.file_ask import IdsOfColumns
 from nevis_stream.experiments.predictors import KeptPredictor, KeptRun, kept_model
+from nevis_stream.queries.asking import Answers, Cells, Cost
 
 
 class CheckpointAsk:

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.entries import EACH
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.experiments.predictors import (
     KeptPredictor,
     KeptRun,
@@ -20,6 +19,7 @@ from nevis_stream.experiments.predictors import (
     sample_facts,
     sample_id,
 )
+from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.user_code import Untrusted
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 

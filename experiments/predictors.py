@@ -16,9 +16,9 @@ from nevis_stream.errors import BadInput, LearnerFault, unknown
 from nevis_stream.experiments.recorded import load_learner, recorded_values
 from nevis_stream.learner import Context
 from nevis_stream.run_directory import integrity, outcomes
-from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
+from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream

@@ -26,16 +26,10 @@ from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.run_directory.config import FILE_NAME as CONFIG_FILE
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.ledger import FILE_NAME
-from nevis_stream.run_directory.records import (
-    SCHEMA,
-    EndRecord,
-    Header,
-    PredictRecord,
-    Record,
-    TrainRecord,
-)
+from nevis_stream.run_directory.records import SCHEMA, EndRecord, Header, PredictRecord, TrainRecord
 from nevis_stream.storage import write_file
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.record import Record
 from nevis_stream.streams.task import Task
 from nevis_stream.vocabulary import SPLITS
 

@@ -19,10 +19,10 @@ from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.experiments import recorded, run_config
 from nevis_stream.learners.parts import weights
-from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage import write_file
+from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.identity import as_lines, write_once
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream

@@ -88,9 +88,9 @@ def main(_):
 def _lists() -> str:
     """Returns the end of --help: learners, keys of the chosen learner, streams, executors."""
     from nevis_stream.catalogue import variants
-    from nevis_stream.dynamic_benchmarks import specification
     from nevis_stream.launch import executors
     from nevis_stream.learners.closed_form import config as closed_form
+    from nevis_stream.streams.adaptive import specification
     from nevis_stream.streams.rows import stream_names
 
     named = [_with_flags(name, executors.options(name)) for name in executors.names()]

@@ -8,7 +8,7 @@ import numpy as np
 from nevis_stream import metrics
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 

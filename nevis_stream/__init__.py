@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from nevis_stream.datasets.dataset import Samples as Samples
     from nevis_stream.datasets.dataset import make_dataset as make_dataset
     from nevis_stream.datasets.readers import read_dataset as read_dataset
-    from nevis_stream.dynamic_evaluation.asking import Estimate as Estimate
-    from nevis_stream.dynamic_evaluation.cache.evaluation_cache import (
-        EvaluationCache as EvaluationCache,
-    )
     from nevis_stream.errors import BadInput as BadInput
     from nevis_stream.errors import DamagedCache as DamagedCache
     from nevis_stream.errors import DamagedCheckpoint as DamagedCheckpoint
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
     from nevis_stream.errors import RunLocked as RunLocked
     from nevis_stream.errors import RunWarning as RunWarning
     from nevis_stream.errors import StorageFull as StorageFull
+    from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
     from nevis_stream.executor import Executor as Executor
     from nevis_stream.executor import Progress as Progress
     from nevis_stream.executor import Silent as Silent
@@ -47,6 +44,7 @@ if TYPE_CHECKING:
     from nevis_stream.metrics.metric import Metric as Metric
     from nevis_stream.named_learners import learner_names as learner_names
     from nevis_stream.named_learners import make_learner as make_learner
+    from nevis_stream.queries.asking import Estimate as Estimate
     from nevis_stream.report.build import write_report as write_report
     from nevis_stream.run_directory.ledger import Ledger as Ledger
     from nevis_stream.runner import run as run
@@ -65,8 +63,8 @@ _HOMES = {
     "DamagedCheckpoint": "errors",
     "DataSet": "datasets.dataset",
     "DataWarning": "errors",
-    "Estimate": "dynamic_evaluation.asking",
-    "EvaluationCache": "dynamic_evaluation.cache.evaluation_cache",
+    "Estimate": "queries.asking",
+    "EvaluationCache": "evaluation_cache.evaluation_cache",
     "Event": "streams.task",
     "Executor": "executor",
     "Learner": "learner",

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from nevis_stream.cost.meter import Counts
-from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.workspace import EventWorkspace
+from nevis_stream.storage.checkpoint import Tree, to_host
 
 Result = tuple[Tree, Counts]
 """The tree that a trial returned, and its FLOPs by phase and trial."""

@@ -19,9 +19,9 @@ from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Progress, Result, Silent, Trial
 from nevis_stream.run_directory import structures
-from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.run_directory.workspace import EventWorkspace
+from nevis_stream.storage.checkpoint import Tree, to_host
 from nevis_stream.streams.task import TaskView
 
 State = Tree

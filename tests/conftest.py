@@ -56,7 +56,7 @@ LONGEST = (
     "tests/test_kill.py",
     "tests/learners/test_closed_form.py",
     "tests/dynamic_evaluation/test_methods.py",
-    "tests/dynamic_benchmarks/test_adaptive.py",
+    "tests/streams/adaptive/test_stream.py",
     "tests/launch/test_run.py",
     "tests/launch/test_evaluate_scores.py",
     "tests/learners/test_networks.py",

@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 
 from tests import toy
-from tests.streams.adaptive import Adaptive
+from tests.streams.result_stream import Adaptive
 
 operations = 0
 lock = threading.Lock()

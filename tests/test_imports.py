@@ -68,16 +68,14 @@ MAY_IMPORT = {
     "nevis_stream.datasets": of_nevis_stream("catalogue"),
     "nevis_stream.metrics": of_nevis_stream("datasets.dataset"),
     "nevis_stream.run_directory": of_nevis_stream("cost", "metrics", "datasets"),
+    "nevis_stream.queries": of_nevis_stream("cost"),
+    "nevis_stream.evaluation_cache": of_nevis_stream("queries", "datasets.dataset"),
     "nevis_stream.streams": of_nevis_stream("catalogue", "datasets", "run_directory"),
-    "nevis_stream.dynamic_benchmarks": of_nevis_stream(
-        "streams",
-        "datasets",
-        "run_directory",
-        "dynamic_evaluation.cache",
-        "dynamic_evaluation.matrix",
+    "nevis_stream.streams.adaptive": of_nevis_stream(
+        "streams", "datasets", "run_directory", "queries", "evaluation_cache"
     ),
     "nevis_stream.executor": of_nevis_stream(
-        "cost", "run_directory.checkpoint", "run_directory.workspace"
+        "cost", "storage.checkpoint", "run_directory.workspace"
     ),
     "nevis_stream.learner": of_nevis_stream(
         "cost", "datasets.images", "streams.task", "run_directory", "executor"
@@ -93,8 +91,8 @@ MAY_IMPORT = {
         "run_directory",
         "streams",
     ),
-    "nevis_stream.dynamic_evaluation": of_nevis_stream("cost"),
-    "nevis_stream.active_testing": of_nevis_stream("cost"),
+    "nevis_stream.dynamic_evaluation": of_nevis_stream("cost", "queries", "evaluation_cache"),
+    "nevis_stream.active_testing": of_nevis_stream("cost", "queries"),
     "nevis_stream.analysis": of_nevis_stream(
         *RUN_FILES, "metrics", "cost.meter", "cost.engineering", "catalogue"
     ),
@@ -107,26 +105,14 @@ MAY_IMPORT = {
         "datasets.images",
         "learner",
         "metrics",
-        "run_directory.checkpoint",
+        "storage.checkpoint",
         "streams.task",
     ),
     "nevis_stream.experiments": ("nevis_stream",),
     "nevis_stream.launch": ("nevis_stream",),
 }
 # Imports that go once a package is moved: importer, what it imports, and until when.
-EXCEPTIONS = (
-    (
-        "active_testing",
-        ("dynamic_evaluation.asking", "dynamic_evaluation.intervals"),
-        "queries, estimation",
-    ),
-    (
-        "dynamic_evaluation",
-        ("learner", "run_directory"),
-        "cost.compute as its context, storage of trees",
-    ),
-    ("streams.named_streams", ("dynamic_benchmarks",), "streams.adaptive"),
-)
+EXCEPTIONS = (("active_testing", ("dynamic_evaluation.intervals",), "estimation"),)
 
 
 def inside(module, part):

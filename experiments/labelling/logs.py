@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import NO_LABEL
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.generations import Generation
+from nevis_stream.queries.asking import NO_LABEL
 from nevis_stream.storage import checked_lines
 
 _ROUNDING = 1e-9

@@ -1,3 +1,5 @@
+"""Studies: the config files of this folder, each a question about one choice."""
+
 NAMES = (
     "architecture",
     "bhpo",

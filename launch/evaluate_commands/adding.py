@@ -10,17 +10,16 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.dynamic_evaluation import adding, methods, ranking
-from nevis_stream.dynamic_evaluation.additions import Addition
-from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.entries import EACH
-from nevis_stream.dynamic_evaluation.cache.exchange import read_for
-from nevis_stream.dynamic_evaluation.cache.imported import Imported
-from nevis_stream.dynamic_evaluation.cache.logs import is_log
 from nevis_stream.dynamic_evaluation.choice import Choice
-from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import Addition
+from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.file_ask import FileAsk
+from nevis_stream.evaluation_cache.imported import Imported
+from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from nevis_stream.experiments.filling import open_cache
 from nevis_stream.experiments.predictors import (
@@ -34,6 +33,7 @@ from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, print_groups
 from nevis_stream.launch.evaluate_commands.filling import print_import
 from nevis_stream.launch.terminal import bar, flops
+from nevis_stream.queries.asking import Answers, Ask, Cells
 from nevis_stream.run_directory.ledger import FILE_NAME
 
 _FILE_REMEDY = "Add their values on the new samples to the file."

@@ -7,8 +7,8 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.queries.samples import SampleFacts
 
 ALL = "all"
 # policies and predictors that are bounds or reproduce defects: `all` leaves them out

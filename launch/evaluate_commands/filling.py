@@ -7,22 +7,22 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from nevis_stream.dynamic_evaluation.additions import merge_additions
-from nevis_stream.dynamic_evaluation.cache import INDEX, EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.entries import of_each
-from nevis_stream.dynamic_evaluation.cache.exchange import export_npz, import_file
-from nevis_stream.dynamic_evaluation.cache.facts import dataset, facts
-from nevis_stream.dynamic_evaluation.cache.files import read_features, read_values
-from nevis_stream.dynamic_evaluation.cache.files import source as as_text
-from nevis_stream.dynamic_evaluation.cache.imported import Imported
-from nevis_stream.dynamic_evaluation.cache.logs import is_log
-from nevis_stream.dynamic_evaluation.samples import check_one_mean, checked_weights
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import INDEX, EvaluationCache
+from nevis_stream.evaluation_cache.additions import merge_additions
+from nevis_stream.evaluation_cache.entries import of_each
+from nevis_stream.evaluation_cache.exchange import export_npz, import_file
+from nevis_stream.evaluation_cache.facts import dataset, facts
+from nevis_stream.evaluation_cache.files import read_features, read_values
+from nevis_stream.evaluation_cache.files import source as as_text
+from nevis_stream.evaluation_cache.imported import Imported
+from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.experiments.filling import add_features, fill
 from nevis_stream.experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
 from nevis_stream.launch.terminal import bar, flops
+from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.folders import run_dirs
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.vocabulary import HELD_OUT_SPLITS

@@ -6,7 +6,7 @@ from typing import Any
 
 from absl import flags
 
-from nevis_stream.dynamic_evaluation.cache.directions import NONE, ValueRange
+from nevis_stream.evaluation_cache.directions import NONE, ValueRange
 from nevis_stream.launch import shared_flags
 from nevis_stream.launch.subcommands import Subcommand
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL

@@ -9,10 +9,10 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.integrity import advice, unchecked
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.integrity import advice, unchecked
 from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.launch.evaluate_commands.caches import (
     caches_in,

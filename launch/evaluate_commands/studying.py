@@ -20,27 +20,27 @@ from nevis_stream.dynamic_evaluation import (
     methods,
     study_summary,
 )
-from nevis_stream.dynamic_evaluation.additions import read_additions
-from nevis_stream.dynamic_evaluation.cache.entries import repeated
-from nevis_stream.dynamic_evaluation.cache.files import (
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.evaluation_cache.entries import repeated
+from nevis_stream.evaluation_cache.files import (
     ValueTable,
     read_features,
     read_model_facts,
     read_values,
 )
-from nevis_stream.dynamic_evaluation.cache.imported import Imported
-from nevis_stream.dynamic_evaluation.groups import kind_of_groups
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
-from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
-from nevis_stream.dynamic_evaluation.samples import check_one_mean, checked_weights
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache.groups import kind_of_groups
+from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups
 from nevis_stream.launch.evaluate_commands.crossing import crossed
 from nevis_stream.launch.evaluate_commands.filling import print_import
 from nevis_stream.launch.terminal import console, progress_bars
+from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.report.names import add_legend

@@ -18,7 +18,7 @@ from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.baseline import train_trial
 from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import Network, predict_probabilities
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 _NETWORK = Network(

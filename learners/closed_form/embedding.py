@@ -17,7 +17,7 @@ from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import maps, patches
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 
 BATCH, LEAST = 256, 64
 _AT_ONCE = 32  # images whose maps are computed together: they stay in a CPU's cache

@@ -11,7 +11,7 @@ from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.learners.closed_form import averaging, repeats
 from nevis_stream.learners.closed_form.config import FrontierConfig
 from nevis_stream.learners.closed_form.learner import ClosedForm, error_of, log_probabilities
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 

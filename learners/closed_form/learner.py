@@ -17,7 +17,7 @@ from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.learners.closed_form import ridge
 from nevis_stream.learners.closed_form.config import ClosedFormConfig
 from nevis_stream.learners.closed_form.embedding import Embedding, FeaturePlan, ImageSelection
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 _MOST_CELLS = 3 * 2**26  # cells of the kernel matrix (images × centres): 768 MB

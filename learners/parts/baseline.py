@@ -17,7 +17,7 @@ from nevis_stream.learners.parts.model import head_size, initialise_program, pre
 from nevis_stream.learners.parts.relatedness import Neighbours, embed
 from nevis_stream.learners.parts.search import Hyper, Search
 from nevis_stream.learners.parts.training_data import Current, TrainingData
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import TaskView
 
 CURRENT = Current()

@@ -26,8 +26,8 @@ from nevis_stream.learners.parts.model import (
 )
 from nevis_stream.learners.parts.schedule import SCHEDULES, batch_size
 from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH
-from nevis_stream.run_directory.checkpoint import Tree, to_host
 from nevis_stream.seeds import key_of
+from nevis_stream.storage.checkpoint import Tree, to_host
 from nevis_stream.streams.task import TaskView
 
 MAIN, OTHER = "main", "other"

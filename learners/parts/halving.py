@@ -11,7 +11,7 @@ from typing import Any
 
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.search import Hyper
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 
 Piece = Callable[[Context, dict[str, Any]], Tree]
 """Trains with `item["hyper"]` from `item["position"]` (None: the start) to step `item["until"]`."""

@@ -11,7 +11,7 @@ from nevis_stream.learner import Context
 from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.model import Network
 from nevis_stream.learners.parts.relatedness import Neighbours
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import TaskView
 
 PRETRAINED = "pretrained"

@@ -16,7 +16,7 @@ from nevis_stream.learners.parts.fit import Recipe, look_at_dev, on_host, report
 from nevis_stream.learners.parts.loop import Training, rounded, train
 from nevis_stream.learners.parts.model import begin, head_size, initialise_program
 from nevis_stream.learners.parts.schedule import SCHEDULES
-from nevis_stream.run_directory.checkpoint import Tree, to_host
+from nevis_stream.storage.checkpoint import Tree, to_host
 from nevis_stream.streams.task import TaskView
 
 

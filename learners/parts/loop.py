@@ -15,7 +15,7 @@ import numpy as np
 from nevis_stream import metrics
 from nevis_stream.errors import RunWarning
 from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree, to_host
+from nevis_stream.storage.checkpoint import Tree, to_host
 
 Curve = Sequence[Sequence[float | None]]
 """Rows of [step, mean training loss since the row before, dev error], from step 0 on."""

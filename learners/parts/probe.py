@@ -27,7 +27,7 @@ from nevis_stream.learners.parts.model import (
 from nevis_stream.learners.parts.relatedness import backbone_of, embed, features_program
 from nevis_stream.learners.parts.schedule import SCHEDULES
 from nevis_stream.learners.parts.search import Hyper
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 

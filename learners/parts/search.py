@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 
 Hyper = dict[str, Any]
 """Hyper-parameters of a trial (`learning_rate`, `label_smoothing`, …): numbers or choices."""

@@ -17,7 +17,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from nevis_stream.errors import BadInput
 from nevis_stream.learners.parts.model import Network, initialise_program
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.storage.checkpoint import Tree
 
 _FACTS = "nevis_stream"
 

@@ -23,12 +23,12 @@ from nevis_stream.lazy import load_lazily
 if TYPE_CHECKING:
     from nevis_stream.active_testing.estimation import estimate as estimate
     from nevis_stream.active_testing.estimation import estimates as estimates
-    from nevis_stream.dynamic_evaluation.asking import Cost as Cost
-    from nevis_stream.dynamic_evaluation.asking import Estimate as Estimate
+    from nevis_stream.queries.asking import Cost as Cost
+    from nevis_stream.queries.asking import Estimate as Estimate
 
 _HOMES = {
-    "Cost": "dynamic_evaluation.asking",
-    "Estimate": "dynamic_evaluation.asking",
+    "Cost": "queries.asking",
+    "Estimate": "queries.asking",
     "estimate": "active_testing.estimation",
     "estimates": "active_testing.estimation",
 }

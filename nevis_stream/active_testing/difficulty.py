@@ -19,7 +19,7 @@ from scipy.special import expit, log_softmax, logit, softmax
 
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.testing import Members, Surrogate
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
+from nevis_stream.queries.asking import Answers, Cells, Cost
 from nevis_stream.seeds import generator
 
 PAIRS = 8

@@ -12,14 +12,8 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import Schedule
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import active_test
-from nevis_stream.dynamic_evaluation.asking import (
-    Answers,
-    Cells,
-    Cost,
-    Estimate,
-    given_numbers,
-)
 from nevis_stream.errors import BadInput, look_up
+from nevis_stream.queries.asking import Answers, Cells, Cost, Estimate, given_numbers
 from nevis_stream.seeds import generator
 
 Label = Callable[[list[int]], "Sequence[int] | np.ndarray"]

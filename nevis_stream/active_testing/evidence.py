@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.dynamic_evaluation.asking import NO_LABEL, Answers, Cost
+from nevis_stream.queries.asking import NO_LABEL, Answers, Cost
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from nevis_stream.active_testing.evidence import Evidence
-from nevis_stream.dynamic_evaluation.asking import Estimate
+from nevis_stream.queries.asking import Estimate
 
 FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 88% were covered
 _TAIL = 0.025

@@ -17,7 +17,7 @@ from nevis_stream.active_testing.calibration import calibrated
 from nevis_stream.active_testing.material import Material, start_logits
 from nevis_stream.active_testing.testing import Members
 from nevis_stream.cost.counted import counted, made_once
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
+from nevis_stream.queries.asking import Answers, Cost
 from nevis_stream.seeds import generator, key_of, seed_for
 
 BATCH = 64

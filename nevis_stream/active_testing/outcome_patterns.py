@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import softmax
 
 from nevis_stream.active_testing.testing import Members, Surrogate
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
+from nevis_stream.queries.asking import Answers, Cost
 
 UNCOUNTED = frozenset({"EM on known models' outcomes"})
 _HARD = 0.15  # share of hard samples in every class

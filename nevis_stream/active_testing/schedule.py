@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nevis_stream.active_testing.testing import Members, Surrogate
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
+from nevis_stream.queries.asking import Answers, Cost
 
 PUBLISHED = (
     *(0, 5, 10, 20, 30, 40, 50, 70, 100, 125, 150, 200),

@@ -11,7 +11,8 @@ from nevis_stream.active_testing.candidates import Candidates
 from nevis_stream.active_testing.choosing import Drawn, Highest
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.pool import Pool, check_probabilities
-from nevis_stream.dynamic_evaluation.asking import (
+from nevis_stream.errors import BadInput, RunWarning, look_up
+from nevis_stream.queries.asking import (
     Answers,
     Ask,
     Cells,
@@ -20,7 +21,6 @@ from nevis_stream.dynamic_evaluation.asking import (
     check_budget,
     check_cells,
 )
-from nevis_stream.errors import BadInput, RunWarning, look_up
 from nevis_stream.wording import plural
 
 UNCOUNTED = frozenset({"acquisition scores"})

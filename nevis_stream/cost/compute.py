@@ -135,3 +135,6 @@ class Compute:
             yield
         finally:
             self._phase = before
+
+    def progress(self, step: int, steps: int) -> None:
+        """Reports that `step` of `steps` steps are done; here to nobody."""

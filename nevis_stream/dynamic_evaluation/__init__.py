@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING
 from nevis_stream.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from nevis_stream.dynamic_evaluation.asking import Cost as Cost
-    from nevis_stream.dynamic_evaluation.asking import Estimate as Estimate
     from nevis_stream.dynamic_evaluation.board import Board as Board
     from nevis_stream.dynamic_evaluation.board import read_board as read_board
-    from nevis_stream.dynamic_evaluation.cache.evaluation_cache import (
-        EvaluationCache as EvaluationCache,
-    )
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
+    from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
+    from nevis_stream.queries.asking import Cost as Cost
+    from nevis_stream.queries.asking import Estimate as Estimate
 
 _HOMES = {
     "Board": "dynamic_evaluation.board",
-    "Cost": "dynamic_evaluation.asking",
-    "Estimate": "dynamic_evaluation.asking",
-    "EvaluationCache": "dynamic_evaluation.cache.evaluation_cache",
+    "Cost": "queries.asking",
+    "Estimate": "queries.asking",
+    "EvaluationCache": "evaluation_cache.evaluation_cache",
     "evaluate": "dynamic_evaluation.evaluation",
     "read_board": "dynamic_evaluation.board",
 }

@@ -17,29 +17,22 @@ from nevis_stream.dynamic_evaluation.adding_part import (
     predicted_only,
     warn_of_cost,
 )
-from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
-from nevis_stream.dynamic_evaluation.asking import (
-    Answers,
-    Ask,
-    Cells,
-    Cost,
-    answered,
-    check_budget,
-)
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.entries import EACH
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InMemory, Known
-from nevis_stream.dynamic_evaluation.matrix import observed, unknown_cells
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers
-from nevis_stream.dynamic_evaluation.whole_images import images_of, with_all_labels
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
+from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.groups import groups_of
+from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, answered, check_budget
+from nevis_stream.queries.matrix import observed, unknown_cells
+from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.whole_images import images_of, with_all_labels
 from nevis_stream.vocabulary import MULTI_LABEL
 from nevis_stream.wording import plural
 

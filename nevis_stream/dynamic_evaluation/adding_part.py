@@ -13,28 +13,22 @@ import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import intervals, memory, methods, price
-from nevis_stream.dynamic_evaluation.additions import Addition, append, read_additions
-from nevis_stream.dynamic_evaluation.asking import (
-    Answers,
-    Ask,
-    Cells,
-    Cost,
-    Estimate,
-)
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cached_ask import CachedAsk, askable_cells
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.groups import groups_of
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed, unknown_cells
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
-from nevis_stream.dynamic_evaluation.samples import Part
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers, also
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
+from nevis_stream.evaluation_cache.cached_ask import CachedAsk, askable_cells
+from nevis_stream.evaluation_cache.groups import groups_of
+from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, Estimate
+from nevis_stream.queries.matrix import numbers, observed, unknown_cells
+from nevis_stream.queries.samples import Part
 from nevis_stream.wording import plural
 
 

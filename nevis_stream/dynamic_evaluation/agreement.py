@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.matrix import numbers, observed
 
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:

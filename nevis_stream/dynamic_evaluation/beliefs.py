@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers
 from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.dynamic_evaluation.response import Items
+from nevis_stream.queries.asking import Answers
 
 QUANTITIES: Mapping[str, str] = {
     "rank": "an order of the samples",

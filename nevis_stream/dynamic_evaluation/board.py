@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache.evaluation_cache import INDEX, EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.exchange import import_file
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.evaluation_cache import INDEX, EvaluationCache
+from nevis_stream.evaluation_cache.exchange import import_file
 from nevis_stream.wording import plural
 
 _SHOWN = 10  # models of a table in a notebook

@@ -4,11 +4,11 @@ methods.
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.search import thresholds
+from nevis_stream.queries.asking import Cells
 
 
 class Everything(Policy):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost, Estimate
+from nevis_stream.queries.asking import Answers, Cost, Estimate
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.asking import (
-    Answers,
-    Cells,
-    Cost,
-    Estimate,
-    given_numbers,
-)
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.cache.evaluation_cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
+from nevis_stream.queries.asking import Answers, Cells, Cost, Estimate, given_numbers
 
 AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
 """Takes b of a board's sample ids, returns b values, in the units of the board."""

@@ -16,20 +16,20 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import agreement, methods
-from nevis_stream.dynamic_evaluation.additions import Addition, read_additions
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.groups import groups_of, kind_of_groups
 from nevis_stream.dynamic_evaluation.known import learned_from
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import Addition, read_additions
+from nevis_stream.evaluation_cache.groups import groups_of, kind_of_groups
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage import write_file
 
 SCHEMA = 2

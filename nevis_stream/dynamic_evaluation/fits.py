@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import positions
-from nevis_stream.dynamic_evaluation.additions import Addition
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.errors import DamagedCheckpoint
-from nevis_stream.learner import Context
-from nevis_stream.run_directory import checkpoint
-from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
+from nevis_stream.evaluation_cache.additions import Addition
+from nevis_stream.storage import checkpoint
+from nevis_stream.storage.checkpoint import Checkpoint, Tree
 
 FOLDER = "fits"  # in the cache's directory
 VERSION = 5  # of the content of fits: an older fit is not used
@@ -77,7 +77,7 @@ class StoredFit:
         except (DamagedCheckpoint, KeyError):
             return None, {}
 
-    def evaluator(self, known: Known, budget: int, key, ctx: Context) -> Evaluator:
+    def evaluator(self, known: Known, budget: int, key, ctx: Compute) -> Evaluator:
         """Returns an evaluator for a budget: from the stored fit, or from a new fit that is stored.
 
         Args:
@@ -103,7 +103,7 @@ class StoredFit:
             self._write(str(budget), evaluator, before)
         return evaluator
 
-    def errors(self, known: Known, budget: int, key, ctx: Context) -> np.ndarray:
+    def errors(self, known: Known, budget: int, key, ctx: Compute) -> np.ndarray:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
         with the fit; arguments as of `evaluator`.
         """

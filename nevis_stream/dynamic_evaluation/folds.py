@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.known import InMemory, Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.queries.matrix import numbers, observed
 
 FOLDS = 5
 HELD_OUT = 250  # at most this many known models are treated as new

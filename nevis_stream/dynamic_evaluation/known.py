@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.matrix import check_matrix, numbers, observed
 from nevis_stream.dynamic_evaluation.rank import sums
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.matrix import check_matrix, numbers, observed
+from nevis_stream.queries.samples import SampleFacts
 
 # the share that must be observed of a model (or sample) for methods to learn from it
 KNOWN_SHARE = 0.5

@@ -5,13 +5,13 @@ answers.
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import neighbours, response
-from nevis_stream.dynamic_evaluation.asking import Answers
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.dynamic_evaluation.response import Abilities, Items
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.asking import Answers
+from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 NAMES = (
     "2PL",
@@ -28,7 +28,7 @@ TEMPERATURES = (10.0, 3.0)
 MODELS = 512  # at most this many known models are fitted, drawn at random
 
 
-def fit(known: np.ndarray, key, ctx: Context) -> Tree:
+def fit(known: np.ndarray, key, ctx: Compute) -> Tree:
     """Fits all members.
 
     Args:
@@ -51,7 +51,7 @@ def fit(known: np.ndarray, key, ctx: Context) -> Tree:
 
 
 def predict(
-    tree: Tree, answers: Answers, weights: np.ndarray, ctx: Context
+    tree: Tree, answers: Answers, weights: np.ndarray, ctx: Compute
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the members' logits, float32[6, m, n] in the order of `NAMES`, and the posterior
     standard deviation of the mean under the multidimensional model, float64[m].

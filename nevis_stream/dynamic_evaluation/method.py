@@ -12,22 +12,14 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import folds, intervals, whole_images
-from nevis_stream.dynamic_evaluation.asking import (
-    Answers,
-    Ask,
-    Cells,
-    Cost,
-    MatrixAsk,
-    check_budget,
-)
+from nevis_stream.dynamic_evaluation import folds, intervals
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import Known, known_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.dynamic_evaluation.upright import (
     is_lower,
     turned_ask,
@@ -35,8 +27,10 @@ from nevis_stream.dynamic_evaluation.upright import (
     upright,
 )
 from nevis_stream.errors import BadInput
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries import whole_images
+from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, MatrixAsk, check_budget
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
 
@@ -92,12 +86,12 @@ class CellPredictor:
         """
         return False
 
-    def fit(self, known: Known, key: Key, ctx: Context) -> Tree:
+    def fit(self, known: Known, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets."""
         return {}
 
     def tune(
-        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Context
+        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Returns what is learned from the known models for one budget. If this holds `errors` of
         known models' means and the `unit` of each, float64[k], intervals are learned from these.
@@ -112,12 +106,12 @@ class CellPredictor:
         return {}
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: Known, answers: Answers, ctx: Context
+        self, tree: Tree, tuned: Tree, known: Known, answers: Answers, ctx: Compute
     ) -> Prediction:
         """Predicts all cells of the models, given some answers."""
         raise NotImplementedError
 
-    def beliefs(self, tree: Tree, known: Known, ctx: Context) -> Beliefs:
+    def beliefs(self, tree: Tree, known: Known, ctx: Compute) -> Beliefs:
         """Returns what the fitted predictor believes, for policies.
 
         Args:
@@ -128,7 +122,7 @@ class CellPredictor:
         return Beliefs(known.shape[1])
 
     def errors(
-        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Context
+        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the cross-validation errors of known models' means, float64[k]: true means less
         those predicted without the model and its group. None if this needs new fits; the evaluator
@@ -202,7 +196,7 @@ class Method:
         known: "np.ndarray | Known",
         groups: Sequence[str] | None = None,
         key: Key = None,
-        ctx: Context | None = None,
+        ctx: Compute | None = None,
     ) -> "Evaluator":
         """Learns from the known models, once for all new models.
 
@@ -219,14 +213,14 @@ class Method:
             policy = method.fit_policy(predictor, higher, key, ctx)
         return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
 
-    def fit_policy(self, tree: Tree, known: Known, key: Key, ctx: Context) -> Tree:
+    def fit_policy(self, tree: Tree, known: Known, key: Key, ctx: Compute) -> Tree:
         """Fits the policy to the known models, given the tree of the fitted predictor."""
         return self.policy.fit(known, self.predictor.beliefs(tree, known, ctx), key, ctx)
 
 
-def context() -> Context:
+def context() -> Compute:
     """Returns a context for methods that are used outside a run."""
-    return Context.standalone(path=("dynamic evaluation",))
+    return Compute.standalone(path=("dynamic evaluation",))
 
 
 @dataclass
@@ -246,7 +240,7 @@ class Evaluator:
     known: Known
     tree: Tree
     key: Key
-    ctx: Context = field(default_factory=context)
+    ctx: Compute = field(default_factory=context)
 
     def __post_init__(self):
         self._lower, self.known = is_lower(self.known), upright(self.known)

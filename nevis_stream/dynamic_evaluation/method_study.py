@@ -21,14 +21,14 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_agreement
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import InMemory
-from nevis_stream.dynamic_evaluation.matrix import observed, unknown_cells
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.matrix import observed, unknown_cells
+from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.asking import Answers, Ask, Cells
+from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.storage.checkpoint import Tree
 
 Key = jax.Array | None
 """A JAX key; None if nothing is drawn at random."""
@@ -65,7 +65,7 @@ class Policy:
         """Returns the smallest budget with which the policy can be used on these samples."""
         return 1
 
-    def fit(self, known: Known, beliefs: Beliefs, key: Key, ctx: Context) -> Tree:
+    def fit(self, known: Known, beliefs: Beliefs, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets.
 
         Args:
@@ -76,7 +76,7 @@ class Policy:
         """
         return {}
 
-    def design(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Context) -> Tree:
+    def design(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned for one budget; {} if that is nothing.
 
         Args:
@@ -86,7 +86,7 @@ class Policy:
         """
         return {}
 
-    def plan(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Context) -> Plan:
+    def plan(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Compute) -> Plan:
         """Returns what is ready to ask; the design of a new budget is added to the tree."""
         designs = tree.get("designs", {})
         if str(budget) in designs:
@@ -96,7 +96,7 @@ class Policy:
             tree["designs"] = designs | {str(budget): design}
         return Plan(tree, design, beliefs, budget)
 
-    def next(self, plan: Plan, answers: Answers, key: Key, ctx: Context) -> Cells:
+    def next(self, plan: Plan, answers: Answers, key: Key, ctx: Compute) -> Cells:
         """Returns the cells to ask next: at least one of each model, and over all steps at most the
         budget.
 
@@ -108,7 +108,7 @@ class Policy:
         """
         raise NotImplementedError
 
-    def ask(self, plan: Plan, ask: Ask, models: int, key: Key, ctx: Context) -> Answers:
+    def ask(self, plan: Plan, ask: Ask, models: int, key: Key, ctx: Compute) -> Answers:
         """Asks m models step by step until the budget is spent."""
         answers = Answers(Cells.none(models), np.empty((models, 0), np.uint8))
         while answers.samples.shape[1] < plan.budget:

@@ -10,11 +10,11 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import DamagedCheckpoint
-from nevis_stream.learner import Context
-from nevis_stream.run_directory import checkpoint
-from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
+from nevis_stream.storage import checkpoint
+from nevis_stream.storage.checkpoint import Checkpoint, Tree
 
 SECONDS = 20.0  # between two positions of a training
 LEAVES = "leaves"
@@ -38,7 +38,7 @@ def remove(folder: Path) -> None:
 
 
 def trained(
-    ctx: Context,
+    ctx: Compute,
     name: Callable[[], str],
     start: Tree,
     parts: int,

@@ -7,28 +7,28 @@ from typing import Any
 import jax
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import counted
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import blank
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.asking import blank
+from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.storage.checkpoint import Tree
 
 OTHERS = {"model": "samples", "sample": "models"}
 CHEAP = ("sort_and_search", "stratified_mean", "random_mean")  # the best first
 
 
-class Rehearsal(Context):
+class Rehearsal(Compute):
     """A context that counts the FLOPs of programs without running them: they return zeros, or, as
     samples to ask, the first ones that are not among those of their arguments.
     """
 
     def jit(self, function: Callable, **options: Any) -> Callable:
-        """As `Context.jit`."""
+        """As `Compute.jit`."""
         program = counted(function, **options)
 
         @functools.wraps(function, updated=())

@@ -10,10 +10,10 @@ sample in the full order, and replaces the observed outcomes.
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.queries.asking import Cells
 
 
 def points(n: int, budget: int) -> np.ndarray:

@@ -13,8 +13,8 @@ import functools
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN, check_outcomes
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.matrix import UNKNOWN, check_outcomes
 
 ALL = 1 << 29  # the unit of `Rank.expected`: two of them are an int32
 _SPREAD, _ANYWHERE = 1.5, 0.05

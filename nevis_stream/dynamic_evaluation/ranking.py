@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.known import InCache, learned_rows
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
-from nevis_stream.dynamic_evaluation.samples import Part
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.samples import Part
 
 
 @dataclass(frozen=True)

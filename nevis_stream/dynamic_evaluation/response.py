@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
+from nevis_stream.cost.compute import Compute
+from nevis_stream.queries.asking import Answers
+from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.sampling import numpy_generator
 
 ITERATIONS = 30
 # abilities and prior are fitted from at most this many samples; then all samples are fitted to them
@@ -215,7 +215,7 @@ def _fit_items(right, there, abilities, prior_mean, prior_covariance) -> Items:
 
 
 def fit(
-    known: np.ndarray, factors: int, key, ctx: Context, common: bool = False
+    known: np.ndarray, factors: int, key, ctx: Compute, common: bool = False
 ) -> tuple[Items, Abilities]:
     """Fits an item response model.
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.matrix import observed
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.samples import SampleFacts
 
 
 @dataclass(frozen=True)

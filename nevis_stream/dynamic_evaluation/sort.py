@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.rank import Rank, sums
 from nevis_stream.dynamic_evaluation.search import thresholds
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.queries.matrix import UNKNOWN
 
 BY = ("sum", "confidence", "recursive")
 

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 
-from nevis_stream.learner import Context
+from nevis_stream.cost.compute import Compute
 
 STAGES = {
     "train": "fitting",
@@ -13,7 +13,7 @@ STAGES = {
 }
 
 
-class _Staged(Context):
+class _Staged(Compute):
     """A context that reports each phase as it begins, except those inside another phase: the fits
     of a cross-validation are part of it.
     """
@@ -24,7 +24,7 @@ class _Staged(Context):
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """As `Context.phase`."""
+        """As `Compute.phase`."""
         outermost, self._inside = not self._inside, True
         if outermost:
             self._stage = STAGES.get(name, name)
@@ -42,7 +42,7 @@ class _Staged(Context):
             self.report(f"{self._stage}, {tenths}0% of a training")
 
 
-def staged_context(report: Callable[[str], None]) -> Context:
+def staged_context(report: Callable[[str], None]) -> Compute:
     """Returns a context like `method.context()` that reports the stages of an evaluation.
 
     Args:

@@ -12,8 +12,8 @@ import pandas as pd
 
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measured
+from nevis_stream.queries.matrix import observed
 from nevis_stream.storage import write_file
 from nevis_stream.wording import plural
 

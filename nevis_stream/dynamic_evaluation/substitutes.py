@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
+from nevis_stream.queries.asking import Answers, Cells, Cost
+from nevis_stream.queries.matrix import numbers, observed
 from nevis_stream.wording import plural
 
 MODELS = 64  # known models by whose values samples are compared, at most

@@ -11,11 +11,11 @@ from typing import cast
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Ask, Cells
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import observed
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.queries.asking import Answers, Ask, Cells
+from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.samples import SampleFacts
 
 
 def is_lower(known: Known) -> bool:

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.run_directory.checks import json_object
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.checks import json_object
 
 FILE_NAME = "environment.jsonl"
 _PACKAGES = (

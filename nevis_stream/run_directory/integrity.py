@@ -19,9 +19,9 @@ from nevis_stream.run_directory.records import (
     EventRecord,
     Header,
     PredictRecord,
-    Record,
     TrainRecord,
 )
+from nevis_stream.storage.record import Record
 
 _CHANGED = "They were changed after the run; use an unchanged copy of the run directory."
 

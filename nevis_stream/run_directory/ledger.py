@@ -14,20 +14,20 @@ import numpy as np
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import integrity
-from nevis_stream.run_directory.checks import check_unicode
 from nevis_stream.run_directory.records import (
     RECORDS,
     SCHEMA,
     EndRecord,
     Header,
     PredictRecord,
-    Record,
     TrainRecord,
     parse,
 )
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.checks import check_unicode
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.record import Record
 
 FILE_NAME = "ledger.jsonl"
 _TRAIN_COLUMNS = ("order", "task_id", "year", "domain", "task_kind", "meta_split", "num_classes")

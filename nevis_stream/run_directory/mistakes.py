@@ -10,10 +10,10 @@ import numpy as np
 
 from nevis_stream import metrics
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
-from nevis_stream.run_directory.checks import check_unicode, choice, json_object, number
-from nevis_stream.run_directory.records import Record
 from nevis_stream.run_directory.thumbnails import COUNT, strip
 from nevis_stream.storage import write_file
+from nevis_stream.storage.checks import check_unicode, choice, json_object, number
+from nevis_stream.storage.record import Record
 from nevis_stream.vocabulary import SPLITS, TASK_KINDS
 
 Probability = Annotated[float, number(-1e-3, 1 + 1e-3)]  # float32 probabilities are rounded

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nevis_stream.datasets.reading import Reading
-from nevis_stream.run_directory.checks import json_object
 from nevis_stream.storage import write_file
+from nevis_stream.storage.checks import json_object
 
 FILE_NAME = "readings.json"
 

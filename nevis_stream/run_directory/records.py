@@ -1,77 +1,49 @@
 """The records of a ledger: a frozen dataclass for each kind of line, checked when it is read.
 
 docs/run-directory.md explains each field. `parse` turns the JSON object of a line into a record and
-`to_json` turns it back, so that `encode(record.to_json())` is the line again. A field's annotation
-determines which values are valid (`checks.check_of`). A field whose default is None is left out of
-the line when it is None.
+`to_json` turns it back, so that `encode(record.to_json())` is the line again.
 """
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from nevis_stream.run_directory.checks import (
-    check_of,
-    choice,
-    flops_by_trial,
-    json_object,
-    number,
-    shown,
-    whole,
-)
-from nevis_stream.vocabulary import META_SPLITS, POOL, PROTOCOLS, SPLITS, TASK_KINDS
+from nevis_stream.cost.meter import NO_TRIAL
+from nevis_stream.errors import unknown
+from nevis_stream.storage.checks import choice, json_object, number, shown, whole
+from nevis_stream.storage.record import Record
+from nevis_stream.vocabulary import META_SPLITS, PHASES, POOL, PROTOCOLS, SPLITS, TASK_KINDS
 
 SCHEMA = 3
 """Version of the ledgers that are written; older ones can be read."""
+
+LARGEST_FLOPS = 10**36
+"""More than all computers of the world together have done so far."""
+
+
+def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
+    """FLOPs by phase and trial."""
+    for phase, by_trial in json_object(value).items():
+        if phase not in PHASES:
+            raise ValueError(f"is not valid: {unknown('phase', phase, PHASES)}")
+        if not isinstance(by_trial, dict):
+            raise ValueError(f"of {phase!r} is {shown(by_trial)}, not whole numbers by trial")
+        for trial, count in by_trial.items():
+            if trial != NO_TRIAL and not (trial.isascii() and trial.isdigit()):
+                raise ValueError(f"of {phase!r} names the trial {trial!r}; valid: a number, or -")
+            try:
+                whole(0, LARGEST_FLOPS)(count)
+            except ValueError as error:
+                raise ValueError(f"of {phase!r}, trial {trial} {error}") from None
+    return value
+
 
 Flops = Annotated[Mapping[str, Mapping[str, int]], flops_by_trial]
 """Exact FLOPs by phase and trial; see `nevis_stream.cost.meter`."""
 Share = Annotated[float, number(0, 1)]
 Value = Annotated[float, number(-1e9, 1e9)]
 Pixels = Annotated[float, number(0, 1e9)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """What all records have in common."""
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the record of a JSON object; unknown fields are ignored.
-
-        Raises:
-          ValueError: a field is missing or its value is not valid; the message names it.
-        """
-        read = {}
-        for field in dataclasses.fields(cls):
-            if field.name in values:
-                annotation: Any = field.type
-                try:
-                    read[field.name] = check_of(annotation)(values[field.name])
-                except ValueError as error:
-                    raise ValueError(f"{field.name} {error}") from None
-            elif field.default is not None:
-                raise ValueError(f"{field.name} is missing")
-        return cls(**read)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the JSON object of the record."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        optional = {field.name for field in dataclasses.fields(self) if field.default is None}
-        kind = {"kind": self.kind} if hasattr(self, "kind") else {}
-        return kind | {
-            name: _to_json(value)
-            for name, value in values.items()
-            if not (name in optional and value is None)
-        }
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, Record):
-        return value.to_json()
-    return [_to_json(each) for each in value] if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)

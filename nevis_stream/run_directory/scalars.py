@@ -18,7 +18,8 @@ from typing import Any
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
-from nevis_stream.run_directory.records import Header, PredictRecord, Record, TrainRecord
+from nevis_stream.run_directory.records import Header, PredictRecord, TrainRecord
+from nevis_stream.storage.record import Record
 from nevis_stream.vocabulary import POOL
 
 FOLDER = "tensorboard"

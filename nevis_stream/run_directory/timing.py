@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 from nevis_stream.cost import compilations
-from nevis_stream.run_directory.checks import json_object, number
-from nevis_stream.run_directory.records import Record
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.checks import json_object, number
+from nevis_stream.storage.record import Record
 
 FILE_NAME = "timing.jsonl"
 Seconds = Annotated[float, number(0, 1e12)]

@@ -7,9 +7,8 @@ import warnings
 from pathlib import Path
 
 from nevis_stream.errors import DamagedCheckpoint, RunWarning
-from nevis_stream.run_directory import checkpoint
-from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
-from nevis_stream.storage import TEMPORARY_PREFIX, remove_leftovers, write_file
+from nevis_stream.storage import TEMPORARY_PREFIX, checkpoint, remove_leftovers, write_file
+from nevis_stream.storage.checkpoint import Checkpoint, Tree
 
 _KEPT_POSITIONS = 2
 

@@ -5,8 +5,7 @@ from collections.abc import Collection
 
 from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
 from nevis_stream.executor import Progress
-from nevis_stream.run_directory import checkpoint, conventions, environment, timing
-from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.run_directory import conventions, environment, timing
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import (
     SCHEMA,
@@ -20,6 +19,8 @@ from nevis_stream.runner.copies import write_overlaps
 from nevis_stream.runner.predicting import predict
 from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
+from nevis_stream.storage import checkpoint
+from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event
 from nevis_stream.vocabulary import POOL, PROTOCOLS

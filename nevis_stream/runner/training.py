@@ -13,8 +13,6 @@ import numpy as np
 from nevis_stream.cost.meter import Counts
 from nevis_stream.errors import DamagedCheckpoint, RunWarning
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.run_directory import checkpoint
-from nevis_stream.run_directory.checkpoint import Checkpoint, Tree
 from nevis_stream.run_directory.records import (
     TrainRecord,
     TrialRecord,
@@ -25,7 +23,9 @@ from nevis_stream.run_directory.records import (
 from nevis_stream.run_directory.thumbnails import write_thumbnails
 from nevis_stream.runner.copies import count_leaked
 from nevis_stream.runner.work import Work, last_kept
+from nevis_stream.storage import checkpoint
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.streams.task import Task
 
 

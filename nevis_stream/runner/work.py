@@ -18,7 +18,6 @@ from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import code_digests, conventions, environment
 from nevis_stream.run_directory import config as config_file
-from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.code_digests import Digests
 from nevis_stream.run_directory.config import RecordedConfig
 from nevis_stream.run_directory.ledger import Ledger
@@ -27,6 +26,7 @@ from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import remove_leftovers
+from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.identity import refuse_other, write_once
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, Task, TaskView

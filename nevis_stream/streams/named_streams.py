@@ -27,7 +27,7 @@ def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
         them.
     """
     if is_adaptive(name_or_csv):
-        from nevis_stream.dynamic_benchmarks.adaptive import load_adaptive
+        from nevis_stream.streams.adaptive.stream import load_adaptive
 
         return load_adaptive(name_or_csv, trust)
     return load_fixed(name_or_csv)
@@ -49,7 +49,7 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         names the line.
     """
     if is_adaptive(name_or_csv):
-        from nevis_stream.dynamic_benchmarks.specification import pool_rows, read_specification
+        from nevis_stream.streams.adaptive.specification import pool_rows, read_specification
 
         return pool_rows(read_specification(name_or_csv))
     return fixed_rows(name_or_csv)

@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from nevis_stream.active_testing.outcome_patterns import OutcomePatterns, class_evidence
 from nevis_stream.active_testing.testing import Members
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
+from nevis_stream.queries.asking import Answers, Cells
 
 N, CLASSES, NEW = 900, 4, 3
 LACKING = (1, 4)

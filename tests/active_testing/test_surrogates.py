@@ -9,8 +9,8 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
 from nevis_stream.active_testing.surrogates import SURROGATES, build_surrogate
 from nevis_stream.active_testing.testing import Members
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import Answers, Cells, Cost
 
 CLASSES, N = 3, 240
 

@@ -5,8 +5,8 @@ import pytest
 
 from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.testing import KnownLabels, Members, active_test, fixed
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import Answers, Cost
 from tests.active_testing.pools import example
 
 

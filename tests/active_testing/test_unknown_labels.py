@@ -10,8 +10,8 @@ from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import active_test, fixed
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
 from nevis_stream.errors import RunWarning
+from nevis_stream.queries.asking import Answers, Cost
 
 N, CLASSES = 400, 4
 RANDOM = np.random.default_rng(0)

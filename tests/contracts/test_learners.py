@@ -11,9 +11,9 @@ from nevis_stream.learner import Context
 from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.model import Network, initialise_program
 from nevis_stream.learners.table import TABLE
-from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 

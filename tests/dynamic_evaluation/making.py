@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nevis_stream.dynamic_evaluation.file_ask import FileAsk
+from nevis_stream.evaluation_cache.file_ask import FileAsk
 
 
 def outcomes(values=(0, 1), models=(1, 8), samples=(1, 30)):

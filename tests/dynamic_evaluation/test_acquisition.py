@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods, response
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import known_models
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import adaptive
+from nevis_stream.queries.asking import Answers, Cells, MatrixAsk
 from tests.dynamic_evaluation.making import simulated
 
 OUTCOMES, D, A, ABILITY = simulated(60, 150, factors=1)

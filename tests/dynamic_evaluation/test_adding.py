@@ -11,17 +11,17 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import memory
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.additions import merge_additions, read_additions
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable
-from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.known import InMemory, learned_from
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.ranking import complete_models
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import merge_additions, read_additions
+from nevis_stream.evaluation_cache.file_ask import FileAsk
+from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.queries.asking import Answers, Cells, Cost
+from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks
 
 M, N = 12, 90

@@ -5,17 +5,17 @@ from dataclasses import asdict
 
 import pytest
 
-from nevis_stream.dynamic_evaluation.additions import (
+from nevis_stream.errors import DamagedCache
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import (
     LEDGER,
     Addition,
     append,
     merge_additions,
     read_additions,
 )
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.exchange import export_npz
-from nevis_stream.dynamic_evaluation.cache.integrity import unchecked
-from nevis_stream.errors import DamagedCache
+from nevis_stream.evaluation_cache.exchange import export_npz
+from nevis_stream.evaluation_cache.integrity import unchecked
 
 MODEL = Addition(
     kind="model",

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.queries.asking import Answers, Cells, Cost
+from nevis_stream.queries.samples import SampleFacts
 
 
 def test_costs_add_up_and_unknown_flops_stay_unknown():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import simulated
 
 PREDICTOR = methods.PREDICTORS["irt_gaussian"]

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods, response
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
 from nevis_stream.dynamic_evaluation.beliefs import QUANTITIES
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
@@ -13,6 +12,7 @@ from nevis_stream.dynamic_evaluation.policies import combinatorial, sequential
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import Answers, Cells, MatrixAsk
 from tests.dynamic_evaluation.making import simulated
 
 OUTCOMES, *_ = simulated(60, 80, factors=1)

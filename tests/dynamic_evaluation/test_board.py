@@ -5,9 +5,9 @@ import pytest
 
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.asking import Answers
-from nevis_stream.dynamic_evaluation.cache.exchange import import_file
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.evaluation_cache.exchange import import_file
+from nevis_stream.queries.asking import Answers
 
 METHOD = "stratified_mean"
 

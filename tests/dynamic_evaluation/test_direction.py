@@ -6,17 +6,17 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
-from nevis_stream.dynamic_evaluation.additions import read_additions
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.exchange import import_file, read_for
-from nevis_stream.dynamic_evaluation.cache.files import read_values
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit, outcomes_image
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix
 from nevis_stream.dynamic_evaluation.ranking import complete_models
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.evaluation_cache.exchange import import_file, read_for
+from nevis_stream.evaluation_cache.files import read_values
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 GOOD = one_order(13, 60)  # outcomes: 1 is good

@@ -13,9 +13,9 @@ from PIL import Image
 
 from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method_study import StudyDesign, rows
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
 from tests.dynamic_evaluation.making import file_asks, one_order
 from tests.dynamic_evaluation.test_adding import N, ordered, table
 

@@ -8,16 +8,16 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import choice, fits, methods, response
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.additions import read_additions
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable
-from nevis_stream.dynamic_evaluation.file_ask import FileAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import RunWarning
-from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.evaluation_cache.file_ask import FileAsk
+from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.storage.checkpoint import Checkpoint
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 VALUES = one_order(32, 300, noise=0.7)

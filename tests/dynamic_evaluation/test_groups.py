@@ -7,10 +7,10 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable
-from nevis_stream.dynamic_evaluation.groups import groups_of, joined, kind_of_groups
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.evaluation_cache.groups import groups_of, joined, kind_of_groups
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import file_asks
 
 ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation import methods, search
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.sampling import centres
 from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.sampling import centres
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 KEY = jax.random.key(0)

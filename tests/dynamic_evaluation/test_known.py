@@ -8,9 +8,6 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.known import (
     InCache,
     InMemory,
@@ -19,6 +16,9 @@ from nevis_stream.dynamic_evaluation.known import (
     parts,
 )
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 OUT_OF_CORE = [name for name, method in methods.METHODS.items() if method.out_of_core]

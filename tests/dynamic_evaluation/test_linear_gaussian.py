@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
 MODELS, SAMPLES = 12, 30

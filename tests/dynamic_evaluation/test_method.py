@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import Cells, MatrixAsk
-from nevis_stream.dynamic_evaluation.matrix import check_outcomes
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import Cells, MatrixAsk
+from nevis_stream.queries.matrix import check_outcomes
+from nevis_stream.queries.sampling import numpy_generator
 
 TRUTH = np.array([[0, 1, 1, 0], [1, 1, 255, 0]], np.uint8)
 

@@ -6,8 +6,8 @@ import pytest
 from nevis_stream.dynamic_evaluation import method_study, methods, model_splits
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.method import Evaluator
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
 MATRIX = method_study.Matrix("simulated", one_order(20, 60), np.repeat(list("abcdefghij"), 2))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import one_order
 
 SEES_EVERYTHING = {"single_order_floor", "oracle_accuracy_prefix"}  # bounds

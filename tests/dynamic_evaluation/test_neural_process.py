@@ -11,7 +11,6 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods, positions
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import prediction, training
@@ -21,8 +20,9 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
     Sizes,
     sizes,
 )
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import Answers, Cells, MatrixAsk
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order, simulated
 
 KEY, PREDICTOR = jax.random.key(0), methods.PREDICTORS["neural_process"]

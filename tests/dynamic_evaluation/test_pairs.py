@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
 MATRIX = one_order(34, 300, noise=0.7)

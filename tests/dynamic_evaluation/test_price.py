@@ -6,9 +6,9 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, price
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import one_order
 
 MATRIX = one_order(40, 300, noise=0.7)

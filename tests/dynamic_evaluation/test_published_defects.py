@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import methods, sampling, search
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation import methods, search
 from nevis_stream.dynamic_evaluation.published_script import last_indices, points
 from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.queries import sampling
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import one_order
 
 KEY = jax.random.key(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import folds, methods
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import simulated
 
 # Shapes and budget are those of test_methods.py, so that a session compiles each program once.

@@ -6,13 +6,13 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, positions
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, MatrixAsk
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policy import Plan
 from nevis_stream.dynamic_evaluation.reinforcement import training
 from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, ActorCritic, State
+from nevis_stream.queries.asking import Answers, Cells, MatrixAsk
 from tests.dynamic_evaluation.making import one_order
 
 KEY, SAMPLES = jax.random.key(0), 24

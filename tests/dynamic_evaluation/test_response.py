@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.queries.matrix import UNKNOWN
 from tests.dynamic_evaluation.making import simulated
 
 KEY, CTX = jax.random.key(0), context()

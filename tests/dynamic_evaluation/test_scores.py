@@ -6,12 +6,12 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.files import ValueTable
 from nevis_stream.dynamic_evaluation.known import InMemory
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.files import ValueTable
+from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks
 
 N, BUDGET = 300, 20

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation import methods, sampling, search
-from nevis_stream.dynamic_evaluation.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation import methods, search
 from nevis_stream.dynamic_evaluation.rank import ALL
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
+from nevis_stream.queries import sampling
+from nevis_stream.queries.asking import MatrixAsk
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import method_study, study_summary
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
 MATRIX = method_study.Matrix("m", one_order(20, 60))

@@ -12,10 +12,10 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import intervals
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells, Cost, answered
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
+from nevis_stream.queries.asking import Answers, Cells, Cost, answered
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 N = 100
@@ -160,7 +160,7 @@ def test_answers_of_other_cells_or_values_are_refused(values, cells, message):
 
 
 def test_a_file_without_a_value_is_not_asked_in_vain(cache, tmp_path):
-    from nevis_stream.dynamic_evaluation.cache.files import ValueTable
+    from nevis_stream.evaluation_cache.files import ValueTable
 
     values = NEW.copy()
     values[::3] = 255
@@ -173,8 +173,8 @@ def test_a_file_without_a_value_is_not_asked_in_vain(cache, tmp_path):
 @pytest.mark.parametrize("known", ["known.csv", "known4.csv"])
 def test_the_first_samples_of_a_file_have_neither_interval_nor_rank(known, tmp_path, capsys):
     """`--limit` takes the first 60 of 300, which are easy: accuracy .95 where the truth is .54."""
-    from nevis_stream.dynamic_evaluation.cache.exchange import import_file
-    from nevis_stream.dynamic_evaluation.cache.files import read_values
+    from nevis_stream.evaluation_cache.exchange import import_file
+    from nevis_stream.evaluation_cache.files import read_values
     from nevis_stream.launch.evaluate_commands.adding import _print_account
 
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.asking import Answers, Cost
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.whole_images import images_of, others
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.asking import Answers, Cost
+from nevis_stream.queries.whole_images import images_of, others
 from tests.dynamic_evaluation.making import one_order
 
 IMAGES, LABELS, PASS = 30, 4, 1000

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.asking import Cells
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
 from nevis_stream.experiments.filling import add_features, fill
 from nevis_stream.experiments.predictors import KeptRun, kept_model
 from nevis_stream.launch.evaluate import SUBCOMMANDS
 from nevis_stream.launch.evaluate_commands import adding
-from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.queries.asking import Cells
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from nevis_stream.dynamic_evaluation import method_study
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.packing import TileFile
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.packing import TileFile
 from nevis_stream.launch.evaluate import SUBCOMMANDS
 from nevis_stream.launch.evaluate_commands.caches import budget
 from tests import forked

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.dynamic_evaluation.additions import read_additions
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import read_additions
 from tests import forked
 from tests.dynamic_evaluation.making import one_order
 

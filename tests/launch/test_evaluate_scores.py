@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
 from nevis_stream.dynamic_evaluation.method_study import Matrix
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.launch.evaluate_commands import studying
 from tests import forked
 

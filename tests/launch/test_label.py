@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.storage.checkpoint import Checkpoint
 from tests import forked
 
 CLASSES = 3

@@ -12,9 +12,9 @@ import pytest
 
 from nevis_stream import user_code
 from nevis_stream.datasets.tfds_builder import open_builder
-from nevis_stream.dynamic_benchmarks.rules import get
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import console
+from nevis_stream.streams.adaptive.rules import get
 from nevis_stream.streams.named_streams import load_stream
 from tests import forked
 from tests.launch.stranger import LIBRARIES

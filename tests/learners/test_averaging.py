@@ -11,7 +11,7 @@ from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import averaging, repeats
 from nevis_stream.learners.closed_form.learner import log_probabilities
-from nevis_stream.run_directory.checkpoint import to_host
+from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 
 LABELS = np.arange(40) % 4

@@ -31,7 +31,7 @@ from nevis_stream.learners.closed_form.learner import (
     _judged,
     _temperature,
 )
-from nevis_stream.run_directory.checkpoint import to_host
+from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 
 VALUES = (0.8, 1.0, 0.05)  # width, mirrored, regularisation

@@ -256,7 +256,7 @@ def test_previous_starts_where_the_last_task_ended(tmp_path):
     ledger = run(baseline(FromPrevious(), steps=0), toy.stream(), tmp_path)
     sources = [t.trials[0].info["initialised_from"] for t in ledger.of_kind(TrainRecord)]
     assert sources == ["random", "alpha", "beta", "gamma"]
-    from nevis_stream.run_directory.checkpoint import Checkpoint
+    from nevis_stream.storage.checkpoint import Checkpoint
 
     backbones = [
         Checkpoint(tmp_path / "checkpoints" / name).load(f"predictor-{record.chosen:03d}")[

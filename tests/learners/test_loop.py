@@ -12,8 +12,8 @@ from nevis_stream.learner import Context
 from nevis_stream.learners.parts.fit import Recipe, fit
 from nevis_stream.learners.parts.model import Network, head_size, initialise_program
 from nevis_stream.learners.parts.probe import fit_heads
-from nevis_stream.run_directory.checkpoint import to_host
 from nevis_stream.run_directory.workspace import EventWorkspace
+from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 

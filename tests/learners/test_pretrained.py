@@ -23,9 +23,9 @@ from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.initialisation import PRETRAINED, FromPretrained, FromRelated
 from nevis_stream.learners.parts.model import Network, initialise_program
 from nevis_stream.learners.parts.search import RandomSearch
-from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import Checkpoint, to_host
 from nevis_stream.streams.stream import Stream
 from tests import forked, toy
 

@@ -22,9 +22,9 @@ from nevis_stream.learners.parts.model import EVALUATION_BATCH, Network, TaskSha
 from nevis_stream.learners.parts.relatedness import Neighbours, embed, features_program
 from nevis_stream.learners.parts.search import RandomSearch
 from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH, Auxiliary
-from nevis_stream.run_directory.checkpoint import Checkpoint
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy

@@ -19,9 +19,9 @@ from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.learners.parts.model import Network, begin, head_size, initialise_program
 from nevis_stream.learners.parts.probe import fit_heads
 from nevis_stream.learners.parts.search import RandomSearch
-from nevis_stream.run_directory.checkpoint import Checkpoint, to_host
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import Checkpoint, to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 

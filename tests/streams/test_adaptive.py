@@ -16,7 +16,7 @@ from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.task import Event
 from tests import forked, toy
-from tests.streams.adaptive import Adaptive
+from tests.streams.result_stream import Adaptive
 from tests.test_kill import KILLED, command, results
 from tests.test_leaks import probing, reachable
 

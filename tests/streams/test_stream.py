@@ -149,8 +149,8 @@ def test_the_digest_is_the_same_in_another_process():
         ([HEAD, "1,2021,b,pico_digits,test,x"], "line 2: has 6 cells, the first line has 5"),
         ([HEAD, '1,2021,"b,pico_digits,test'], "line 2: is not csv .*quotation mark"),
         (
-            [HEAD + ",Path", "1,1998,a,a,test,x.npz"],
-            "line 1: column 'Path' is not one that is read. Did you mean 'path'",
+            [HEAD + ",pathh", "1,1998,a,a,test,x.npz"],
+            "line 1: column 'pathh' is not one that is read. Did you mean 'path'",
         ),
         (
             [HEAD + ",num classes", "1,1998,a,a,test,5"],

@@ -5,7 +5,7 @@ import numpy as np
 from nevis_stream.active_testing.calibration import calibrated
 from nevis_stream.active_testing.surrogate import SurrogateKind
 from nevis_stream.active_testing.testing import Members
-from nevis_stream.dynamic_evaluation.asking import Cost
+from nevis_stream.queries.asking import Cost
 from nevis_stream.seeds import seed_for
 
 TREES, MEMBERS = 100, 10

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known import Known, parts
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
+from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.sampling import numpy_generator
 
 COMPONENTS = 14  # of the values
 FEATURES = 16  # components of the features, at most
@@ -49,7 +49,7 @@ class Descriptions:
     kinds: np.ndarray
 
 
-def described(known: Known, key, ctx: Context) -> Descriptions:
+def described(known: Known, key, ctx: Compute) -> Descriptions:
     """Returns the descriptions of the samples of known models.
 
     Args:
@@ -113,7 +113,7 @@ def _statistics(values, there, ctx) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return np.clip(mean, CERTAIN, 1 - CERTAIN).astype(np.float64), variance, components
 
 
-def _features(known: Known, ctx: Context) -> np.ndarray:
+def _features(known: Known, ctx: Compute) -> np.ndarray:
     """Returns principal components of the samples' features, float32[d, n], the first of unit
     variance; d is 0 without features.
     """

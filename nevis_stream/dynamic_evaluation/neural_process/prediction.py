@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
-from nevis_stream.dynamic_evaluation.asking import Answers
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.neural_process import training
@@ -21,8 +21,8 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
     sizes,
 )
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
+from nevis_stream.queries.asking import Answers
+from nevis_stream.queries.sampling import numpy_generator
 
 LATENTS = 16  # samples of the latent variable
 
@@ -145,7 +145,7 @@ class ProcessBeliefs(Beliefs):
 
     gives = frozenset({"moments", "information", "reduction"})
 
-    def __init__(self, process: Process, sizes: Sizes, ctx: Context):
+    def __init__(self, process: Process, sizes: Sizes, ctx: Compute):
         super().__init__(len(process.base))
         self._process, self._sizes, self._ctx = process, sizes, ctx
 

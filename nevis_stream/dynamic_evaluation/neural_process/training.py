@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation import positions
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions
 from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork, Sizes
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 VERSION = 1  # of positions of trainings
 STEPS = 1500
@@ -157,7 +157,7 @@ def program(sizes: Sizes, most: int, steps: int):
     return advance
 
 
-def trained(described: Descriptions, sizes: Sizes, key, ctx: Context) -> Tree:
+def trained(described: Descriptions, sizes: Sizes, key, ctx: Compute) -> Tree:
     """Returns the parameters of a network that was trained on the known models.
 
     Args:

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, infer, logits, moderated
 from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.queries.asking import Cells
 
 ROUNDS = 8
 COUNT = 3.0  # weight of an error of one in the number of right samples, in wrong predictions

@@ -9,21 +9,21 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed, sample_means
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
 from nevis_stream.errors import BadInput
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 ROUNDS = 20  # of K-means, at most
 MODELS = 512  # known models whose values describe a sample, at most
 
-Vectors = Callable[[Known, Items | None, object, Context], np.ndarray]
+Vectors = Callable[[Known, Items | None, object, Compute], np.ndarray]
 
 
 class Clusters(Policy):
@@ -79,7 +79,7 @@ def anchors(
     weights: np.ndarray,
     count: int,
     random: np.random.Generator,
-    ctx: Context,
+    ctx: Compute,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the sample nearest to each of `count` centroids, int64[count], none twice, and the
     share of all samples that it represents, float64[count]: those that are nearest to it.

@@ -9,10 +9,10 @@ al. 2015), and of many samples a random part stands for all.
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed, sample_means
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.sampling import numpy_generator
 
 MODELS = 32  # known models that take part, drawn at random
 SAMPLES = 2048  # that may be chosen, and whose cells make up the loss, drawn at random

@@ -4,9 +4,9 @@ a linear-Gaussian model of the known models (see `linear_gaussian`).
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian
+from nevis_stream.queries.asking import Cells
 
 
 class Quadrature(Policy):

@@ -2,17 +2,11 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.sampling import (
-    at_random,
-    centres,
-    in_strata,
-    numpy_generator,
-    strata,
-)
 from nevis_stream.dynamic_evaluation.sort import ranked
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.sampling import at_random, centres, in_strata, numpy_generator, strata
 
 
 class Random(Policy):

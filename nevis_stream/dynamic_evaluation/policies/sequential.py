@@ -5,12 +5,12 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
+from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.queries.sampling import numpy_generator
 
 STEPS = 32  # at most; a larger budget is asked in batches of equal size
 
@@ -30,7 +30,7 @@ class Sequential(Policy):
 
     def __init__(
         self,
-        useful: Callable[[Beliefs, Answers, Context], np.ndarray],
+        useful: Callable[[Beliefs, Answers, Compute], np.ndarray],
         needs: str,
         about: str,
         exposed: int = 1,
@@ -53,7 +53,7 @@ class Sequential(Policy):
         return Cells(best[:, :batch].astype(np.int64))
 
 
-def fisher_information(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+def fisher_information(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
     """Returns the Fisher information of each cell at the model's estimated ability, float32[m, n].
 
     Adaptive testing: Lord 1980; Fluid Benchmarking, Hofmann et al. 2025. The published method
@@ -81,14 +81,14 @@ def information(items: response.Items, evidence: response.PaddedAnswers) -> jax.
     return ability * p * (1 - p)
 
 
-def mutual_information(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+def mutual_information(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
     """Returns what each cell reveals about what is unknown of the model, float32[m, n] (active
     evaluation acquisition, equation 6).
     """
     return beliefs.information(answers)
 
 
-def reduction(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+def reduction(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
     """Returns by how much each cell reduces the variance of the mean, as the predictor believes,
     float32[m, n] (Bayesian quadrature, O'Hagan 1991).
 
@@ -97,7 +97,7 @@ def reduction(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
     return beliefs.reduction(answers)
 
 
-def variance(beliefs: Beliefs, answers: Answers, ctx: Context) -> np.ndarray:
+def variance(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
     """Returns the variance of each value, float32[m, n] (uncertainty sampling; active evaluation
     acquisition, equation 5).
     """

@@ -10,11 +10,11 @@ weights, and the test that an exchange must pass: it reduces the leave-one-out e
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.policies.clusters import anchors, by_values
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors import anchor_weights
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.sampling import numpy_generator
 
 EXCHANGES = 100  # attempts, at most
 PATIENCE = 10  # attempts without success

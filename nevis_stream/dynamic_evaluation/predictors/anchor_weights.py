@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed, sample_means
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 2048  # known models that weights are fitted to, drawn at random if there are more
 PENALTIES = np.geomspace(1e-3, 1e3, 13)  # in units of the mean variance of the anchors' sum
@@ -35,7 +35,7 @@ class Weights(NamedTuple):
     left_out: np.ndarray
 
 
-def centred(known: Known, key, ctx: Context) -> Tree:
+def centred(known: Known, key, ctx: Compute) -> Tree:
     """Returns `mean`, float32[n], of the known models' values, and `rows`, float32[m0, n], their
     distances from it; 0 where a value is unknown.
     """
@@ -50,7 +50,7 @@ def centred(known: Known, key, ctx: Context) -> Tree:
     return {"mean": mean.astype(np.float32), "rows": away.astype(np.float32)}
 
 
-def weights(anchors: np.ndarray, benchmark: np.ndarray, targets: np.ndarray, ctx: Context):
+def weights(anchors: np.ndarray, benchmark: np.ndarray, targets: np.ndarray, ctx: Compute):
     """Fits weights.
 
     Args:

@@ -8,16 +8,16 @@ near a default.
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import folds
-from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
 from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.asking import Answers, MatrixAsk
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 
 class AveragedResponse(ItemResponse):
@@ -34,7 +34,7 @@ class AveragedResponse(ItemResponse):
         self.share, self.groups = share, groups
 
     def other(
-        self, tree: Tree, known: Known, answers: Answers, ctx: Context
+        self, tree: Tree, known: Known, answers: Answers, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the other estimate: the cells, float[m, n], or None if it has none; and the mean
         over all samples, float64[m].

@@ -15,14 +15,14 @@ import numpy as np
 from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import folds, intervals, members
-from nevis_stream.dynamic_evaluation.asking import Answers, MatrixAsk
-from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
 from nevis_stream.dynamic_evaluation.response import Items
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
+from nevis_stream.queries.asking import Answers, MatrixAsk
+from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.sampling import numpy_generator
 
 COLUMNS = 4096  # at most this many samples take part in the cross-validation
 CELLS = 100_000  # the weights are fitted to at most this many cells

@@ -17,15 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
 from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.matrix import numbers, observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.asking import Answers
+from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 RANK = 128  # of the basis, at most
 MODELS = 4096  # known models that are fitted, drawn at random if there are more
@@ -74,7 +74,7 @@ class Prior(NamedTuple):
     noise: jax.Array
 
 
-def fit(known: Known, key, ctx: Context) -> Tree:
+def fit(known: Known, key, ctx: Compute) -> Tree:
     """Returns a `Model` of the known models as a tree; holes count as the sample's mean.
 
     Args:
@@ -250,7 +250,7 @@ class GaussianBeliefs(Beliefs):
 
     gives = frozenset({"moments", "information", "reduction"})
 
-    def __init__(self, model: Model, ctx: Context):
+    def __init__(self, model: Model, ctx: Compute):
         super().__init__(len(model.mean))
         self._model, self._ctx = model, ctx
 

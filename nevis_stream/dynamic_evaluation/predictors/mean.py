@@ -3,9 +3,9 @@
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import intervals
-from nevis_stream.dynamic_evaluation.asking import Answers
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
-from nevis_stream.dynamic_evaluation.samples import SampleFacts
+from nevis_stream.queries.asking import Answers
+from nevis_stream.queries.samples import SampleFacts
 
 
 class Mean(CellPredictor):

@@ -4,10 +4,10 @@ CopyNearest&Expand: Sort & Search without Sort).
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import blank
-from nevis_stream.dynamic_evaluation.matrix import observed
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.queries.asking import blank
+from nevis_stream.queries.matrix import observed
 
 HELD_OUT = 250  # at most this many known models are left out in turn
 

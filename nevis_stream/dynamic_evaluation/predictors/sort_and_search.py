@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Answers, blank
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import parts
-from nevis_stream.dynamic_evaluation.matrix import UNKNOWN
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.dynamic_evaluation.search import cuts
 from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.queries.asking import Answers, blank
+from nevis_stream.queries.matrix import UNKNOWN
 
 
 class SortAndSearch(CellPredictor):

@@ -3,11 +3,11 @@
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.asking import Cells
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
 from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.reinforcement import training
+from nevis_stream.queries.asking import Cells
 
 
 class Reinforcement(Policy):

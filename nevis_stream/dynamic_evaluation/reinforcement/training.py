@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation import folds, positions
-from nevis_stream.dynamic_evaluation.asking import Answers, Cells
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.reinforcement.network import ActorCritic, State
-from nevis_stream.dynamic_evaluation.sampling import numpy_generator
-from nevis_stream.learner import Context
-from nevis_stream.run_directory.checkpoint import Tree
+from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 VERSION = 1  # of positions of trainings
 ITERATIONS = 30
@@ -215,7 +215,7 @@ def trained(
     descriptions: np.ndarray,
     cold: bool,
     key,
-    ctx: Context,
+    ctx: Compute,
     shaped: bool = True,
 ) -> Tree:
     """Returns the parameters of a policy that was trained on the known models.

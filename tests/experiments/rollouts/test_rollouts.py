@@ -28,8 +28,8 @@ from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.lower_bounds import stalled_path
 from nevis_stream.experiments.theory.populations import Population, majority
 from nevis_stream.learner import Context
-from nevis_stream.run_directory import checkpoint
-from nevis_stream.run_directory.checkpoint import Checkpoint
+from nevis_stream.storage import checkpoint
+from nevis_stream.storage.checkpoint import Checkpoint
 from tests import forked
 from tests.experiments.rollouts.rollouts_target import made_pool, rollouts, settings
 from tests.test_kill import KILLED

@@ -12,7 +12,7 @@ from PIL import Image
 
 from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.report.build import write_report
 from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.evaluation_additions import overview

@@ -1,5 +1,0 @@
-"""The growing matrix of models × samples on disk: `EvaluationCache`."""
-
-from nevis_stream.dynamic_evaluation.cache.evaluation_cache import CELLS, INDEX, EvaluationCache
-
-__all__ = ["CELLS", "INDEX", "EvaluationCache"]

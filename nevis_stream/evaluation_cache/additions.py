@@ -1,0 +1,158 @@
+"""The account of additions to a cache, one line for each in `additions.jsonl` of its directory."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from nevis_stream.errors import DamagedCache, unknown
+from nevis_stream.storage import checked_lines, write_file
+from nevis_stream.storage.checks import choice, json_object, number, shown, whole
+from nevis_stream.storage.record import Record
+
+LEDGER = "additions.jsonl"
+KINDS = ("model", "samples")
+Flops = Annotated[float, number(-1e36, 1e36)] | None
+Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
+
+
+def _name(value: Any) -> str:
+    """A string of any length, like the ids of models."""
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}, not a string")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"is {shown(value)}, not true or false")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addition(Record):
+    """The account of one addition.
+
+    Attributes:
+      kind: "model" or "samples".
+      name: the model's id, or the number of samples, for example "9 samples".
+      method, budget, seed: how it was evaluated.
+      models, samples: the size of the cache that the method learned from.
+      asked: number of observed cells, including those that the cache had before.
+      accuracy, low, high: for a model, the estimated mean over all samples with a 95% interval;
+        None where there is none.
+      rank, rank_low, rank_high: for a model, its place by accuracy among the known models; 1 is the
+        best, which has the lowest mean if `lower` is true; None where too many samples have no
+        answer for the estimate to stand for all.
+      reason: why a model has no interval; None if it has one.
+      flops_spent: FLOPs of the observed cells, and of the method. Cells that the cache had before
+        count at the price per cell of a whole split. None if the price of an answer is unknown.
+      flops_saved: FLOPs of observing every cell, less those spent; below 0 if the method, or asking
+        few cells at a time, cost more. None if the price of an answer is unknown.
+      flops_method: FLOPs of the method itself, part of those spent: fit, cross-validation,
+        selection and prediction; of models that were added together, one model's share. None in
+        accounts of earlier versions, which did not count them.
+      fit: the key of the stored fit (see `fits`) that the method used.
+      choice: the key of the stored choice (see `choice`) of the method; None if the method was
+        given.
+      dataset: the data set that all this is about, where data sets differ in direction or range;
+        None: all samples.
+      lower: true if lower values are better; None: higher ones are.
+      failed: number of samples that were asked without an answer; None: 0.
+    """
+
+    kind: Annotated[str, choice("kind", KINDS)]
+    name: Annotated[str, _name]
+    method: str
+    budget: int
+    seed: Annotated[int, whole(-(2**63), 2**63 - 1)]
+    models: int
+    samples: int
+    asked: int
+    accuracy: Proportion = None
+    low: Proportion = None
+    high: Proportion = None
+    rank: int | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+    flops_spent: Flops = None
+    flops_saved: Flops = None
+    reason: str | None = None
+    flops_method: Annotated[int, whole(0, 10**36)] | None = None
+    fit: str | None = None
+    choice: str | None = None
+    dataset: Annotated[str, _name] | None = None
+    lower: Annotated[bool, _flag] | None = None
+    failed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "samples" and not self.name.split(" ")[0].isdecimal():
+            raise ValueError(f"name is {self.name!r}, not a number of samples")
+
+
+_NAMES = {field.name for field in fields(Addition)}
+
+
+def append(directory: Path, addition: Addition) -> None:
+    """Appends one account and syncs the file."""
+    checked_lines.append(directory / LEDGER, asdict(addition))
+
+
+def write(directory: Path, additions: Sequence[Addition]) -> None:
+    """Replaces all accounts of a cache."""
+    write_file(directory / LEDGER, checked_lines.content(map(asdict, additions)))
+
+
+def read_additions(directory: Path) -> list[Addition]:
+    """Returns the additions to a cache, in the order in which they were made; a line that was cut
+    short by a kill is left out.
+
+    Raises:
+      DamagedCache: a line is not an account; the message names it.
+    """
+    additions = []
+    for addition in examined(directory):
+        if isinstance(addition, str):
+            raise DamagedCache(
+                f"{addition}. Copy the undamaged lines: python -m launch.evaluate repair"
+                f" --cache={directory} --out=NEW_DIR"
+            )
+        additions.append(addition)
+    return additions
+
+
+def examined(directory: Path) -> Iterator[Addition | str]:
+    """Yields the addition of each line; or, if the line is not an account, a message that names the
+    file, the line and what is wrong.
+    """
+    path = directory / LEDGER
+    for line in checked_lines.read(path):
+        try:
+            if line.problem:
+                raise ValueError(line.problem)
+            values = json_object(line.values)
+            for name in values.keys() - _NAMES:
+                raise ValueError(unknown("value", name, sorted(_NAMES)))
+            yield Addition.from_json(values)
+        except ValueError as error:
+            yield f"{path}, line {line.number}: not an account of an addition ({error})"
+
+
+def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> None:
+    """Appends to a cache's account the additions that only another cache's account has; call it
+    after `EvaluationCache.merge`. Repeating it appends nothing.
+
+    Args:
+      target, source: directories of the caches.
+      names: by id of a model in the source, its id in the target.
+
+    Raises:
+      DamagedCache: a line of either account is damaged.
+    """
+    known = read_additions(target)
+    for addition in read_additions(source):
+        if addition.kind == "model":
+            addition = replace(addition, name=names.get(addition.name, addition.name))
+        if addition not in known:
+            append(target, addition)

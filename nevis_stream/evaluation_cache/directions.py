@@ -1,0 +1,117 @@
+"""Whether higher or lower values of a metric are better, and what range it has, where a file does
+not state it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache import facts
+from nevis_stream.evaluation_cache.facts import DIRECTION, METRIC, RANGE, UNBOUNDED
+from nevis_stream.evaluation_cache.imported import listed
+from nevis_stream.evaluation_cache.tables import RawTable
+
+NONE: Literal["none"] = "none"
+ValueRange = tuple[float, float] | Literal["none"]
+ALL = "all"
+# metrics of which lower values are better; those of the first line have no upper bound
+_UNBOUNDED = frozenset(
+    (
+        *("wer", "cer", "ter", "word_error_rate", "character_error_rate", "latency"),
+        *("perplexity", "ppl", "word_perplexity", "byte_perplexity", "bits_per_byte", "bpb"),
+        *("mae", "mse", "rmse", "mean_absolute_error", "mean_squared_error"),
+        *("loss", "log_loss", "nll", "cross_entropy"),
+    )
+)
+_LOWER = _UNBOUNDED | frozenset(("brier", "brier_score", "error", "error_rate", "ece"))
+
+
+def _plain(metric: str) -> str:
+    """Returns a metric's name without its filter, in lower case, with underscores."""
+    return metric.partition(",")[0].strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def state(
+    path: Path, raw: RawTable, lower_is_better: Sequence[str], by_name: bool = True
+) -> list[str]:
+    """States the direction of samples that have none, and returns lines for people.
+
+    Args:
+      path: of the file, for messages.
+      raw: its content; the provenance of samples gains the direction.
+      lower_is_better: metrics or data sets, or "all".
+      by_name: whether well-known names such as word error rate say which direction is better.
+
+    Raises:
+      BadInput: no sample is of a metric or data set, or the file states another direction.
+    """
+    named: dict[str, None] = {}
+    for provenance in raw.sample_provenance:
+        metric = str(provenance.get(METRIC) or "")
+        names = {ALL, metric, metric.partition(",")[0], facts.dataset(provenance)} - {""}
+        if names & set(lower_is_better):
+            if provenance.get(DIRECTION):
+                raise BadInput(
+                    f"{path}: --lower_is_better={','.join(lower_is_better)}, but the file says that"
+                    f" higher values of {metric or 'this metric'} are better."
+                )
+            provenance[DIRECTION] = False
+        elif by_name and DIRECTION not in provenance and _plain(metric) in _LOWER:
+            provenance[DIRECTION] = False
+            named.setdefault(metric)
+    metrics = {str(each.get(METRIC) or "") for each in raw.sample_provenance}
+    valid = sorted({*metrics, *map(facts.dataset, raw.sample_provenance), ALL} - {""})
+    valid += [name.partition(",")[0] for name in valid if "," in name]
+    for name in lower_is_better:
+        if name not in valid:
+            raise BadInput(
+                f"--lower_is_better={name}: {unknown('metric or data set', name, valid)}"
+            )
+    if not named:
+        return []
+    return [
+        f"by its name, lower values of {listed(named)} are better; a column `{DIRECTION}` says"
+        " otherwise"
+    ]
+
+
+def scale(raw: RawTable, value_range: ValueRange | None) -> list[str]:
+    """Gives samples of metrics without bounds a scale that includes the file's values, and returns
+    lines for people.
+
+    Args:
+      raw: the content of a file; the provenance of samples gains the scale.
+      value_range: as of `files.read_values`.
+    """
+    kinds: dict[tuple[str, str], list[int]] = {}
+    for k, provenance in enumerate(raw.sample_provenance):
+        metric = str(provenance.get(METRIC) or "")
+        stated = value_range not in (None, NONE) or any(name in provenance for name in RANGE)
+        if not stated and (value_range == NONE or _plain(metric) in _UNBOUNDED):
+            kinds.setdefault((facts.dataset(provenance), metric), []).append(k)
+    for columns in kinds.values():
+        values = raw.values[:, columns]
+        values = values[np.isfinite(values)]
+        if not values.size:
+            continue
+        # twice the values: those of later models lie in it too
+        low, high = 2 * min(0.0, float(values.min())), 2 * max(0.0, float(values.max()))
+        ends = {RANGE[0]: low, RANGE[1]: high if high > low else low + 1, UNBOUNDED: True}
+        for k in columns:
+            raw.sample_provenance[k].update(ends)
+    metrics = dict.fromkeys(metric or "these scores" for _, metric in kinds)
+    if not metrics:
+        return []
+    lines = [
+        f"{listed(metrics)}: without bounds, so no interval that needs them; --range=LOW,HIGH"
+        " states a range"
+    ]
+    if value_range == NONE and len(metrics) > 1:
+        lines.append(
+            f"--range=none was taken for each of these {len(metrics)} metrics; where one has"
+            " bounds, import it on its own, without the flag"
+        )
+    return lines

@@ -1,0 +1,460 @@
+"""The entries of an evaluation cache's index: models (rows), samples (columns) and tiles."""
+
+import difflib
+import hashlib
+import itertools
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import identity
+from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, value_range
+from nevis_stream.evaluation_cache.index import (
+    Unsound,
+    as_json,
+    has_table,
+    json_object,
+    text_digest,
+    unreadable,
+)
+from nevis_stream.evaluation_cache.index_schema import CHECKS, CONTENTS
+from nevis_stream.evaluation_cache.packing import NO_MODEL, Shape, Tile
+
+EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell if many are asked at once
+# entries of a model's provenance that may differ later: another machine measures another cost, and
+# another file has more samples
+FIRST_STAYS = (EACH, "file")
+TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
+
+
+def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarray:
+    """Returns int64[k], the rows of models or columns of samples with these ids, −1 for an unknown
+    id.
+    """
+    places = np.full(len(ids), -1, np.int64)
+    for start in range(0, len(ids), 50_000):
+        part = json.dumps([str(text) for text in ids[start : start + 50_000]])
+        rows = db.execute(
+            f"SELECT j.key, t.number FROM json_each(?) j JOIN {table} t ON t.id = j.value", [part]
+        ).fetchall()
+        if rows:
+            keys, values = np.array(rows, np.int64).T
+            places[start + keys] = values
+    return places
+
+
+def chosen(
+    db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarray | None
+) -> np.ndarray:
+    """Returns int64[k], the rows of the wanted models or the columns of the wanted samples.
+
+    Args:
+      db: an open transaction.
+      table: "models" or "samples".
+      wanted: ids, or integer rows or columns, or None for all.
+
+    Raises:
+      BadInput: the cache does not have an id or a number, or one occurs twice.
+    """
+    size = count(db, table)
+    if wanted is None:
+        return np.arange(size)
+    if isinstance(wanted, str):
+        raise BadInput(f"{table}: {wanted!r} is a single string; a list of ids is expected.")
+    places = _numbers_or_ids(db, table, wanted, size)
+    if len(places) and np.bincount(places).max() > 1:
+        raise BadInput(f"{table}: one id occurs twice in the list.")
+    return places
+
+
+def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
+    if len(wanted) and not isinstance(wanted[0], str):
+        places = np.asarray(wanted)
+        if places.ndim != 1 or not np.issubdtype(places.dtype, np.integer):
+            raise BadInput(
+                f"{table}: ids are strings and numbers are integers, not"
+                f" {places.dtype}{list(places.shape)}."
+            )
+        if len(places) and (places.min() < 0 or places.max() >= size):
+            raise BadInput(
+                f"{table}: numbers from {places.min()} to {places.max()}; the cache has 0 to"
+                f" {size - 1}."
+            )
+        return places.astype(np.int64)
+    places = numbers(db, table, wanted)
+    if len(places) and places.min() < 0:
+        wrong = wanted[int(np.argmin(places))]
+        known = [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")]
+        near = difflib.get_close_matches(wrong, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        first = f"; the first is {known[0]!r}" if known else ""
+        raise BadInput(
+            f"unknown {table[:-1]} {wrong!r}.{hint} The cache has {size} {table}{first}."
+        )
+    return places
+
+
+def count(db: sqlite3.Connection, table: str) -> int:
+    """Returns the number of models or samples; they are numbered from 0."""
+    return db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()[0]
+
+
+def repeated(ids: Sequence[str]) -> str | None:
+    """Returns the first id that occurs twice, or None."""
+    seen: set[str] = set()
+    for text in ids:
+        if text in seen:
+            return text
+        seen.add(text)
+    return None
+
+
+def check_ids(table: str, ids: Sequence[str]) -> None:
+    """Raises `BadInput` if an id occurs twice, is empty, is not a string, or contains NUL, at which
+    SQLite's JSON ends a text.
+    """
+    if isinstance(ids, str):
+        raise BadInput(f"{table}: {ids!r} is a single string; a list of ids is expected.")
+    for text in ids:
+        is_id = isinstance(text, str) and text and "\0" not in text
+        if not is_id or not text.isascii() and text.encode(errors="ignore").decode() != text:
+            raise BadInput(
+                f"{table}: {text!r} is not an id; an id is valid Unicode, not empty, without NUL."
+            )
+    if (name := repeated(ids)) is not None:
+        raise BadInput(f"{table}: {name!r} occurs twice in one list.")
+
+
+def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
+    """Returns the checksum of samples' ids and of their provenance, a JSON text."""
+    total = hashlib.sha256(provenance.encode())
+    for text in ids:
+        total.update(b"\n" + text.encode())
+    return total.digest()
+
+
+def add_samples(
+    db: sqlite3.Connection,
+    ids: Sequence[str] | np.ndarray,
+    provenances: Sequence[dict[str, Any] | None],
+) -> np.ndarray:
+    """Returns int64[k], the columns of these samples; new samples are added at the end.
+
+    Args:
+      db: the transaction.
+      ids: k of them.
+      provenances: of each sample, recorded for new samples: one with `low` and `high` has scores in
+        that range, any other has outcomes; `hash` is of its content. Neighbours of equal provenance
+        are one entry of the index. A sample of the cache gains metric, direction and hash.
+
+    Raises:
+      BadInput: an id occurs twice, is empty or not a string; or a range is not valid; or what
+        identifies a sample differs from that in the cache (see `identity`).
+    """
+    if isinstance(ids, np.ndarray):
+        ids = [str(sample) for sample in ids]
+    check_ids("samples", ids)
+    for each, _ in itertools.groupby(provenances):
+        value_range(each or {})  # a wrong range is refused
+    missing, places = compare(db, ids, provenances), numbers(db, "samples", ids)
+    stated = _without_hashes(provenances)
+    if missing.keys() & {"metric", "direction"}:
+        old = np.flatnonzero(places >= 0)
+        _gain(db, places[old], [stated[k] for k in old])
+    new = np.flatnonzero(places < 0).tolist()
+    places[new] = count(db, "samples") + np.arange(len(new))
+    new_ids = [ids[k] for k in new]
+    rows = zip(places[new].tolist(), new_ids, strict=True)
+    db.executemany("INSERT INTO samples VALUES (?, ?)", rows)
+    _write_batches(db, new_ids, [stated[k] for k in new], places[new].tolist())
+    _add_hashes(db, ids, places, provenances)
+    return places
+
+
+def _without_hashes(provenances):
+    """Returns provenances without hashes, which are stored apart, so that neighbours stay equal."""
+    return [
+        {name: value for name, value in each.items() if name != HASH}
+        if each and HASH in each
+        else each
+        for each in provenances
+    ]
+
+
+def compare(
+    db: sqlite3.Connection,
+    ids: Sequence[str],
+    provenances: Sequence[dict[str, Any] | None],
+    place: Callable[[str], str] = lambda sample: "",
+) -> Counter[str]:
+    """Compares samples with those of the cache that have their ids; see `identity.compare`."""
+    columns = numbers(db, "samples", ids)
+    return identity.compare(ids, columns, batches(db), hashes(db), provenances, place)
+
+
+def names_in_cache(
+    db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any]]
+) -> list[str]:
+    """Returns the ids under which the cache has samples; see `identity.names_in_cache`."""
+    if not any(METRIC in each for each in provenances):
+        return list(ids)
+    metrics = [str(each.get(METRIC) or "") for each in of_each(batches(db))]
+    in_cache = dict(zip(samples(db), metrics, strict=True))
+    return identity.names_in_cache(ids, provenances, in_cache)
+
+
+def hashes(db: sqlite3.Connection, without: Container[int] = ()) -> dict[int, str]:
+    """Returns the hash of the content of samples, by column, where the cache has it, but for some
+    columns.
+    """
+    if not has_table(db, "contents"):
+        return {}
+    rows = db.execute("SELECT sample, hash FROM contents ORDER BY sample").fetchall()
+    found = {column: text for column, text in rows if column not in without}
+    for column in (min(found, default=0), max(found, default=0)):
+        if found and not 0 <= column < count(db, "samples"):
+            raise Unsound(f"a hash of the unknown sample {column}")
+    if not all(isinstance(text, str) for text in found.values()):
+        raise Unsound("a hash is not a text")
+    return found
+
+
+def _add_hashes(db: sqlite3.Connection, ids, places: np.ndarray, provenances) -> None:
+    """Records hashes of samples that have none yet."""
+    rows = [
+        (int(column), text, _hash_digest(sample, text))
+        for sample, column, each in zip(ids, places, provenances, strict=True)
+        if (text := str((each or {}).get(HASH) or ""))
+    ]
+    if rows:
+        db.execute(CONTENTS)
+        db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", rows)
+
+
+def _hash_digest(sample: str, text: str) -> bytes:
+    return hashlib.sha256(f"{sample}\n{text}".encode()).digest()
+
+
+def changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, str]:
+    """Returns a line for each sample the hash of whose content has changed, by column."""
+    if not has_table(db, "contents"):
+        return {}
+    lines = {}
+    for column, text, digest in db.execute("SELECT sample, hash, digest FROM contents"):
+        name = samples[column] if 0 <= column < len(samples) else "(not in the index)"
+        if _hash_digest(name, text) != digest:
+            lines[column] = f"sample {name!r}: the hash of its content has changed"
+    return lines
+
+
+def _gain(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
+    """Adds to samples of the cache the facts that only now are stated."""
+    each = of_each(batches(db))
+    gained = False
+    for column, new in zip(columns.tolist(), provenances, strict=True):
+        if column < len(each) and new and (facts := identity.lacking(each[column], new)):
+            each[column], gained = each[column] | facts, True
+    if gained:
+        db.execute("DELETE FROM batches")
+        _write_batches(db, samples(db), each, list(range(len(each))))
+
+
+def _write_batches(db: sqlite3.Connection, ids, provenances, columns: Sequence[int]) -> None:
+    """Writes the provenance of samples, neighbours of equal provenance together.
+
+    Args:
+      db: the transaction.
+      ids, provenances: of k samples.
+      columns: of these.
+    """
+    start = 0
+    for shared, group in itertools.groupby(provenances):
+        size, text = len(list(group)), as_json(shared, "sample_provenance")
+        digest = _batch_digest(ids[start : start + size], text)
+        batch = [int(columns[start]), size, text, digest]
+        db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", batch)
+        start += size
+
+
+def ranges(db: sqlite3.Connection) -> np.ndarray:
+    """Returns float64[2, n], the lower and the upper end of each sample's scores; NaN for a sample
+    with outcomes.
+    """
+    ends_by_sample = np.full((2, count(db, "samples")), np.nan)
+    for columns, each in batches(db):
+        if RANGE[0] in each:
+            ends_by_sample[:, columns] = np.array(value_range(each))[:, None]
+    return ends_by_sample
+
+
+def has_scores(db: sqlite3.Connection) -> bool:
+    """Returns whether any sample has scores instead of outcomes."""
+    where = "json_extract(provenance, '$.low') IS NOT NULL"
+    return db.execute(f"SELECT 1 FROM batches WHERE {where} LIMIT 1").fetchone() is not None
+
+
+def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
+    """Returns the row of a model, which is added if it is new; otherwise its provenance gains the
+    entries that it lacks. Of `FIRST_STAYS` the first value stays.
+
+    Raises:
+      BadInput: the provenance contradicts that of the model in the cache.
+    """
+    new = json.loads(as_json(provenance, f"provenance of model {model!r}"))
+    row = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
+    number, old = (count(db, "models"), {}) if row is None else (row[0], json_object(row[1]))
+    gained = False
+    if identity.TASKS in new or identity.TASKS in old:
+        tasks = identity.merged_tasks(model, old, new)
+        gained = tasks != old.get(identity.TASKS, {})
+        old[identity.TASKS] = new[identity.TASKS] = tasks
+    for key, value in new.items():
+        if key not in FIRST_STAYS and old.get(key, value) != value:
+            raise BadInput(
+                f"model {model!r}: its provenance says {key} = {old[key]!r}, not {value!r}. Give a"
+                " different model a different id."
+            )
+    if row is None or gained or new.keys() - old.keys():
+        text = as_json(new | old, model)
+        db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?)", [number, model, text])
+        db.execute(CHECKS)
+        digest = hashlib.sha256(text.encode()).digest()
+        db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?)", [number, digest])
+    return number
+
+
+def changed_models(db: sqlite3.Connection) -> dict[int, str]:
+    """Returns rows and ids of models whose provenance has changed since it was written, or, in
+    caches from before it had checksums, is not JSON.
+    """
+    wrong = unreadable(db, "models", "provenance")
+    if has_table(db, "checks"):
+        rows = db.execute(
+            "SELECT number, provenance, digest FROM models JOIN checks ON model = number"
+        )
+        wrong |= {row for row, text, digest in rows if text_digest(text) != digest}
+    ids = names(db)
+    return {row: ids[row] for row in sorted(wrong) if row < len(ids)}
+
+
+def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
+    """Returns a line for each batch of samples whose ids or provenance have changed."""
+    lines, end = [], 0
+    for first, size, text, digest in db.execute(
+        "SELECT first, count, provenance, digest FROM batches ORDER BY first"
+    ):
+        if first != end or _batch_digest(samples[first : first + size], text) != digest:
+            lines.append(
+                f"samples {first}–{first + size - 1}: their ids or provenance are not what was"
+                " written"
+            )
+        end = first + size
+    if end != len(samples):
+        lines.append(f"samples: {len(samples)} ids, {end} were written")
+    return lines
+
+
+def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+    """Returns provenance by model id, in the order of the rows."""
+    return {
+        name: json_object(text)
+        for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")
+    }
+
+
+def names(db: sqlite3.Connection) -> list[str]:
+    """Returns the models' ids, in the order of the rows."""
+    return [name for (name,) in db.execute("SELECT id FROM models ORDER BY number")]
+
+
+def name_of(models: Sequence[str], row: int) -> str:
+    """Returns the id of a tile's model; "" for a tile about samples only."""
+    if row == NO_MODEL:
+        return ""
+    return models[row] if 0 <= row < len(models) else "(not in the index)"
+
+
+def provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
+    """Returns the provenance of one model."""
+    query = "SELECT provenance FROM models WHERE number = ?"
+    return json_object(db.execute(query, [row]).fetchone()[0])
+
+
+def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
+    """Returns the samples' ids, in the order of the columns, or the ids of some int columns."""
+    if columns is None:
+        return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
+    query = "SELECT t.id FROM json_each(?) j JOIN samples t ON t.number = j.value ORDER BY j.key"
+    return [row[0] for row in db.execute(query, [json.dumps(columns.tolist())])]
+
+
+def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
+    """Returns columns and provenance of the samples that were added together."""
+    rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
+    found = [(slice(first, first + size), json_object(text)) for first, size, text in rows]
+    for _, each in found:
+        try:
+            value_range(each)
+        except BadInput as error:
+            raise Unsound(str(error)) from None
+    return found
+
+
+def full_provenances(
+    db: sqlite3.Connection, without_hashes: Container[int] = ()
+) -> list[dict[str, Any]]:
+    """Returns the provenance of each sample, with the hash of its content where it is known, but
+    for the hashes of some columns.
+    """
+    each = of_each(batches(db))
+    for column, text in hashes(db, without_hashes).items():
+        each[column] = each[column] | {HASH: text}
+    return each
+
+
+def of_each(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns the provenance of each sample, given that of the samples added together."""
+    return [each for columns, each in batches for _ in range(columns.start, columns.stop)]
+
+
+def tiles(
+    db: sqlite3.Connection,
+    where: str = "1",
+    values: Sequence[Any] = (),
+    rows: np.ndarray | None = None,
+    checked: bool = True,
+) -> list[Tile]:
+    """Returns the tiles of these rows (None: of all) that meet a condition, in the order in which
+    they were written.
+
+    Raises:
+      Unsound: `checked`, and one of them is in an impossible place.
+    """
+    if rows is not None and len(rows) < count(db, "models"):
+        where += " AND model IN (SELECT value FROM json_each(?))"
+        values = [*values, json.dumps(rows.tolist())]
+    rows = db.execute(f"SELECT number, {TILE} FROM tiles WHERE {where} ORDER BY number", values)
+    found = [
+        Tile(number, Shape(*shape), offset, digest) for number, *shape, offset, digest, _ in rows
+    ]
+    bounds = count(db, "models"), count(db, "samples"), end(db)
+    for tile in found if checked else ():
+        if complaint := tile.complaint(*bounds):
+            raise Unsound(f"tile {tile.number}: {complaint}")
+    return found
+
+
+def end(db: sqlite3.Connection) -> int:
+    """Returns the byte at which the last tile ends; bytes after it were never committed."""
+    return db.execute("SELECT end FROM about").fetchone()[0]
+
+
+def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
+    """Returns what made a tile's predictions: method, budget, seed, …"""
+    query = "SELECT made_by FROM tiles WHERE number = ?"
+    return json_object(db.execute(query, [tile]).fetchone()[0])

@@ -1,0 +1,222 @@
+"""Reads per-sample logs of lm-evaluation-harness, `samples_TASK_DATE.jsonl`.
+
+What was evaluated, and how, stands in the results of the same run: `results_DATE.json` beside them,
+or NAME_DATE.json (with `--output_path NAME.json`, for which logs of several models may lie in one
+folder).
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.importers.record import Log, Reported, as_texts, digest
+
+SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
+# keys of a line that are not metrics
+_OTHER_KEYS = frozenset(
+    [
+        *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+        *("doc_hash", "prompt_hash", "target_hash"),
+    ]
+)
+_NAMES = ("pretrained", "model", "path", "engine")  # arguments that name the model
+IDENTITY = frozenset(  # arguments that make another model of it
+    [
+        *("revision", "subfolder", "variant", "gguf_file", "peft", "adapter", "lora_local_path"),
+        *("delta", "quantization", "load_in_4bit", "load_in_8bit", "autogptq", "gptqmodel"),
+        *("reasoning_effort", "enable_thinking", "effort", "reasoning_tokens", "reasoning_mode"),
+    ]
+)
+# arguments that say where and how fast it ran; all others are settings
+TECHNICAL = frozenset(
+    [
+        *("device", "batch_size", "max_batch_size", "trust_remote_code", "parallelize"),
+        *("device_map", "device_map_option", "max_memory_per_gpu", "max_cpu_memory"),
+        *("offload_folder", "tensor_parallel_size", "data_parallel_size", "swap_space"),
+        *("pipeline_parallel_size", "gpu_memory_utilization", "max_num_seqs", "base_url"),
+        *("num_concurrent", "max_retries", "timeout", "tokenizer_backend", "tokenized_requests"),
+        *("verify_certificate", "cache_dir", "download_dir", "low_cpu_mem_usage", "api_key"),
+    ]
+)
+_PERPLEXITY = "perplexity"  # an aggregation, exp(−mean), of log-likelihoods
+_TEMPLATE = (
+    *("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix"),
+    *("target_delimiter", "fewshot_delimiter"),
+)
+
+
+def read(path: Path, results: dict[Path, dict[str, Any]], grades: Mapping[str, float]) -> Log:
+    """Reads a samples file.
+
+    Args:
+      path: its name has the form `SAMPLES`.
+      results: the contents of results files that have been read; grows.
+      grades: numbers of grades.
+
+    Raises:
+      BadInput: it cannot be read; the message names file and line.
+    """
+    match = SAMPLES.search(path.name)
+    assert match
+    task, date = match["task"], match["date"]
+    run = _results(path, task, date, results)
+    # without results, the directory's name, in which the harness replaces "/" by "__"
+    model = str(run.get("model_name") or path.resolve().parent.name.replace("__", "/"))
+    log = Log(path, model, task, date, grades=grades)
+    if not run.get("model_name"):
+        kind = "models named after the folder, as no results file of the same date names them"
+        log.remarks.append((kind, f"{model} ({path.name})"))
+    for number, line in _lines(path):
+        place = f"line {number}"
+        if not isinstance(line, dict) or "doc_id" not in line:
+            raise BadInput(f"{path}, {place}: has no `doc_id`, so it is not a sample.")
+        sample, suffix = str(line["doc_id"]), _suffix(line.get("filter"))
+        for name in line.get("metrics", [name for name in line if name not in _OTHER_KEYS]):
+            if name in line:
+                log.add(f"{name}{suffix}", sample, line[name], place)
+        if "doc_hash" in line:
+            content = str(line["doc_hash"])
+            if log.hashes.setdefault(sample, content) != content:
+                raise BadInput(f"{path}, {place}: sample {sample} has another `doc_hash` before.")
+    _describe(log, run)
+    return log
+
+
+def _suffix(name: Any) -> str:
+    """Returns what a filter adds to the name of a metric."""
+    return "" if name in (None, "none") else f",{name}"
+
+
+def _results(
+    path: Path, task: str, date: str, results: dict[Path, dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns the results of the run that wrote a samples file; empty if there are none."""
+    files = [path.with_name(f"results_{date}.json")]
+    if not files[0].is_file():
+        files = sorted(
+            each for each in path.parent.glob("*.json") if each.stem.endswith(f"_{date}")
+        )
+    for file in files:
+        if file not in results:
+            try:
+                results[file] = json.loads(file.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise BadInput(f"{file}: cannot be read as JSON ({error}).") from None
+            if not isinstance(results[file], dict):
+                raise BadInput(f"{file}: is not a JSON object, so it has no results.")
+    if len(files) > 1:
+        files = [each for each in files if task in _part(results[each], "results")] or files
+    if len(files) > 1:
+        names = ", ".join(each.name for each in files)
+        raise BadInput(
+            f"{path}: {names} are of the same date, so its model is not clear; move each run into a"
+            " folder of its own."
+        )
+    return results[files[0]] if files else {}
+
+
+def _describe(log: Log, run: dict[str, Any]) -> None:
+    """Adds what the results say of a log."""
+    config, task = _part(run, "config"), _part(_part(run, "configs"), log.task)
+    arguments = _arguments(config.get("model_args"))
+    shots = _part(run, "n-shot").get(log.task, task.get("num_fewshot"))
+    if config:
+        bases = {name: arguments[name] for name in _NAMES if name in arguments}
+        identity = {name: arguments[name] for name in IDENTITY if name in arguments}
+        others = {name: value for name, value in bases.items() if value != log.model}
+        log.identity = as_texts(identity | others)
+    if config or task or shots is not None:
+        generation = {}
+        if task.get("output_type", "generate_until") == "generate_until":
+            generation = _part(task, "generation_kwargs") | _arguments(config.get("gen_kwargs"))
+        template = {name: task[name] for name in _TEMPLATE if task.get(name)}
+        others = {
+            name: value
+            for name, value in arguments.items()
+            if name not in IDENTITY | TECHNICAL | set(_NAMES) and not isinstance(value, dict | list)
+        }
+        log.settings = as_texts(
+            others
+            | generation
+            | {
+                "num_fewshot": shots,
+                "prompt": f"#{digest(template)[:8]}" if template else None,
+                "chat_template": run.get("chat_template"),
+                "system_instruction": run.get("system_instruction"),
+                "fewshot_as_multiturn": run.get("fewshot_as_multiturn"),
+                "fewshot_seed": config.get("fewshot_seed") if shots else None,
+                "version": _part(run, "versions").get(log.task),
+            }
+        )
+    _describe_scores(log, run, task)
+    sizes = _part(_part(run, "n-samples"), log.task)
+    log.size, effective = sizes.get("original"), sizes.get("effective")
+    limit = config.get("limit")
+    if effective is not None and len(log.samples) < effective:
+        log.fragment = f"cut short, as its run evaluated {effective:,}"
+    elif effective is not None and log.size is not None:
+        reason = f"--limit={limit:g}" if isinstance(limit, int | float) else "limited"
+        log.fragment = reason if effective < log.size else ""
+    elif isinstance(limit, int | float):
+        log.fragment = f"--limit={limit:g}"
+
+
+def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> None:
+    """Adds the scores that the results report, and their directions."""
+    listed = [each for each in task.get("metric_list") or [] if isinstance(each, dict)]
+    aggregations = {each.get("metric"): each.get("aggregation") for each in listed}
+    better = {
+        each["metric"]: each["higher_is_better"]
+        for each in listed
+        if {"metric", "higher_is_better"} <= each.keys()
+    } | _part(_part(run, "higher_is_better"), log.task)
+    sizes = _part(_part(run, "n-samples"), log.task)
+    scores = _part(_part(run, "results"), log.task)
+    for key, score in scores.items():
+        metric, _, filtered = key.partition(",")
+        is_number = isinstance(score, int | float) and not isinstance(score, bool)
+        if is_number and not metric.endswith("_stderr"):
+            size, aggregation = sizes.get("effective"), _aggregation(metric, aggregations)
+            if aggregation == _PERPLEXITY and score > 0:
+                score, aggregation = -math.log(score), "mean"
+            log.reported[metric + _suffix(filtered or None)] = Reported(score, size, aggregation)
+    for name in {*log.values, *log.skipped}:
+        metric = name.partition(",")[0]
+        if _aggregation(metric, aggregations) == _PERPLEXITY and name in log.values:
+            log.higher_is_better[name] = True
+            kind = "the log has the log-likelihood of each sample, of which higher is better"
+            log.remarks.append((kind, f"{metric} on {log.task}"))
+        elif isinstance(is_better := better.get(metric), bool):
+            log.higher_is_better[name] = is_better
+
+
+def _aggregation(metric: str, stated: Mapping[str, Any]) -> str:
+    """Returns how a metric is aggregated: as the log states, or by the harness's default."""
+    return str(stated.get(metric) or (_PERPLEXITY if metric == "perplexity" else "mean"))
+
+
+def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = content.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _arguments(arguments: Any) -> dict[str, Any]:
+    """Returns arguments of the harness, which older versions write as "a=1,b=2"."""
+    if isinstance(arguments, dict):
+        return arguments
+    pairs = (pair.partition("=") for pair in str(arguments or "").split(",") if "=" in pair)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except ValueError as error:
+                    raise BadInput(f"{path}, line {number}: is not JSON ({error}).") from None

@@ -1,0 +1,245 @@
+"""The index of an evaluation cache: models, samples, and which tile has which cells, in SQLite.
+
+Its write transaction is the only lock between writers, and a tile counts from its commit on.
+SQLite's write-ahead log needs memory that the processes share, so all of them must run on one
+machine.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
+from nevis_stream.evaluation_cache import soundness
+from nevis_stream.evaluation_cache.index_schema import SCHEMA, TEXT_CHECKS
+from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
+
+SCHEMA_VERSION = 2
+READABLE = (1, 2)  # a cache of version 1 has no scores and no features
+_APPLICATION = 0x4E455653
+_WAIT = 300.0  # seconds for other writers' transactions
+BEYOND_REPAIR = (
+    "This cannot be repaired: only the index says which model and sample a cell belongs to. Import"
+    " the runs and files again, into a new directory."
+)
+
+
+def repair_advice(directory: Path) -> str:
+    """Returns the sentence of an error message that tells how to continue with a damaged cache."""
+    return (
+        f"Copy the undamaged parts: python -m launch.evaluate repair --cache={directory}"
+        " --out=NEW_DIR"
+    )
+
+
+class Unsound(ValueError):
+    """Something in an index is not as it was written; an open transaction adds where and what to
+    do.
+    """
+
+
+class Index:
+    """Reads and changes the index; any number of processes and threads may do so at a time."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        # by process and thread: the file's inode, and the connection to it
+        self._connections: dict[tuple[int, int], tuple[int, sqlite3.Connection]] = {}
+
+    def __reduce__(self):
+        return Index, (self.path,)
+
+    @classmethod
+    def create(cls, path: Path, about: dict[str, Any]) -> None:
+        """Makes an empty index in one step; if another process has just made one, that one
+        stays.
+        """
+        temporary = path.with_name(
+            f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}"
+        )
+        try:
+            connection = sqlite3.connect(temporary, isolation_level=None)
+            # the whole file is synced before it gets its name
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.executescript(f"BEGIN; {SCHEMA} COMMIT")
+            text = as_json(about, "about")
+            connection.execute("INSERT INTO about VALUES (0, ?, 0)", [text])
+            add_text_check(connection, "about", 0, text)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {READABLE[0]}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.close()
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, path)
+            sync_directory(path.parent)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                raise
+            raise StorageFull(f"{path}: the disk is full; the cache was not created.") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _connection(self) -> sqlite3.Connection:
+        # SQLite forbids the use of a parent process's connection
+        owner = os.getpid(), threading.get_ident()
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            raise BadInput(
+                f"{self.path}: does not exist; is this the directory of an evaluation cache?"
+            ) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise DamagedCache(f"{self.path}: is not a regular file. {BEYOND_REPAIR}")
+        inode = status.st_ino
+        if owner in self._connections and self._connections[owner][0] == inode:
+            return self._connections[owner][1]
+        address = self.path.resolve().as_uri()
+        if (
+            not os.access(self.path.parent, os.W_OK)
+            and not self.path.with_name(f"{self.path.name}-wal").exists()
+        ):
+            # the files of the log cannot be made, and no process can write
+            address += "?immutable=1"
+        connection = sqlite3.connect(
+            address, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True
+        )
+        application, version = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        )
+        if application != _APPLICATION:
+            raise BadInput(f"{self.path}: is a database, but not of an evaluation cache.")
+        if version not in READABLE:
+            raise BadInput(
+                f"{self.path}: has schema version {version}; this program reads versions 1 to"
+                f" {SCHEMA_VERSION}."
+            )
+        if problem := soundness.problem(connection):
+            raise DamagedCache(f"{self.path}: {problem}. {BEYOND_REPAIR}")
+        connection.execute("PRAGMA synchronous = FULL")
+        self._connections[owner] = inode, connection
+        return connection
+
+    @contextlib.contextmanager
+    def _transaction(self, first_statement: str) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = self._connection()
+            connection.execute(first_statement)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None) or 0  # Python's own errors have none
+            if code == sqlite3.SQLITE_FULL:
+                raise StorageFull(
+                    f"{self.path}: the disk is full; everything written before is safe."
+                ) from error
+            if code & 255 in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+                raise BadInput(f"{self.path}: cannot be written ({error}).") from error
+            if code == sqlite3.SQLITE_BUSY:
+                raise RunLocked(
+                    f"{self.path}: other processes have been writing for {_WAIT:.0f} s; nothing was"
+                    " changed."
+                ) from error
+            if code & 255 in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
+            advice = repair_advice(self.path.parent)
+            raise DamagedCache(f"{self.path}: {error}. {advice}") from error
+        except UnicodeDecodeError as error:  # in the names of tables
+            raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
+        except Unsound as error:
+            advice = repair_advice(self.path.parent)
+            raise DamagedCache(f"{self.path}: {error}. {advice}") from error
+
+    def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """Gives the block one consistent view of the index, without waiting for writers."""
+        return self._transaction("BEGIN")
+
+    def writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """Gives the block the writers' lock; its changes count together, at the end of the block,
+        or not at all.
+        """
+        return self._transaction("BEGIN IMMEDIATE")
+
+
+def add_text_check(db: sqlite3.Connection, of: str, number: int, text: str) -> None:
+    """Records the checksum of a text of the index, in the place of an older one."""
+    db.execute(TEXT_CHECKS)
+    values = [of, number, text_digest(text)]
+    db.execute("INSERT OR REPLACE INTO text_checks VALUES (?, ?, ?)", values)
+
+
+def text_digest(text: Any) -> bytes:
+    """Returns the checksum of a text of the index, or of what damage put in its place."""
+    return hashlib.sha256(str(text).encode(errors="surrogateescape")).digest()
+
+
+def has_table(db: sqlite3.Connection, name: str) -> bool:
+    """Returns whether the index has a table; older caches lack some."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return db.execute(query, [name]).fetchone() is not None
+
+
+def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
+    """Returns the numbers of a table's rows in which a string is not JSON."""
+    query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
+    return {number for (number,) in db.execute(query)}
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Returns the JSON object of a text.
+
+    Raises:
+      Unsound: it is not one.
+    """
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unsound(f"it contains a string that is not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise Unsound(f"it contains a {type(value).__name__} where a JSON object is expected")
+    return value
+
+
+@contextlib.contextmanager
+def lenient(db: sqlite3.Connection) -> Iterator[None]:
+    """Reads damaged texts without an error, so that the checksums find them."""
+    strict, db.text_factory = db.text_factory, lambda text: text.decode(errors="replace")
+    try:
+        yield
+    finally:
+        db.text_factory = strict
+
+
+def as_json(value: dict[str, Any] | None, name: str) -> str:
+    """Returns a JSON object as text; `name` is used in error messages."""
+    try:
+        if isinstance(value or {}, dict):
+            return json.dumps(value or {}, sort_keys=True, allow_nan=False, default=_plain)
+        reason = f"is a {type(value).__name__}"
+    except (TypeError, ValueError) as error:
+        reason = str(error)
+    raise BadInput(f"{name}: must be a dict of JSON values; {reason}.")
+
+
+def _plain(value: Any) -> Any:
+    """Turns NumPy's scalars into Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

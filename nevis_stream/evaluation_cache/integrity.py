@@ -1,0 +1,202 @@
+"""Counts what an evaluation cache holds, and checks that all of it is as it was written."""
+
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import DamagedCache
+from nevis_stream.evaluation_cache import entries, packing, texts
+from nevis_stream.evaluation_cache.additions import LEDGER, examined
+from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
+from nevis_stream.evaluation_cache.packing import (
+    CONFIDENCE,
+    CORRECT,
+    OBSERVED,
+    PREDICTED,
+    PROBABILITIES,
+    SCORE,
+    Tile,
+)
+from nevis_stream.storage import checked_lines
+from nevis_stream.wording import plural
+
+
+def stats(cache) -> dict[str, Any]:
+    """Returns the numbers of models, samples, cells by state and bytes of an `EvaluationCache`, and
+    the observed share of all cells and the mean of the observed values, NaN if data sets differ in
+    direction or range.
+    """
+    total, known = (sums.sum() for sums in cache.row_sums())
+    with cache.index.reading() as db:
+        models, samples = entries.count(db, "models"), entries.count(db, "samples")
+        shapes = [tile.shape for tile in entries.tiles(db)]
+    predicted = sorted({shape.model for shape in shapes if shape.state == PREDICTED})
+    cells: Counter[str] = Counter()
+    for shape in shapes:
+        cells[shape.plane] += shape.cells if shape.state == OBSERVED else 0
+    return {
+        "about": cache.about,
+        "models": models,
+        "samples": samples,
+        "observed": cells[CORRECT] + cells[SCORE],
+        "predicted": sum(int((cache.states(np.array([row])) == 2).sum()) for row in predicted),
+        "observed share": float(known / (models * samples)) if models and samples else float("nan"),
+        "mean": float(total / known) if known and cache.has_one_mean() else float("nan"),
+        "with confidence": cells[CONFIDENCE],
+        "with probabilities": cells[PROBABILITIES],
+        "tiles": len(shapes),
+        "bytes": sum(file.stat().st_size for file in cache.directory.iterdir()),
+    }
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Everything that is not as it was written, in lines for people.
+
+    Attributes:
+      index: damage to the index and to samples' ids, of which there is no other copy.
+      models: damage to models' provenance, by row.
+      tiles: damage to tiles, by number.
+      hashes: damage to the hashes of samples' contents, by column.
+      imports: damage to the records of imports, by their place among them.
+      others: damage to the file of tiles, and to the account of additions.
+    """
+
+    index: list[str] = field(default_factory=list)
+    models: dict[int, str] = field(default_factory=dict)
+    tiles: dict[int, str] = field(default_factory=dict)
+    hashes: dict[int, str] = field(default_factory=dict)
+    imports: dict[int, str] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Returns all damage, [] if there is none."""
+        index_lines = [f"{line}. {BEYOND_REPAIR}" for line in self.index]
+        parts = (self.models, self.tiles, self.hashes, self.imports)
+        return [*index_lines, *(line for part in parts for line in part.values()), *self.others]
+
+
+def verify(cache) -> list[str]:
+    """Returns a line for each damaged part of an `EvaluationCache`, [] if there is none.
+
+    The bytes and shape of every tile, every sample's id and every provenance are compared with the
+    SHA-256 that was recorded when they were written, and so are what the cache is about, what made
+    predictions, and the lines of `additions.jsonl`; `unchecked` says what has no checksum.
+    """
+    try:
+        with cache.index.reading() as db, lenient(db):
+            return inspect(cache, db).lines()
+    except DamagedCache as error:
+        return [str(error)]
+
+
+def unchecked(cache) -> list[str]:
+    """Returns a line for each part of an `EvaluationCache` that an earlier version wrote, without a
+    checksum, so that `verify` cannot notice that it has changed.
+    """
+    with cache.index.reading() as db:
+        checked = texts.text_checks(db, "tiles")
+        makers = sum(
+            tile.number not in checked for tile in entries.tiles(db, f"state = '{PREDICTED}'")
+        )
+        about = not texts.text_checks(db, "about")
+    accounts = sum(not line.checked for line in checked_lines.read(cache.directory / LEDGER))
+    parts = {
+        "what the cache is about": about,
+        f"what made {plural(makers, 'tile')} of predictions": makers,
+        f"{plural(accounts, 'line')} of {LEDGER}": accounts,
+    }
+    return [
+        f"not checked, since an earlier version wrote it: {p}"
+        for p, is_so in parts.items()
+        if is_so
+    ]
+
+
+def inspect(cache, db: sqlite3.Connection) -> Damage:
+    """Returns the damage of an `EvaluationCache` in the open transaction `db`, which is
+    `lenient`.
+    """
+    messages = [text for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]
+    if messages:
+        return Damage([f"{cache.index.path}: {text}" for text in messages])
+    names, samples = entries.names(db), entries.samples(db)
+    damage = Damage(entries.changed_samples(db, samples))
+    if texts.changed_about(db):
+        damage.index.append(f"{cache.index.path}: its description has changed since it was written")
+    if len(names) != entries.count(db, "models"):
+        count = entries.count(db, "models")
+        damage.index.append(f"models: {len(names)} ids, {count} were written")
+    for row, name in entries.changed_models(db).items():
+        damage.models[row] = f"model {name!r}: its provenance has changed since it was written"
+    damage.hashes.update(entries.changed_hashes(db, samples))
+    damage.imports.update(texts.changed_imports(db))
+    size, end = cache.cells.size(), entries.end(db)
+    view = cache.cells.view(min(size, end))
+    changed_makers = texts.changed_makers(db)
+    sound: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
+    for tile in entries.tiles(db, checked=False):
+        if reason := tile.complaint(len(names), len(samples), len(view)):
+            damage.tiles[tile.number] = f"{_label(tile, names)}: {reason}"
+            continue
+        name = entries.name_of(names, tile.shape.model)
+        if packing.digest(name, tile.shape, tile.data(view)) != tile.digest:
+            reason = "its bytes have changed since they were written"
+        elif tile.number in changed_makers:
+            reason = "the record of what made it has changed since it was written"
+        if reason:
+            damage.tiles[tile.number] = f"{tile.name(name)}: {reason}"
+        elif tile.shape.state == OBSERVED:
+            sound.setdefault((tile.shape.model, tile.shape.plane), []).append(tile)
+    for (row, _), tiles in sound.items():
+        for tile in _overlapping(tiles, view, len(samples)):
+            name = tile.name(entries.name_of(names, row))
+            damage.tiles[tile.number] = f"{name}: has cells that another tile has"
+    damage.others.extend(line for line in examined(cache.directory) if isinstance(line, str))
+    if size < end and not damage.tiles:
+        damage.others.append(f"{cache.cells.path}: has {size} bytes, its index expects {end}")
+    return damage
+
+
+def check(cache) -> None:
+    """Raises `DamagedCache` if `verify` finds damage: a copy of damaged cells would have new
+    checksums and seem intact.
+    """
+    if lines := verify(cache):
+        more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
+        raise DamagedCache(
+            f"{cache.directory}: is damaged, so it is not copied: {lines[0]}{more}."
+            f" {advice(cache, lines)}"
+        )
+
+
+def advice(cache, lines: list[str]) -> str:
+    """Returns how to continue with a cache after `verify` returned these lines; "" if they say
+    it.
+    """
+    return "" if any(BEYOND_REPAIR in line for line in lines) else repair_advice(cache.directory)
+
+
+def _label(tile: Tile, names: list[str]) -> str:
+    """Returns the name of a tile whose place in the index may be anything."""
+    numbers = tile.shape.model, tile.shape.first, tile.shape.span
+    if not all(isinstance(value, int) for value in numbers):
+        return f"tile {tile.number}"
+    return tile.name(entries.name_of(names, tile.shape.model))
+
+
+def _overlapping(tiles: list[Tile], view: np.ndarray, samples: int) -> list[Tile]:
+    """Returns those of one row's tiles that share a cell with an earlier tile."""
+    ranges = sorted((tile.shape.first, tile.shape.first + tile.shape.span) for tile in tiles)
+    if all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False)):
+        return []
+    seen, overlapping = np.zeros(samples, bool), []
+    for tile in tiles:
+        columns, _ = tile.decode(view)
+        if seen[columns].any():
+            overlapping.append(tile)
+        seen[columns] = True
+    return overlapping

@@ -1,0 +1,295 @@
+"""Tiles: the cells of one model on some columns, as bytes, one tile after the other in one file.
+
+A tile records which of its `span` columns, starting at `first`, are known, in the shortest of three
+forms: `all` of them (no bytes), a bit for each column (`bits`), or a `list` of int32 offsets.
+Outcomes are packed, eight in a byte; other values are floats, of the known cells only. The features
+of samples are tiles as well, with no model. Tiles start at multiples of 64 bytes, so that words of
+64 bits can be read from them.
+"""
+
+import hashlib
+import os
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.errors import DamagedCache
+from nevis_stream.evaluation_cache.index import repair_advice
+
+ALIGNMENT = 64
+CORRECT, CONFIDENCE, PROBABILITIES = "correct", "confidence", "probabilities"
+SCORE, FEATURES = "score", "features"
+# how the values of each plane are stored; outcomes are bits
+DTYPES = {CONFIDENCE: "<f2", PROBABILITIES: "<f2", SCORE: "<f4", FEATURES: "<f4"}
+PLANES = (CORRECT, *DTYPES)
+LATER_PLANES = (SCORE, FEATURES)  # since schema version 2
+VECTORS = (PROBABILITIES, FEATURES)  # planes with several values per cell
+NO_MODEL = -1  # the row of a tile about samples alone
+OBSERVED, PREDICTED = STATES = ("observed", "predicted")
+ALL, BITS, LIST = _FORMS = ("all", "bits", "list")
+_MOST_CLASSES = 1 << 24  # values of a cell
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The meaning of a tile's bytes: everything about a tile except its place and checksum."""
+
+    model: int
+    state: str
+    plane: str
+    form: str
+    first: int
+    span: int
+    cells: int
+    ones: int  # correct outcomes among the cells; 0 in the other planes
+    classes: int  # values per cell of probabilities or features; 0 in the other planes
+
+    @property
+    def known_bytes(self) -> int:
+        """Bytes, with padding, that record which columns are known."""
+        return padded({ALL: 0, BITS: -(-self.span // 8), LIST: 4 * self.cells}[self.form])
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes, with padding, of the values."""
+        if self.plane == CORRECT:
+            return padded(-(-(self.cells if self.form == LIST else self.span) // 8))
+        return padded(self.float_bytes)
+
+    @property
+    def float_bytes(self) -> int:
+        """Bytes of the values of a plane of floats."""
+        return np.dtype(DTYPES[self.plane]).itemsize * self.cells * max(self.classes, 1)
+
+    def floats(self, data: np.ndarray) -> np.ndarray:
+        """Returns float[cells], or float[cells, classes], from the bytes of the values."""
+        values = data[: self.float_bytes].view(DTYPES[self.plane])
+        return values.reshape(self.cells, self.classes) if self.plane in VECTORS else values
+
+    @property
+    def length(self) -> int:
+        """Bytes of the whole tile."""
+        return self.known_bytes + self.value_bytes
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of the file: its number (later tiles have higher ones), its shape, the byte at which
+    it starts, and its checksum.
+    """
+
+    number: int
+    shape: Shape
+    offset: int
+    digest: bytes
+
+    def complaint(self, models: int, samples: int, size: int) -> str | None:
+        """Returns what is impossible about the tile's place, or None.
+
+        Args:
+          models, samples: numbers of them in the cache.
+          size: bytes of the file that count.
+        """
+        shape, *numbers = self.shape, *astuple(self.shape)[4:], self.shape.model, self.offset
+        if not all(isinstance(value, int) for value in numbers):
+            return "its place in the index has changed since it was written"
+        if shape.form not in _FORMS or shape.plane not in PLANES or shape.state not in STATES:
+            return "its form, plane or state in the index is unknown"
+        if not NO_MODEL <= shape.model < models:
+            return f"is of a model beyond the {models} models"
+        if shape.first < 0 or shape.span < 1 or shape.first + shape.span > samples:
+            return f"has columns beyond the {samples} samples"
+        if not 1 <= shape.cells <= shape.span or not 0 <= shape.classes <= _MOST_CLASSES:
+            return "its numbers of cells and classes are impossible"
+        if self.offset % ALIGNMENT or not 0 <= self.offset <= size - shape.length:
+            return f"its place is beyond the {size} bytes of the file"
+        return None
+
+    def data(self, view: np.ndarray) -> np.ndarray:
+        """Returns the tile's bytes, uint8[length], from a map of the file."""
+        return view[self.offset : self.offset + self.shape.length]
+
+    def decode(self, view: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
+        """Returns the tile's columns and values; see `decode`."""
+        return decode(self.shape, self.data(view))
+
+    def name(self, model: str) -> str:
+        """Returns the name of the tile in messages."""
+        shape = self.shape
+        about = shape.plane if shape.model == NO_MODEL else f"{shape.plane} of model {model!r}"
+        return (
+            f"tile {self.number} ({shape.state} {about}, {shape.cells}"
+            f" cells of columns {shape.first}–{shape.first + shape.span - 1}, starting at byte"
+            f" {self.offset})"
+        )
+
+
+def padded(size: int) -> int:
+    """Returns the size rounded up to a multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _pad(data: np.ndarray) -> bytes:
+    raw = np.ascontiguousarray(data).tobytes()
+    return raw.ljust(padded(len(raw)), b"\0")
+
+
+def encode(
+    model: int, state: str, plane: str, columns: np.ndarray, values: np.ndarray
+) -> tuple[Shape, bytes]:
+    """Makes a tile.
+
+    Args:
+      model: number of the model's row.
+      state: "observed" or "predicted".
+      plane: one of `PLANES`.
+      columns: int64[k], k > 0, ascending.
+      values: uint8[k] of 0 and 1, or float[k], or float[k, classes].
+    """
+    first, cells = int(columns[0]), len(columns)
+    span = int(columns[-1]) - first + 1
+    form = ALL if cells == span else LIST if 16 * cells < span else BITS
+    ones = int(np.count_nonzero(values)) if plane == CORRECT else 0
+    shape = Shape(
+        model,
+        state,
+        plane,
+        form,
+        first,
+        span,
+        cells,
+        ones,
+        values.shape[1] if plane in VECTORS else 0,
+    )
+    offsets, known = columns - first, b""
+    if form == LIST:
+        known = _pad(offsets.astype("<i4"))
+    elif form == BITS:
+        there = np.zeros(span, np.uint8)
+        there[offsets] = 1
+        known = _pad(np.packbits(there))
+    if plane == CORRECT:
+        if form == BITS:
+            spread = np.zeros(span, np.uint8)
+            spread[offsets] = values
+            values = spread
+        return shape, known + _pad(np.packbits(values))
+    return shape, known + _pad(values.astype(DTYPES[plane]))
+
+
+def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
+    """Returns a tile's columns (a slice, or int64[cells]) and its values (uint8 or float) from its
+    bytes, uint8[length].
+    """
+    known, data = data[: shape.known_bytes], data[shape.known_bytes :]
+    columns: np.ndarray | slice = slice(shape.first, shape.first + shape.span)
+    if shape.form == BITS:
+        offsets = np.flatnonzero(np.unpackbits(known, count=shape.span))
+        _check(shape, len(offsets) == shape.cells)
+        columns = shape.first + offsets
+    elif shape.form == LIST:
+        offsets = known[: 4 * shape.cells].view("<i4")
+        _check(shape, offsets.min() >= 0 and offsets.max() < shape.span)
+        columns = shape.first + offsets.astype(np.int64)
+    if shape.plane == CORRECT:
+        values = np.unpackbits(data, count=shape.cells if shape.form == LIST else shape.span)
+        return columns, values[offsets] if shape.form == BITS else values
+    return columns, shape.floats(data)
+
+
+def pick(tile: Tile, view: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Reads some columns of a tile.
+
+    Args:
+      tile: the tile.
+      view: a map of the file.
+      columns: int64[k], ascending.
+
+    Returns:
+      int64[j], the positions in `columns` of those that the tile has, and their values, [j].
+    """
+    shape, data = tile.shape, tile.data(view)
+    low, high = np.searchsorted(columns, [shape.first, shape.first + shape.span])
+    offsets, positions = columns[low:high] - shape.first, np.arange(low, high)
+    known, data = data[: shape.known_bytes], data[shape.known_bytes :]
+    places = offsets
+    if shape.form == BITS:
+        is_known = _bits(known, offsets) == 1
+        places, positions = offsets[is_known], positions[is_known]
+        if shape.plane != CORRECT:
+            place_of = np.cumsum(np.unpackbits(known, count=shape.span), dtype=np.int64) - 1
+            _check(shape, place_of[-1] == shape.cells - 1)
+            places = place_of[places]
+    elif shape.form == LIST:
+        known_offsets = known[: 4 * shape.cells].view("<i4")
+        places = np.searchsorted(known_offsets, offsets)
+        is_known = known_offsets[np.minimum(places, shape.cells - 1)] == offsets
+        places, positions = places[is_known], positions[is_known]
+    if shape.plane == CORRECT:
+        return positions, _bits(data, places)
+    return positions, shape.floats(data)[places]
+
+
+def _check(shape: Shape, sound: bool) -> None:
+    """Reading does not compare checksums, but damage that it notices is an error."""
+    if not sound:
+        raise DamagedCache(
+            f"a tile of {shape.state} {shape.plane} (columns"
+            f" {shape.first}–{shape.first + shape.span - 1}) is damaged: python -m launch.evaluate"
+            " verify names it and says how to save the others."
+        )
+
+
+def _bits(packed: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return packed[places >> 3] >> (7 - (places & 7)).astype(np.uint8) & 1
+
+
+def digest(model: str, shape: Shape, data: bytes | np.ndarray) -> bytes:
+    """Returns the checksum of a tile: the SHA-256 of the model's id, the shape and the bytes."""
+    total = hashlib.sha256(repr((model, *astuple(shape)[1:])).encode())
+    total.update(data)
+    return total.digest()
+
+
+class TileFile:
+    """The file of tiles. It only grows: no byte is written twice, so that readers need no lock.
+
+    The bytes of a killed writer are skipped, not overwritten: SQLite may still find that writer's
+    commit in its log and apply it, and the index then refers to these bytes.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def append(self, tiles: list[bytes]) -> int:
+        """Appends tiles to the file, syncs it and returns the byte at which they start; the caller
+        holds the lock.
+        """
+        with open(self.path, "r+b") as file:
+            start = file.seek(padded(file.seek(0, os.SEEK_END)))
+            file.writelines(tiles)
+            file.flush()
+            os.fdatasync(file.fileno())
+        return start
+
+    def size(self) -> int:
+        """Returns the number of bytes of the file; 0 if it is missing."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def view(self, end: int) -> np.ndarray:
+        """Returns the file's first `end` bytes as a memory map, uint8[end].
+
+        Raises:
+          DamagedCache: the file is shorter.
+        """
+        if (size := self.size()) < end:
+            raise DamagedCache(
+                f"{self.path}: has {size} bytes, its index expects {end}. `verify` names what is"
+                f" lost. {repair_advice(self.path.parent)}"
+            )
+        return (
+            np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,)))
+            if end
+            else np.zeros(0, np.uint8)
+        )

@@ -1,0 +1,401 @@
+"""Reads tables of values, csv and parquet: one row for each model, or one row for each cell.
+
+In long form, one row for each cell, the columns are `model`, `sample`, and `outcome` or `score`;
+optionally `dataset` and `metric` (a sample's id is then DATASET/SAMPLE, and DATASET/SAMPLE#METRIC
+if it has several metrics), `low` and `high` (the range of the score), `higher_is_better` (true or
+false), `hash` (of the sample's content), `category`, `subject` or `class` (a group of samples),
+`confidence`, and `group` (of models). Values of several rows that a column `trial` or `epoch`
+numbers are averaged.
+
+Rows and columns of summaries (average, rank, …) are left out, which is said.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache.cells import Numbers
+from nevis_stream.evaluation_cache.entries import repeated
+from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
+from nevis_stream.evaluation_cache.imported import LeftOut
+from nevis_stream.storage.text import read_rows, read_text
+
+_VALUE = ("score", "outcome")
+_TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
+TRIALS = ("trial", "epoch")  # columns that number repeated values of a cell, which are averaged
+_LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, *TRIALS, "confidence", "group"}
+PERCENT = (0.0, 100.0)  # the range of values with percent signs
+# rows of summaries
+SUMMARIES = frozenset(
+    ("average", "avg", "avg.", "mean", "overall", "total", "median", "std", "standard deviation")
+)
+# and columns, with those that number the rows
+COLUMNS = SUMMARIES | {"rank", "score", "correct", "accuracy", "sum", "index", ""}
+Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
+
+
+@dataclass
+class RawTable:
+    """The content of a file before its values are checked.
+
+    Attributes:
+      models, samples: ids.
+      values: float64[m, n] as in the file, NaN where unknown.
+      model_provenance, sample_provenance: m and n of them; a sample's may have `low` and `high`.
+      confidence, predicted: [m, n], or None.
+      features: float32[n, d], or None.
+      repeats: number of repeated cells.
+      remarks: further lines for people.
+      left_out: what of the file is not read.
+      places: the place in the file of each model's row, or of each cell (row, column).
+      coded: whether 255 stands for an unknown value in any range that does not contain it, and not
+        only where the range is 0 to 1.
+    """
+
+    models: list[str]
+    samples: list[str]
+    values: np.ndarray
+    model_provenance: list[dict[str, Any]]
+    sample_provenance: list[dict[str, Any]]
+    confidence: np.ndarray | None = None
+    predicted: np.ndarray | None = None
+    features: np.ndarray | None = None
+    repeats: int = 0
+    remarks: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    places: dict[Any, str] = field(default_factory=dict)
+    coded: bool = False
+
+    def place(self, row: int, column: int) -> str:
+        """Returns the place of a cell, for example ", line 3"; "" if the file has no lines."""
+        place = self.places.get((row, column)) or self.places.get(row)
+        return f", {place}" if place else ""
+
+
+def read_csv(
+    path: Path, ignored: Sequence[str] = (), grades: Mapping[str, float] | None = None
+) -> RawTable:
+    """Reads a csv file.
+
+    Args:
+      path: of the file.
+      ignored: columns that are not read.
+      grades: numbers of texts, for example {"A": 1}.
+
+    Raises:
+      BadInput: it cannot be read.
+    """
+    rows = [(f"line {line}", cells) for line, cells in read_rows(path, str(path), ("model",))]
+    if not rows:
+        raise BadInput(f"{path}: is empty.")
+    # where a comma separates no field of the header, it may stand before decimals
+    decimal_comma = ";" in (first := _first_line(path)) and "," not in first
+    return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma, grades))
+
+
+def _first_line(path: Path) -> str:
+    return next(iter(read_text(path, str(path)).lstrip().splitlines()), "")
+
+
+def read_parquet(
+    path: Path, ignored: Sequence[str] = (), grades: Mapping[str, float] | None = None
+) -> RawTable:
+    """Reads a parquet file; arguments and errors as of `read_csv`."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise BadInput(
+            f"{path}: parquet needs pyarrow: `pip install pyarrow`; or convert the file to csv or"
+            " npz."
+        ) from None
+    try:
+        # `read_table` fails if two columns have the same name
+        table = pyarrow.parquet.ParquetFile(path).read()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
+    columns = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    rows = [(f"row {number}", list(row)) for number, row in enumerate(columns, start=1)]
+    return _table(path, table.column_names, rows, ignored, Numbers(path, grades=grades))
+
+
+def _table(
+    path: Path, header: list[str], rows: Rows, ignored: Sequence[str], numbers: Numbers
+) -> RawTable:
+    if (name := repeated(header)) is not None:
+        places = ", ".join(str(place) for place, n in enumerate(header, start=1) if n == name)
+        raise BadInput(
+            f"{path}: columns {places} have the same name, {name!r}; give each its own, or leave"
+            " one out."
+        )
+    if "model" not in header:
+        raise BadInput(
+            f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}."
+            + _spelling(header)
+        )
+    for name in ignored:
+        if name not in header:
+            raise BadInput(f"{path}: --ignore_columns={name}: {unknown('column', name, header)}")
+    for place, row in rows:
+        if len(row) != len(header):
+            raise BadInput(
+                f"{path}, {place}: it begins with {row[0]!r} and has {len(row)} fields, the header"
+                f" {len(header)}."
+            )
+    left_out = []
+    if ignored:
+        left_out.append(LeftOut("columns of --ignore_columns", len(ignored), ignored[0]))
+        kept = [k for k, name in enumerate(header) if name not in ignored]
+        header = [header[k] for k in kept]
+        rows = [(place, [row[k] for k in kept]) for place, row in rows]
+    summaries = [
+        (place, row) for place, row in rows if is_summary(row[header.index("model")], SUMMARIES)
+    ]
+    if summaries and len(summaries) < len(rows):
+        place, row = summaries[0]
+        example = f"{row[header.index('model')]!r} in {place}"
+        left_out.append(LeftOut("rows of summaries", len(summaries), example))
+        rows = [each for each in rows if each not in summaries]
+    value_columns = [name for name in _VALUE if name in header]
+    if "sample" in header and value_columns and set(header) <= _LONG:
+        if len(value_columns) == 2:
+            raise BadInput(f"{path}: has the columns `outcome` and `score`; leave one out.")
+        table = _long(path, header, rows, value_columns[0], numbers)
+    else:
+        _check_wide(path, header, value_columns)
+        table = _wide(path, header, rows, numbers)
+    table.left_out[:0] = left_out
+    table.remarks += numbers.remarks()
+    return table
+
+
+def is_summary(name, names: frozenset[str]) -> bool:
+    """Returns whether a name of a row or column is one of summaries, or of a column of numbers that
+    a table gained when it was saved.
+    """
+    plain = str(name or "").strip().strip("*_#⬆️↑ ").lower()
+    return plain in names or (names is COLUMNS and plain.startswith(("unnamed:", "__index_level")))
+
+
+def _check_wide(path: Path, header: list[str], value_columns: list[str]) -> None:
+    """Refuses a table that seems to have a row for each cell, but lacks columns or has others."""
+    lower = [name.strip().lower() for name in header]
+    if "sample" in header or ("sample" in lower and not set(lower).isdisjoint(_VALUE)):
+        others = [name for name in header if name not in _LONG]
+        reason = "has no column `outcome` or `score`"
+        if value_columns and "sample" not in header:
+            reason = "has no column `sample`"
+        elif value_columns:
+            reason = f"has other columns ({', '.join(map(repr, others[:3]))}) than " + ", ".join(
+                sorted(_LONG)
+            )
+        raise BadInput(
+            f"{path}: {reason}, so it is not a table with one row per cell; in a table with one"
+            f" row per model, every other column is a sample.{_spelling(header)}"
+        )
+
+
+def _spelling(header: list[str]) -> str:
+    """Returns a hint on columns whose names differ from the expected ones in case or spaces."""
+    meant = [
+        f"`{name.strip().lower()}` instead of {name!r}"
+        for name in header
+        if name not in _LONG and name.strip().lower() in _LONG
+    ]
+    return f" Did you mean {', '.join(meant)}?" if meant else ""
+
+
+def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTable:
+    trial = next((name for name in TRIALS if name in header), None)
+    others = [
+        k for k, name in enumerate(header) if name not in ("model", "group") and name != trial
+    ]
+    columns = [k for k in others if not is_summary(header[k], COLUMNS)]
+    left_out = _left_out("columns of summaries", [header[k] for k in others if k not in columns])
+    model = header.index("model")
+    names = [_id(row[model]) for _, row in rows]
+    values = np.full((len(rows), len(columns)), np.nan)
+    for i, (place, row) in enumerate(rows):
+        for k, column in enumerate(columns):
+            values[i, k] = numbers.read(row[column], place, names[i], header[column], column)
+    means = _columns_of_means(values)
+    left_out += _left_out(
+        "columns that are the mean of the others", [header[columns[k]] for k in means]
+    )
+    columns = [column for k, column in enumerate(columns) if k not in means]
+    values = np.delete(values, means, axis=1)
+    group = header.index("group") if "group" in header else None
+    groups = [{} if group is None else {"group": str(row[group])} for _, row in rows]
+    lines = [place for place, _ in rows]
+    remarks = []
+    if trial is not None:
+        first = {name: i for i, name in reversed([*enumerate(names)])}
+        rows_of = {name: [i for i, each in enumerate(names) if each == name] for name in first}
+        names = list(dict.fromkeys(names))
+        remarks = _trial_remarks(trial, [len(rows_of[name]) for name in names])
+        values = np.stack([_mean(values[rows_of[name]]) for name in names])
+        groups, lines = ([each[first[name]] for name in names] for each in (groups, lines))
+    return RawTable(
+        names,
+        [header[k] for k in columns],
+        values,
+        groups,
+        [dict(zip(RANGE, PERCENT, strict=True)) if numbers.percent.get(k) else {} for k in columns],
+        places=dict(enumerate(lines)),
+        left_out=left_out,
+        remarks=remarks,
+    )
+
+
+def _left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
+    return [LeftOut(reason, len(names), repr(names[0]))] if names else []
+
+
+def _columns_of_means(values: np.ndarray) -> list[int]:
+    """Returns the columns, of values float64[m, n], in which every model has the mean of its other
+    values; [] if there are too few to tell.
+    """
+    m, n = values.shape
+    if m < 3 or n < 4 or np.isnan(values).any():
+        return []
+    rest = (values.sum(axis=1, keepdims=True) - values) / (n - 1)
+    close = np.abs(values - rest) <= 0.006 * max(1.0, float(np.abs(values).max()) / 100)
+    varied = np.ptp(values, axis=0) > 0
+    fractional = (values != np.round(values)).any(axis=0)
+    return np.flatnonzero(close.all(axis=0) & varied & fractional).tolist()
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Returns the means of known values over the first axis, NaN where none is known."""
+    known = ~np.isnan(values)
+    total, count = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
+    return np.where(count, total / np.maximum(count, 1), np.nan)
+
+
+def _trial_remarks(name: str, counts: Sequence[int]) -> list[str]:
+    """Returns a line about cells of several trials, given their numbers."""
+    least, most = min(counts, default=0), max(counts, default=0)
+    if most < 2:
+        return []
+    number = f"{most}" if least == most else f"{least} to {most}"
+    return [f"the values of each cell are the means of its {number} trials (`{name}`)"]
+
+
+def _long(
+    path: Path, header: list[str], rows: Rows, value_column: str, numbers: Numbers
+) -> RawTable:
+    """Reads a table with a row for each cell; cells without a row, or without a value, are
+    unknown.
+    """
+    models: dict[str, dict[str, Any]] = {}
+    samples: dict[tuple[str, ...], dict[str, Any]] = {}
+    # value and confidence, of each trial
+    cells: dict[tuple[int, int], dict[str, tuple[float, float]]] = {}
+    indices: dict[Any, int] = {}  # of models by id, of samples by key
+    places: dict[Any, str] = {}
+    trial = next((name for name in TRIALS if name in header), None)
+    repeats, summaries = 0, []
+    for place, row in rows:
+        fields = dict(zip(header, row, strict=True))
+        model, sample = _id(fields["model"]), _id(fields["sample"])
+        if is_summary(sample, SUMMARIES):
+            summaries.append(f"{sample!r} in {place}")
+            continue
+        key = sample and (_id(fields.get("dataset")), sample, _id(fields.get("metric")))
+        group = {"group": str(fields["group"])} if "group" in header else {}
+        facts = {name: _id(fields[name]) for name in _TEXTS if _id(fields.get(name))} | {
+            name: numbers.read(fields[name], place, model, sample)
+            for name in RANGE
+            if fields.get(name) not in ("", None)
+        }
+        if fields.get(DIRECTION) not in ("", None):
+            facts[DIRECTION] = _truth(fields[DIRECTION], path, place)
+        for kind, name, old, new in (
+            ("model", model, models.setdefault(model, group), group),
+            ("sample", sample, samples.setdefault(key, facts), facts),
+        ):
+            if old != new:
+                fact = next(fact for fact in {**old, **new} if old.get(fact) != new.get(fact))
+                raise BadInput(
+                    f"{path}, {place}: {kind} {name!r} has {fact} = {new.get(fact)}, but had"
+                    f" {old.get(fact)} before."
+                )
+        cell = (
+            indices.setdefault(("model", model), len(models) - 1),
+            indices.setdefault(key, len(samples) - 1),
+        )
+        value = numbers.read(fields[value_column], place, model, sample, key)
+        sure = numbers.read(fields.get("confidence"), place, model, sample)
+        trials = cells.setdefault(cell, {})
+        number = "" if trial is None else _id(fields[trial])
+        if number in trials:
+            earlier = trials[number]
+            if not np.array_equal(earlier, (value, sure), equal_nan=True):
+                advice = "" if trial else "; number repeated trials in a column `trial`"
+                raise BadInput(
+                    f"{path}, {place}: model {model!r} on sample {sample!r} has the {value_column}"
+                    f" {value:g}, but {earlier[0]:g} in {places[cell]}{advice}."
+                )
+            repeats += 1
+        trials[number] = value, sure
+        places.setdefault(cell, place)
+    values, confidence = np.full((2, len(models), len(samples)), np.nan)
+    for cell, trials in cells.items():
+        values[cell], confidence[cell] = _mean(np.array([*trials.values()]))
+    for key, facts in samples.items():
+        if numbers.percent.get(key):
+            facts.update(zip(RANGE, PERCENT, strict=True)) if RANGE[0] not in facts else None
+    return RawTable(
+        list(models),
+        _ids(samples),
+        values,
+        list(models.values()),
+        list(samples.values()),
+        _confidence(path, confidence, list(models), list(samples)),
+        repeats=repeats,
+        places=places,
+        left_out=[LeftOut("rows of summaries", len(summaries), summaries[0])] if summaries else [],
+        remarks=[] if trial is None else _trial_remarks(trial, [len(t) for t in cells.values()]),
+    )
+
+
+def _confidence(path: Path, confidence: np.ndarray, models, samples) -> np.ndarray | None:
+    """Returns float16[m, n] of confidences, or None if there are none."""
+    if np.isnan(confidence).all():
+        return None
+    outside = (confidence < 0) | (confidence > 1)
+    if outside.any():
+        i, k = np.argwhere(outside)[0]
+        raise BadInput(
+            f"{path}: model {models[i]!r}, sample {samples[k][1]!r}: the confidence"
+            f" {confidence[i, k]:g} is not between 0 and 1."
+        )
+    return confidence.astype(np.float16)
+
+
+def _ids(keys: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Returns samples' ids, given data set, id in the file, and metric."""
+    keys, ids = list(keys), []
+    several_metrics = len({key[:2] for key in keys if key}) < len(keys)
+    for dataset, sample, metric in (key or ("", "", "") for key in keys):
+        prefix = f"{dataset}/" if dataset and not sample.startswith(f"{dataset}/") else ""
+        ids.append(prefix + sample + (f"#{metric}" if several_metrics and metric else ""))
+    return ids
+
+
+def _id(value) -> str:
+    """Returns an id as text; "" for a missing one, which is refused later."""
+    return "" if value is None else str(value)
+
+
+def _truth(text, path: Path, place: str) -> bool:
+    """Returns whether a field of `higher_is_better` is true."""
+    truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    word = str(text).strip().lower().removesuffix(".0")
+    if word not in truths:
+        raise BadInput(f"{path}, {place}: {DIRECTION} is {text!r}; true or false is expected.")
+    return truths[word]

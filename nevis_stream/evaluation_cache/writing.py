@@ -1,0 +1,274 @@
+"""Writes into an evaluation cache: values are checked, cells that are already known are left out,
+and the others become tiles.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import entries, index, packing
+from nevis_stream.evaluation_cache.packing import (
+    CONFIDENCE,
+    CORRECT,
+    FEATURES,
+    NO_MODEL,
+    OBSERVED,
+    PREDICTED,
+    SCORE,
+    VECTORS,
+)
+from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.storage import clear_when_full
+
+# of m models on k samples: values [m, k], outcomes or scores, under the name "correct"; confidence
+# float[m, k]; probabilities float[m, k, classes]
+Planes = dict[str, np.ndarray]
+_SAME = 1e-6  # scores that differ by less are equal
+
+
+def arrays(
+    models: Sequence[str], samples: Sequence[str] | np.ndarray, values_by_plane: Mapping[str, Any]
+) -> Planes:
+    """Returns the values that are not None as arrays of m models on k samples.
+
+    Raises:
+      BadInput: a model's id or a shape is not valid; the message names it.
+    """
+    entries.check_ids("models", models)
+    expected, planes = (len(models), len(samples)), {}
+    for plane, values in values_by_plane.items():
+        if values is None:
+            continue
+        values = np.asarray(values)
+        if values.shape[:2] != expected or values.ndim != (3 if plane in VECTORS else 2):
+            raise BadInput(
+                f"{plane}: has shape {values.shape}; {expected[0]} models on {expected[1]} samples"
+                " are expected."
+            )
+        if values.dtype.kind not in "biuf":
+            raise BadInput(f"{plane}: has type {values.dtype}, not numbers.")
+        planes[plane] = values
+    return planes
+
+
+def write(
+    db: sqlite3.Connection,
+    cells: packing.TileFile,
+    state: str,
+    rows: Sequence[tuple[str, int]],
+    columns: np.ndarray,
+    planes: Planes,
+    made_by: dict[str, Any] | None = None,
+) -> None:
+    """Writes cells within the transaction `db`, whose commit makes them count.
+
+    Args:
+      db: the transaction.
+      cells: the file of tiles.
+      state: "observed": cells that the cache has must agree, and are left out; "predicted": earlier
+        predictions are replaced.
+      rows: id and row of each of the m models.
+      columns: int64[k], no column twice.
+      planes: as `arrays` returns them.
+      made_by: recorded with predictions.
+
+    Raises:
+      BadInput: a value is not valid, or contradicts an observed one; the message names model and
+        sample.
+    """
+    ascending = np.argsort(columns, kind="stable")
+    real = ~np.isnan(entries.ranges(db)[0, columns[ascending]])
+    new = []
+    for values_plane, places in ((CORRECT, ascending[~real]), (SCORE, ascending[real])):
+        if not len(places):
+            continue
+        whole = len(places) == len(columns) and (np.diff(places) == 1).all()
+        part = {plane: v if whole else v[:, places] for plane, v in planes.items()}
+        part = _typed(db, values_plane, state, rows, columns[places], part)
+        new.extend(_tiles(db, cells, values_plane, state, rows, columns[places], part))
+    enter(db, cells, new, made_by)
+
+
+def _typed(db, values_plane: str, state: str, rows, columns: np.ndarray, part: Planes) -> Planes:
+    """Returns planes in the types in which they are stored; raises if a value is not valid."""
+    planes = {}
+    part = {values_plane: part.pop(CORRECT), **part}
+    values = part[values_plane]
+    if state == PREDICTED and values_plane == CORRECT and values.dtype.kind == "f":
+        if not np.isin(values[~np.isnan(values)], (0, 1)).all():
+            part[CONFIDENCE] = values  # predicted probabilities of being right
+        part[CORRECT] = np.where(np.isnan(values), UNKNOWN, values >= 0.5).astype(np.uint8)
+    for plane, values in part.items():
+        if plane == CORRECT:
+            stored, is_valid = _outcomes(values)
+            valid = "0, 1, or 255 for unknown"
+        else:
+            if plane == SCORE and values.dtype == np.uint8:
+                values = np.where(values == UNKNOWN, np.nan, values)
+            stored = values.astype(packing.DTYPES[plane])
+            valid = "from 0 to 1, or NaN for unknown"
+            is_valid = np.isnan(values) | ((values >= 0) & (values <= 1))
+        if not is_valid.all():
+            i, k, *_ = np.argwhere(~is_valid)[0]
+            raise BadInput(
+                f"{plane} of model {rows[i][0]!r}, sample {_sample(db, columns[k])!r}:"
+                f" {values[~is_valid][0]} is not {valid}."
+            )
+        if plane in VECTORS:
+            _check_width(db, plane, stored.shape[2])
+        planes[plane] = stored
+    return planes
+
+
+def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns outcomes as uint8 of 0, 1 and 255, and which of the values are valid."""
+    if values.dtype == bool:
+        return values.view(np.uint8), np.True_
+    if values.dtype != np.uint8:
+        missing = np.isnan(values)
+        is_valid = missing | (values == 0) | (values == 1) | (values == UNKNOWN)
+        return np.where(missing | ~is_valid, UNKNOWN, values).astype(np.uint8), is_valid
+    return values, (values <= 1) | (values == UNKNOWN)
+
+
+def _tiles(db, cells, values_plane: str, state: str, rows, columns: np.ndarray, planes: Planes):
+    """Yields the tiles of new cells: id of the model, shape and bytes. Columns are ascending."""
+    view = cells.view(entries.end(db))
+    for i, (model, row) in enumerate(rows):
+        values = planes[values_plane][i]
+        known = values != UNKNOWN if values_plane == CORRECT else ~np.isnan(values)
+        for plane, matrix in planes.items():
+            values = matrix[i]
+            if plane == values_plane:
+                wanted = known
+            else:
+                wanted = known & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+            if state == OBSERVED:
+                old = _old(db, view, row, plane, columns)
+                if plane == values_plane:
+                    _check_agrees(db, model, columns, known, old, values)
+                wanted = wanted & np.isnan(old)
+            if wanted.any():
+                chosen = slice(None) if wanted.all() else wanted  # a slice copies nothing
+                tile = packing.encode(row, state, plane, columns[chosen], values[chosen])
+                yield model, *tile
+
+
+def _check_agrees(db, model: str, columns, known, old: np.ndarray, values: np.ndarray) -> None:
+    """An observed value never changes."""
+    differs = known & (np.abs(old - values) > _SAME)  # NaN where nothing was observed
+    if differs.any():
+        k = np.flatnonzero(differs)[0]
+        raise BadInput(
+            f"model {model!r}, sample {_sample(db, columns[k])!r}: observed as {old[k]:g}, now"
+            f" given as {values[k]:g} ({differs.sum()} such cells). Nothing was written; give a"
+            " different model a different id."
+        )
+
+
+def write_features(
+    db: sqlite3.Connection, cells: packing.TileFile, columns: np.ndarray, features: np.ndarray
+) -> None:
+    """Writes features, float[k, d], of samples that have none, within the transaction `db`.
+
+    Raises:
+      BadInput: they are not finite numbers, have another length than those of the cache, or differ
+        from the features that a sample already has.
+    """
+    features = np.asarray(features)
+    if features.ndim != 2 or features.dtype.kind not in "biuf" or len(features) != len(columns):
+        raise BadInput(
+            f"features: {features.dtype}{list(features.shape)}; float[{len(columns)}, d], a row for"
+            " each sample, is expected."
+        )
+    order = np.argsort(columns, kind="stable")
+    columns, features = columns[order], features[order].astype(packing.DTYPES[FEATURES])
+    if len(wrong := np.flatnonzero(~np.isfinite(features).all(axis=1))):
+        raise BadInput(
+            f"features of sample {_sample(db, columns[wrong[0]])!r}: not all are finite."
+        )
+    _check_width(db, FEATURES, features.shape[1])
+    is_new, view = np.ones(len(columns), bool), cells.view(entries.end(db))
+    for tile in entries.tiles(db, "plane = ?", [FEATURES]):
+        positions, values = packing.pick(tile, view, columns)
+        if len(other := np.flatnonzero((values != features[positions]).any(axis=1))):
+            sample = _sample(db, columns[positions[other[0]]])
+            raise BadInput(f"sample {sample!r}: it already has other features.")
+        is_new[positions] = False
+    if is_new.any():
+        tile = packing.encode(NO_MODEL, OBSERVED, FEATURES, columns[is_new], features[is_new])
+        enter(db, cells, [("", *tile)], None)
+
+
+def enter(
+    db: sqlite3.Connection,
+    cells: packing.TileFile,
+    new: Sequence[tuple[str, packing.Shape, bytes]],
+    made_by: dict[str, Any] | None,
+) -> None:
+    """Appends tiles (id of the model, shape, bytes) to the file, and enters them into the index
+    within the transaction `db`.
+    """
+    if not new:
+        return
+    text = index.as_json(made_by, "made_by")
+    with clear_when_full(cells.path):
+        offset = cells.append([data for _, _, data in new])
+    for model, shape, data in new:
+        digest = packing.digest(model, shape, data)
+        if shape.state == PREDICTED:
+            replaced = "digest = ? OR (? = 'all' AND first >= ? AND first + span <= ?)"
+            place = [
+                shape.model,
+                PREDICTED,
+                shape.plane,
+                digest,
+                shape.form,
+                shape.first,
+                shape.first + shape.span,
+            ]
+            old = f"FROM tiles WHERE model = ? AND state = ? AND plane = ? AND ({replaced})"
+            db.execute(index.TEXT_CHECKS)
+            numbers = f"of = 'tiles' AND number IN (SELECT number {old})"
+            db.execute(f"DELETE FROM text_checks WHERE {numbers}", place)
+            db.execute(f"DELETE {old}", place)
+        entry = [*vars(shape).values(), offset, digest, text]
+        row = db.execute(
+            f"INSERT INTO tiles ({entries.TILE}) VALUES ({', '.join('?' * len(entry))})", entry
+        )
+        if shape.state == PREDICTED:
+            index.add_text_check(db, "tiles", row.lastrowid, text)
+        offset += len(data)
+    db.execute("UPDATE about SET end = ?", [offset])
+    if any(shape.plane in packing.LATER_PLANES for _, shape, _ in new):
+        db.execute(f"PRAGMA user_version = {index.SCHEMA_VERSION}")
+
+
+def _old(
+    db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray
+) -> np.ndarray:
+    """Returns float32[k], the observed value in each column (0 for a vector), NaN where nothing was
+    observed.
+    """
+    old = np.full(len(columns), np.nan, np.float32)
+    for tile in entries.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
+        positions, values = packing.pick(tile, view, columns)
+        old[positions] = 0 if values.ndim > 1 else values
+    return old
+
+
+def _sample(db: sqlite3.Connection, column: np.integer) -> str:
+    return entries.samples(db, np.array([column]))[0]
+
+
+def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
+    """A cache has one label space, and features of one length."""
+    stored = db.execute("SELECT max(classes) FROM tiles WHERE plane = ?", [plane]).fetchone()[0]
+    if width != (stored or width) or not width:
+        unit = "classes for each cell"
+        if plane != packing.PROBABILITIES:
+            unit = "numbers for each sample"
+        raise BadInput(f"{plane}: {width} {unit}; this cache has {stored}.")

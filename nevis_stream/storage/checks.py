@@ -1,0 +1,120 @@
+"""Checks of JSON values in records; each returns the value or raises `ValueError`."""
+
+import functools
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from nevis_stream.errors import unknown
+
+Check = Callable[[Any], Any]
+
+LARGEST_COUNT = 10**15
+_LONGEST_TEXT = 1000
+
+
+def text(value: Any) -> str:
+    """A string of at most 1,000 characters."""
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}, not a string")
+    if len(value) > _LONGEST_TEXT:
+        raise ValueError(f"has {len(value)} characters; at most {_LONGEST_TEXT} are valid")
+    return value
+
+
+def whole(low: int = 0, high: int = LARGEST_COUNT) -> Check:
+    """A whole number from `low` to `high`."""
+
+    def check(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"is {shown(value)}, not a whole number")
+        if not low <= value <= high:
+            raise ValueError(f"is {shown(value)}; valid: {low} to {high}")
+        return value
+
+    return check
+
+
+def number(low: float, high: float) -> Check:
+    """A finite number from `low` to `high`."""
+
+    def check(value: Any) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError(f"is {shown(value)}, not a number")
+        if math.isnan(value) or not low <= value <= high:
+            raise ValueError(f"is {shown(value)}; valid: {low:g} to {high:g}")
+        return value
+
+    return check
+
+
+def choice(name: str, valid: Collection[str]) -> Check:
+    """One of the valid words."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in valid:
+            raise ValueError(f"is not valid: {unknown(name, shown(value, quotes=False), valid)}")
+        return value
+
+    return check
+
+
+def check_unicode(values: object) -> None:
+    """Raises ValueError if a string contains half of a surrogate pair, which no file can
+    contain.
+    """
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"it is not valid Unicode: {error.reason}") from None
+
+
+def json_object(value: Any) -> Mapping[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise ValueError(f"is {shown(value)}, not an object")
+    return value
+
+
+def several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
+    """A list of JSON objects, each read by `read`."""
+
+    def check(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"is {shown(value)}, not a list")
+        records = []
+        for place, each in enumerate(value):
+            try:
+                records.append(read(json_object(each)))
+            except ValueError as error:
+                raise ValueError(f"[{place}] {error}") from None
+        return tuple(records)
+
+    return check
+
+
+_BY_TYPE: dict[Any, Check] = {int: whole(), str: text, Mapping: json_object}
+
+
+@functools.cache
+def check_of(annotation: Any) -> Check:
+    """Returns the check of a field: that in `Annotated`, else that of its type."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return arguments[1]
+    if origin in (Union, UnionType):  # with None
+        check = check_of(arguments[0])
+        return lambda value: None if value is None else check(value)
+    if origin is tuple:
+        return several(arguments[0].from_json)
+    return _BY_TYPE[origin or annotation]
+
+
+def shown(value: Any, quotes: bool = True) -> str:
+    """A value as an error message shows it, shortened if it is long."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**18:
+        return f"a number of {len(str(abs(value)))} digits"
+    whole_text = repr(value) if quotes else str(value)
+    return whole_text if len(whole_text) <= 60 else whole_text[:57] + "..."
