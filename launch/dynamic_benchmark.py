@@ -94,7 +94,7 @@ ROLLOUTS = Subcommand(
     (
         "rollouts",
         "rollouts --data=cifar10_12k --design=path --rollouts=100 --out=studies/cifar10",
-        "rollouts --data=my_images.npz --design=hierarchical --depth=2 --width=5 --rollouts=30",
+        "rollouts --data=my_images.npz --design=hierarchical --width=5 --out=studies/mine",
     ),
     details="The default takes about ten minutes on one core. Continues where it was stopped;"
     " a later call with more --rollouts adds to them. Writes a page with the vote's risk by round"

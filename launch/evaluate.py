@@ -115,7 +115,8 @@ SUBCOMMANDS = (
         "add-model",
         "Evaluates new models on a few samples each.",
         "add-model --model=new.csv --budget=256 --cache=caches/mine",
-        "add-model --model=runs/new/checkpoints/0004-mnist --budget=256 --cache=caches/mnist",
+        "add-model --model=runs/new/checkpoints/0010-pico_digits --budget=64"
+        " --cache=caches/pico_digits",
         "add-model --model=runs/new --budget=5% --cache=caches",
         needs=("cache", "model", "budget"),
         details="Predicts their other values and prints the estimated mean and rank with intervals,"
@@ -138,7 +139,7 @@ SUBCOMMANDS = (
         "add-samples",
         "Evaluates a few of the known models on each new sample.",
         "add-samples --samples=new.npz --budget=64 --cache=caches/mine",
-        "add-samples --splits=test --budget=8 --cache=caches/mnist",
+        "add-samples --splits=test --budget=2 --cache=caches/pico_digits",
         needs=("cache", "budget"),
         details="Predicts the other models' values.",
         lists=_method_names,
@@ -159,7 +160,7 @@ SUBCOMMANDS = (
         "Compares methods on files of models × samples, with tables and figures.",
         "study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study",
         "study a.npz --policies=strata,quadrature,fisher --predictors=mean,irt_2pl --out=crossing",
-        "study a.npz --model_facts=models.csv --model_split=by:date --out=study",
+        "study a.npz --model_facts=models.csv --model_split=by:date --out=by_date",
         words="FILE ...",
         details="Continues where it was stopped.",
         lists=lambda: _method_names(bounds=True),

@@ -55,8 +55,9 @@ START = _subcommand(
     "sessions.begin",
     "start",
     "Begins a session, or adds samples to one with --continue.",
-    "start --model=runs/a/checkpoints/0004-mnist --pool=photos --out=sessions/photos",
-    "start --model=a.npz --model=b.npz --pool=photos.npz --classes=cat,dog --out=sessions/two",
+    "start --model=runs/a/checkpoints/0010-pico_digits --pool=photos --out=sessions/photos",
+    "start --model=resnet.npz --model=vit.npz --pool=photos.npz --classes=cat,dog"
+    " --out=sessions/two",
     "start --continue --pool=photos-of-may --out=sessions/photos",
     needs=("pool", "out"),
     details="Several models are compared on the same labels.",
@@ -100,7 +101,8 @@ SIMULATE = _subcommand(
     "simulating.simulate",
     "simulate",
     "Repeats the loop on a pool with known labels, and compares it with random labels.",
-    "simulate --model=runs/a/checkpoints/0004-mnist --pool=mnist:test --out=studies/mnist",
+    "simulate --model=runs/a/checkpoints/0010-pico_digits --pool=pico_digits:test"
+    " --out=studies/digits",
     needs=("model", "pool", "out"),
     details="Continues where it was stopped; a later call with more --repetitions adds to them. It"
     " prints squared errors over those of random labels (0.5: random labels need about twice as"

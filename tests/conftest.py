@@ -52,6 +52,7 @@ hypothesis.settings.load_profile("any machine")
 # done. xdist begins the files of most tests first, and those are quick (so the Makefile has
 # --no-loadscope-reorder).
 LONGEST = (
+    "tests/test_documented_commands.py",
     "tests/test_docs.py",
     "tests/test_kill.py",
     "tests/learners/test_closed_form.py",

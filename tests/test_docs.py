@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.experiments import grid, run_config
-from nevis_stream.launch import config_flag, data, evaluate, label, shared_flags
+from nevis_stream.launch import config_flag, shared_flags
 from nevis_stream.learners.table import TABLE
 from nevis_stream.streams.named_streams import stream_rows
+from tests import documented_commands
+from tests.documented_commands import BLOCK, SHELL
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -30,11 +33,7 @@ SOURCES = [
     for name in ("nevis_stream", "learners", "experiments", "launch")
     for path in sorted((ROOT / name).rglob("*.py"))
 ]
-BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>[\w{}-]*)\n(?P<code>.*?)^```$", re.S | re.M
-)
 TUTORIALS = [page for page in PAGES if page.name.startswith("tutorial-")]  # whole pages are run
-SHELL = ("bash", "sh")
 DIRECTIVES = ("{toctree}", "{eval-rst}")
 
 
@@ -203,26 +202,9 @@ def commands():
     """Every command of a shell block, of a page's running text, of a module's docstring, and of a
     subcommand's help.
     """
-    for parent in (data, evaluate, label):
-        for each in parent.SUBCOMMANDS:
-            for example in each.examples:
-                command = f"python -m {parent.__name__} {example}"
-                yield pytest.param(command, id=command)
-    for page in PAGES:
-        text = page.read_text()
-        results = [
-            line
-            for block in blocks(page, *SHELL)
-            for line in block["code"].replace("\\\n", " ").splitlines()
-        ]
-        results += re.findall(r"`((?:python -m|nevis-stream) [^`]+)`", BLOCK.sub("", text))
-        for line in results:
-            if command := line.partition(" #")[0].strip():
-                yield pytest.param(command, id=f"{name(page)}: {command[:60]}")
-    for source in SOURCES:
-        output = (ast.get_docstring(ast.parse(source.read_text())) or "").replace("\\\n", " ")
-        for command in re.findall(r"^ *((?:python -m|nevis-stream) .*)$", output, re.M):
-            yield pytest.param(command, id=f"{name(source)}: {command[:60]}")
+    for page in (*PAGES, *SOURCES):
+        for line, command in documented_commands.commands_of(page, names=True):
+            yield pytest.param(command, id=f"{name(page)}:{line} {command[:60]}")
 
 
 def flags_of(module, words):
@@ -309,6 +291,12 @@ def check_command(words):
             assert value in TABLE or (ROOT / value).is_file(), word
         if flag == "config.stream":
             check_stream(value)
+        if words[2] == "launch.evaluate" and flag in ("method", "methods"):
+            assert all(methods.get(each) for each in value.split(",")), word
+        if flag == "policies" and words[2] == "launch.evaluate":
+            assert set(value.split(",")) <= set(methods.policy_registry()), word
+        if flag == "predictors" and words[2] == "launch.evaluate":
+            assert set(value.split(",")) <= set(methods.predictor_registry()), word
     if words[2] in ("launch.run", "launch.sweep") and "help" not in command and not own:
         check_values([word.lstrip("-").partition("=")[::2] for word in words[3:]])
 

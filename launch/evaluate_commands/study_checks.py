@@ -128,9 +128,8 @@ def same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> N
         )
     for name, way in ways.items():
         if (earlier := settings.setdefault(name, way)) != way:
-            raise BadInput(
-                f"{path.parent}: already contains a study with --{name}={earlier}. {advice}"
-            )
+            flag = f"with --{name}={earlier}" if earlier else f"without --{name}"
+            raise BadInput(f"{path.parent}: already contains a study {flag}. {advice}")
     for matrix in matrices:
         fingerprint = _fingerprint(matrix)
         if settings["matrices"].setdefault(matrix.name, fingerprint) != fingerprint:

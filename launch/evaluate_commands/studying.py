@@ -208,9 +208,18 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
     sets and groups of samples, and writes into the cache what a report shows.
     """
     entry.use_compilation_cache()
-    for cache in caches_in(Path(values.cache)):
+    left_out: list[evaluation_summary.TooSmall] = []
+    caches = caches_in(Path(values.cache))
+    for cache in caches:
         read_additions(cache.directory)  # a damaged line is an error before the work, not after it
-        matrix = evaluation_summary.studied_part(cache)
+        try:
+            matrix = evaluation_summary.studied_part(cache)
+        except evaluation_summary.TooSmall as error:
+            left_out.append(error)
+            if len(left_out) == len(caches):
+                raise
+            print(f"left out: {error}")
+            continue
         parts = matrix.parts
         if len(parts) > 1:
             print(f"{cache.directory}: {_PARTS.format(len(parts))}")

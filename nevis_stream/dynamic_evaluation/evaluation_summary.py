@@ -40,19 +40,23 @@ _WIDEST, _HIGHEST, _LOWEST = 480, 240, 160  # pixels of the picture
 _RIGHT, _WRONG, _UNKNOWN = (44, 95, 138), (240, 232, 216), (150, 150, 150)
 
 
+class TooSmall(BadInput):
+    """A cache has too few models or samples to measure methods on."""
+
+
 def studied_part(cache: EvaluationCache) -> Matrix:
     """Returns the part of a cache that methods can be measured on: the known models, on the samples
     that at least half of them have.
 
     Raises:
-      BadInput: fewer than 5 models or 20 samples are left.
+      TooSmall: fewer than 5 models or 20 samples are left.
     """
     names, matrix = list(cache.models()), cache.matrix()
     there = observed(matrix)
     rows = np.flatnonzero(learned_from(there))
     columns = np.flatnonzero(2 * there[rows].sum(axis=0) >= max(len(rows), 1))
     if len(rows) < _FEWEST_MODELS or len(columns) < _FEWEST_SAMPLES:
-        raise BadInput(
+        raise TooSmall(
             f"{cache.directory}: {len(rows)} models are observed on the same {len(columns)}"
             f" samples; at least {_FEWEST_MODELS} models and {_FEWEST_SAMPLES} samples are needed"
             " to measure methods."

@@ -114,8 +114,14 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     assert list(rows.columns) == list(method_study.COLUMNS)
     assert len(rows) == 2 * 3 * 2
     assert (tmp_path / "study" / "known.png").is_file()
-    done = command("metrics", f"--cache={cache}", *options)
+    few, words = tmp_path / "few", ["metrics", *options]
+    saved = save(tmp_path / "few.npz", outcomes()[:2])
+    assert command("import", saved, f"--cache={few}").returncode == 0
+    alone = command(*words, f"--cache={few}")
+    assert alone.returncode == 2 and "few: 2 models are observed on the same 80" in alone.stderr
+    done = command(*words, f"--cache={tmp_path}")  # of both caches
     assert done.returncode == 0, done.stderr
+    assert "left out: " in done.stdout and "few: 2 models are observed on" in done.stdout
     assert "60% of the models known, 2 splits" in " ".join(done.stdout.split())
     assert "covered: share of 95% intervals that contain the true mean" in done.stdout
     assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
