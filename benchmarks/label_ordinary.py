@@ -25,10 +25,10 @@ from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
 from benchmarks.two_commands import start
 from nevis_stream.active_testing.estimators import ESTIMATORS
+from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.active_testing.material import Material
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling.models import gather, tested_model
-from nevis_stream.experiments.labelling.pools import load_pool
 from nevis_stream.seeds import generator, seed_for
 
 # data set: number of samples of the pool

@@ -91,8 +91,15 @@ MAY_IMPORT = {
         "run_directory",
         "streams",
     ),
-    "nevis_stream.dynamic_evaluation": of_nevis_stream("cost", "queries", "evaluation_cache"),
-    "nevis_stream.active_testing": of_nevis_stream("cost", "queries"),
+    "nevis_stream.estimation": of_nevis_stream("queries"),
+    "nevis_stream.dynamic_evaluation": of_nevis_stream(
+        "cost", "queries", "estimation", "evaluation_cache"
+    ),
+    "nevis_stream.active_testing": of_nevis_stream("cost", "queries", "estimation"),
+    # a pool of images is a folder or a data set
+    "nevis_stream.active_testing.labelling": of_nevis_stream(
+        "active_testing", "queries", "evaluation_cache", "catalogue", "datasets"
+    ),
     "nevis_stream.analysis": of_nevis_stream(
         *RUN_FILES, "metrics", "cost.meter", "cost.engineering", "catalogue"
     ),
@@ -111,8 +118,6 @@ MAY_IMPORT = {
     "nevis_stream.experiments": ("nevis_stream",),
     "nevis_stream.launch": ("nevis_stream",),
 }
-# Imports that go once a package is moved: importer, what it imports, and until when.
-EXCEPTIONS = (("active_testing", ("dynamic_evaluation.intervals",), "estimation"),)
 
 
 def inside(module, part):
@@ -158,12 +163,7 @@ def allowed(module):
     """Prefixes of what a module may import."""
     part = max((part for part in MAY_IMPORT if inside(module, part)), key=len)
     own = (part,) if part != "nevis_stream" else (module,)
-    later = [
-        of_nevis_stream(*names)
-        for importer, names, _ in EXCEPTIONS
-        if inside(module, f"nevis_stream.{importer}")
-    ]
-    return (*own, *BASE, *MAY_IMPORT[part], *(name for names in later for name in names))
+    return (*own, *BASE, *MAY_IMPORT[part])
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -172,20 +172,6 @@ def test_imports_go_one_way(module):
     wrong = {name for name in imports(module) if not any(inside(name, part) for part in valid)}
     wrong |= {name for name in imports(module) if layer(name) > layer(module)}
     assert not wrong, f"{module} may import of the project: {', '.join(valid)}"
-
-
-@pytest.mark.parametrize(("importer", "names", "until"), EXCEPTIONS)
-def test_an_exception_is_still_needed(importer, names, until):
-    found = {
-        name
-        for module in MODULES
-        if inside(module, f"nevis_stream.{importer}")
-        for name in imports(module)
-    }
-    unused = [
-        name for name in of_nevis_stream(*names) if not any(inside(each, name) for each in found)
-    ]
-    assert not unused, f"no longer imported, so no exception until there is {until}"
 
 
 def test_the_test_sees_imports_in_functions_but_no_types():

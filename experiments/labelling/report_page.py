@@ -6,12 +6,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nevis_stream.active_testing.labelling.estimates import (
+    accounts,
+    evidence_on,
+    history,
+    plain_labels,
+)
+from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.testing import expected_losses
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling.accounts import accounts, evidence_on, history, plain_labels
-from nevis_stream.experiments.labelling.session import Session
-from nevis_stream.experiments.labelling.sheets import contact_sheet
+from nevis_stream.experiments.labelling.forms import contact_sheet
 from nevis_stream.queries.asking import NO_LABEL
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.storage import write_file

@@ -14,14 +14,14 @@ import pandas as pd
 
 from nevis_stream.active_testing.choosing import Drawn
 from nevis_stream.active_testing.estimators import ESTIMATORS
+from nevis_stream.active_testing.labelling.pools import shown
+from nevis_stream.active_testing.labelling.settings import STUDY
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.executor import Executor, Progress
-from nevis_stream.experiments.labelling.pools import shown
-from nevis_stream.experiments.labelling.settings import STUDY
 from nevis_stream.learner import Context
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.run_directory.workspace import EventWorkspace

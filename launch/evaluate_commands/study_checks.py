@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import method_study, methods
-from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import hidden_samples
 from nevis_stream.errors import BadInput
+from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage import write_file
 

@@ -8,9 +8,9 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
+from nevis_stream.active_testing.labelling.estimates import accounts
+from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.experiments.labelling import report_page
-from nevis_stream.experiments.labelling.accounts import accounts
-from nevis_stream.experiments.labelling.session import Session
 from nevis_stream.launch import entry
 from nevis_stream.launch.label_commands.sessions import sample_images
 from nevis_stream.launch.terminal import console

@@ -9,13 +9,13 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.active_testing.acquisition_functions import RULES
+from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
+from nevis_stream.active_testing.labelling.settings import SETTINGS, STUDY
 from nevis_stream.active_testing.losses import LOSSES
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.surrogates import SURROGATES
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.experiments.labelling.models import TestedModel, gather, tested_model
-from nevis_stream.experiments.labelling.pools import PoolImages, load_pool
-from nevis_stream.experiments.labelling.settings import SETTINGS, STUDY
 from nevis_stream.experiments.predictors import KeptRun
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import one_cache

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
+from nevis_stream.active_testing.labelling.pool_parts import Generation
+from nevis_stream.active_testing.labelling.pools import absolute, load_pool
+from nevis_stream.active_testing.labelling.probability_files import SUFFIXES
+from nevis_stream.active_testing.labelling.session import Session
+from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling import sheets
-from nevis_stream.experiments.labelling.generations import Generation
-from nevis_stream.experiments.labelling.pools import absolute, load_pool
-from nevis_stream.experiments.labelling.probability_files import SUFFIXES
-from nevis_stream.experiments.labelling.session import Session
-from nevis_stream.experiments.labelling.settings import SETTINGS, SessionSettings
+from nevis_stream.experiments.labelling import forms
 from nevis_stream.launch import entry
 from nevis_stream.launch.label_commands.material import Subject, check_flags, in_order, load_subject
 from nevis_stream.wording import plural
@@ -136,10 +136,10 @@ def choose(words: Sequence[str], values: FlagValues) -> None:
     entry.use_compilation_cache()
     session = Session(Path(words[0]))
     number, rows = session.next(values.count)
-    folder = sheets.write_round(session, number, rows, sample_images(session, rows))
+    folder = forms.write_round(session, number, rows, sample_images(session, rows))
     print(f"{plural(len(rows), 'sample')} to label ({session.counts()}):")
-    print(f"  in a browser: {folder / sheets.PAGE}")
-    print(f"  in a spreadsheet: {folder / sheets.CSV}, with {folder / sheets.CONTACTS}")
+    print(f"  in a browser: {folder / forms.PAGE}")
+    print(f"  in a spreadsheet: {folder / forms.CSV}, with {folder / forms.CONTACTS}")
     print(f"then: {entry.as_typed('python -m launch.label record')} FILE --session={words[0]}")
 
 
@@ -181,7 +181,7 @@ def record(words: Sequence[str], values: FlagValues) -> None:
     if not (session.directory / SETTINGS).exists():
         raise BadInput(f"{session.directory}: there is no session here.")
     for word in words:
-        labels = sheets.read_labels(session, Path(word))
+        labels = forms.read_labels(session, Path(word))
         if labels.unnamed:
             print(
                 f"note: {word} has no column 'session', so only its sample names tell that it is of"

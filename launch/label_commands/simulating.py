@@ -7,11 +7,11 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
+from nevis_stream.active_testing.labelling.pools import absolute
+from nevis_stream.active_testing.labelling.settings import STUDY, digest
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling.pools import absolute
-from nevis_stream.experiments.labelling.settings import STUDY, digest
 from nevis_stream.experiments.labelling.study import StudySettings, run_study, write_page
 from nevis_stream.launch import entry, executors
 from nevis_stream.launch.label_commands.material import check_flags, load_subject, pool_labels

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from nevis_stream.active_testing.evidence import Evidence
-from nevis_stream.dynamic_evaluation.intervals import MOST_MISSING, too_many_missing
+from nevis_stream.estimation.intervals import MOST_MISSING, too_many_missing
 from nevis_stream.queries.asking import Estimate
 
 NO_LABELS = "there is no usable label yet"

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import intervals, memory, methods, price
+from nevis_stream.dynamic_evaluation import memory, methods, price
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
@@ -22,6 +22,7 @@ from nevis_stream.dynamic_evaluation.ranking import known_models, rank
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers, also
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from nevis_stream.evaluation_cache.cached_ask import CachedAsk, askable_cells

@@ -19,11 +19,11 @@ import numpy as np
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation import memory, methods, price
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.intervals import FEWEST
 from nevis_stream.dynamic_evaluation.known import Known, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
 from nevis_stream.errors import BadInput
+from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.storage import write_file
 

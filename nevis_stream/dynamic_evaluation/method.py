@@ -15,7 +15,7 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import folds, intervals
+from nevis_stream.dynamic_evaluation import folds
 from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known import Known, known_models
@@ -27,6 +27,7 @@ from nevis_stream.dynamic_evaluation.upright import (
     upright,
 )
 from nevis_stream.errors import BadInput
+from nevis_stream.estimation import intervals
 from nevis_stream.queries import whole_images
 from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, MatrixAsk, check_budget
 from nevis_stream.queries.sampling import numpy_generator

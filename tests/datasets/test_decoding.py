@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.datasets import decoding
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.decoding import decode
@@ -19,7 +20,6 @@ from nevis_stream.datasets.preparation.encode import stored
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.source_images import BytesImage, Crop, FileImage
 from nevis_stream.errors import BadInput, DataWarning
-from nevis_stream.experiments.labelling.pools import load_pool
 from nevis_stream.run_directory.thumbnails import strip
 
 # a shape that no turn and no mirror leaves as it is: black on white, its upper left corner grey

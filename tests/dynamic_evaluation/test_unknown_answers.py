@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import intervals
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
 from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
 from nevis_stream.queries.asking import Answers, Cells, Cost, answered

@@ -14,11 +14,12 @@ import jax
 import numpy as np
 from scipy.special import expit
 
-from nevis_stream.dynamic_evaluation import folds, intervals, members
+from nevis_stream.dynamic_evaluation import folds, members
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
 from nevis_stream.dynamic_evaluation.response import Items
+from nevis_stream.estimation import intervals
 from nevis_stream.queries.asking import Answers, MatrixAsk
 from nevis_stream.queries.matrix import observed
 from nevis_stream.queries.samples import SampleFacts

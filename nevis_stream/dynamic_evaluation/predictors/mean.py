@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import intervals
 from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.estimation import intervals
 from nevis_stream.queries.asking import Answers
 from nevis_stream.queries.samples import SampleFacts
 

@@ -4,11 +4,11 @@ import hashlib
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import intervals
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, thresholded
 from nevis_stream.dynamic_evaluation.rank import Rank
+from nevis_stream.estimation import intervals
 from nevis_stream.queries import sampling
 from nevis_stream.queries.matrix import UNKNOWN
 

@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.active_testing.choosing import Drawn
-from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.surrogates import build_surrogate
-from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
-from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments.labelling.generations import (
+from nevis_stream.active_testing.labelling.logs import Draw, recorded_draws, recorded_labels
+from nevis_stream.active_testing.labelling.pool_parts import (
     Generation,
     read_generation,
     write_generation,
 )
-from nevis_stream.experiments.labelling.logs import Draw, recorded_draws, recorded_labels
-from nevis_stream.experiments.labelling.pools import shown
-from nevis_stream.experiments.labelling.settings import SETTINGS, SessionSettings
+from nevis_stream.active_testing.labelling.pools import shown
+from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSettings
+from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
+from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.asking import NO_LABEL, Answers, Cells
 from nevis_stream.seeds import generator
 from nevis_stream.storage import checked_lines, exclusive

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from nevis_stream.active_testing.labelling.pool_parts import Generation
+from nevis_stream.active_testing.labelling.session import Session
+from nevis_stream.active_testing.labelling.settings import SessionSettings, digest
 from nevis_stream.active_testing.material import Material
-from nevis_stream.experiments.labelling.generations import Generation
-from nevis_stream.experiments.labelling.session import Session
-from nevis_stream.experiments.labelling.settings import SessionSettings, digest
 
 CLASSES = ("cat", "dog", "owl")
 

@@ -9,8 +9,8 @@ from PIL import Image
 
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling import sheets
-from tests.labelling.sessions import begin
+from nevis_stream.experiments.labelling import forms
+from tests.active_testing.labelling.sessions import begin
 from tests.report.chromium import PATH, Browser
 
 LABELS = "[...document.querySelectorAll('#strip span')].map((e) => e.textContent)"
@@ -37,15 +37,15 @@ def written(directory, prefix="s", **changes):
     session, _ = begin(directory / "session", prefix=prefix, **changes)
     number, rows = session.next(5)
     images = np.random.default_rng(0).integers(0, 255, (5, 10, 14, 3)).astype(np.uint8)
-    return session, sheets.write_round(session, number, rows, ArrayImages(images)), rows
+    return session, forms.write_round(session, number, rows, ArrayImages(images)), rows
 
 
 def test_the_csv_and_the_contact_sheet_have_the_same_numbers(tmp_path):
     session, folder, rows = written(tmp_path, prefix='=a,"b')
-    table = list(csv.DictReader(io.StringIO((folder / sheets.CSV).read_text())))
+    table = list(csv.DictReader(io.StringIO((folder / forms.CSV).read_text())))
     assert [row["number"] for row in table] == ["1", "2", "3", "4", "5"]
     assert table[0]["sample"] == "'" + session.ids[rows[0]]
-    with Image.open(folder / sheets.CONTACTS) as sheet:
+    with Image.open(folder / forms.CONTACTS) as sheet:
         assert sheet.size == (5 * 96, 96 + 14)
     for row in table:
         row["label"] = "dog"
@@ -54,31 +54,31 @@ def test_the_csv_and_the_contact_sheet_have_the_same_numbers(tmp_path):
         writer = csv.DictWriter(out, table[0])
         writer.writeheader()
         writer.writerows(table)
-    answers = sheets.read_labels(session, file).classes
+    answers = forms.read_labels(session, file).classes
     assert answers == {session.ids[row]: 1 for row in rows}
 
 
 def test_labels_that_a_person_typed_are_not_written_over(tmp_path):
     session, folder, rows = written(tmp_path)
-    file, images = folder / sheets.CSV, ArrayImages(np.zeros((5, 10, 14, 3), np.uint8))
+    file, images = folder / forms.CSV, ArrayImages(np.zeros((5, 10, 14, 3), np.uint8))
     blank = file.read_bytes()
-    sheets.write_round(session, 1, rows, images)  # nothing typed: written again
+    forms.write_round(session, 1, rows, images)  # nothing typed: written again
     assert file.read_bytes() == blank
     typed = blank.replace(b",\n", b",cat\n", 1)
     file.write_bytes(typed)
     with pytest.raises(BadInput, match="contains 1 label that is not recorded yet.*Record the"):
-        sheets.write_round(session, 1, rows, images)
+        forms.write_round(session, 1, rows, images)
     assert file.read_bytes() == typed
-    session.record(sheets.read_labels(session, file).classes, str(file))
-    sheets.write_round(session, 1, rows, images)
+    session.record(forms.read_labels(session, file).classes, str(file))
+    forms.write_round(session, 1, rows, images)
     file.write_bytes(typed.replace(b",cat\n", b",dog\n"))  # the person thinks again
     with pytest.raises(BadInput, match="contains 1 label that is not recorded yet"):
-        sheets.write_round(session, 1, rows, images)
+        forms.write_round(session, 1, rows, images)
 
 
 def test_the_page_holds_no_code_of_a_sample(tmp_path):
     _, folder, _ = written(tmp_path, prefix="</script><b>")
-    text = (folder / sheets.PAGE).read_text()
+    text = (folder / forms.PAGE).read_text()
     assert "</script><b>" not in text and text.count("<script") == 2
 
 
@@ -86,8 +86,8 @@ def test_the_page_holds_no_code_of_a_sample(tmp_path):
 def test_a_person_labels_in_a_browser(tmp_path):
     session, folder, rows = written(tmp_path, prefix='=,"é')
     with Browser(tmp_path / "profile") as browser:
-        opened(browser, folder / sheets.PAGE, 1200)
-        assert browser.requests == [(folder / sheets.PAGE).as_uri()] or all(
+        opened(browser, folder / forms.PAGE, 1200)
+        assert browser.requests == [(folder / forms.PAGE).as_uri()] or all(
             not each.startswith("http") for each in browser.requests
         )
         assert browser.evaluate(PROGRESS) == "0 of 5 labelled"
@@ -107,7 +107,7 @@ def test_a_person_labels_in_a_browser(tmp_path):
         assert browser.evaluate("document.activeElement === document.body")
 
     with Browser(tmp_path / "profile") as browser:  # closed and opened again, on a phone
-        opened(browser, folder / sheets.PAGE, 400)
+        opened(browser, folder / forms.PAGE, 400)
         assert browser.evaluate(PROGRESS) == "2 of 5 labelled"
         assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert browser.evaluate("document.getElementById('caption').textContent").startswith("2 of")
@@ -128,7 +128,7 @@ def test_a_person_labels_in_a_browser(tmp_path):
         assert browser.evaluate(LABELS) == ["owl", "dog", "cat", "dog", "dog"]
         (tmp_path / "saved.csv").write_text(browser.evaluate(SAVED))
         assert not browser.console
-    answers = sheets.read_labels(session, tmp_path / "saved.csv").classes
+    answers = forms.read_labels(session, tmp_path / "saved.csv").classes
     assert answers == {
         session.ids[row]: each for row, each in zip(rows, [2, 1, 0, 1, 1], strict=True)
     }
@@ -139,7 +139,7 @@ def test_a_person_labels_in_a_browser(tmp_path):
 def test_classes_of_one_character_are_their_own_keys(tmp_path):
     _, folder, _ = written(tmp_path, classes=["1", "0", "x"])
     with Browser(tmp_path / "profile") as browser:
-        opened(browser, folder / sheets.PAGE, 1200)
+        opened(browser, folder / forms.PAGE, 1200)
         for key in "0x1":
             browser.press(key)
         assert browser.evaluate(LABELS)[:3] == ["0", "x", "1"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.active_testing.labelling.settings import digest
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling.settings import digest
 from nevis_stream.storage import write_directory
 
 _ARRAYS = ("features", "images", "ensemble", "outcomes")

@@ -6,17 +6,22 @@ import os
 import numpy as np
 import pytest
 
+from nevis_stream.active_testing.labelling.estimates import (
+    accounts,
+    evidence_on,
+    history,
+    plain_labels,
+)
+from nevis_stream.active_testing.labelling.pool_parts import Generation
+from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
+from nevis_stream.active_testing.labelling.settings import SETTINGS
 from nevis_stream.active_testing.material import Material
 from nevis_stream.errors import BadInput, RunLocked
-from nevis_stream.experiments.labelling.accounts import accounts, evidence_on, history, plain_labels
-from nevis_stream.experiments.labelling.generations import Generation
-from nevis_stream.experiments.labelling.session import DRAWS, LABELS, Session
-from nevis_stream.experiments.labelling.settings import SETTINGS
-from nevis_stream.experiments.labelling.sheets import read_labels
+from nevis_stream.experiments.labelling.forms import read_labels
 from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.canonical import encode
+from tests.active_testing.labelling.sessions import begin, example, truth
 from tests.killed_child import survives
-from tests.labelling.sessions import begin, example, truth
 
 
 def labelled(session, labels, rounds=2, count=20):

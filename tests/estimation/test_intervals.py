@@ -2,8 +2,9 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import intervals, methods
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.estimation import intervals
 from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order

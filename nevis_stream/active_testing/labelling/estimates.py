@@ -10,10 +10,10 @@ from scipy.special import stdtrit
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.intervals import FEWEST
+from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 from nevis_stream.active_testing.pool import difference
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.experiments.labelling.session import Session
 from nevis_stream.queries.asking import NO_LABEL, Answers, Cells, Cost, Estimate
 
 

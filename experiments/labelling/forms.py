@@ -14,10 +14,10 @@ import numpy as np
 from markupsafe import Markup
 from PIL import Image, ImageDraw
 
+from nevis_stream.active_testing.labelling.session import Session
+from nevis_stream.active_testing.labelling.settings import UNKNOWN
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments.labelling.session import Session
-from nevis_stream.experiments.labelling.settings import UNKNOWN
 from nevis_stream.queries.asking import NO_LABEL
 from nevis_stream.report.templates import render, resource
 from nevis_stream.spreadsheet import quoted, unquoted

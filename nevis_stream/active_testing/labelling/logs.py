@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.active_testing.labelling.pool_parts import Generation
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling.generations import Generation
 from nevis_stream.queries.asking import NO_LABEL
 from nevis_stream.storage import checked_lines
 

@@ -1,0 +1,1 @@
+"""Intervals of means of which some values were seen."""
