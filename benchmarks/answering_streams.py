@@ -20,7 +20,7 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.predictors import KeptRun
+from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.filling import fill
 from nevis_stream.launch.one_run import run_config_once
@@ -64,7 +64,7 @@ def study(arguments) -> None:
             folder = root / f"known-{learner}-{seed}"
             if not folder.exists() or not Ledger(folder).complete:
                 train(learner, f"{stream},rule={CONTROL}", folder, seed, arguments)
-            fill(KeptRun(folder), caches, splits=[POOL])
+            fill(open_run(folder), caches, splits=[POOL])
     folders = []
     for seed in range(arguments.seeds):
         for rule in chosen:

@@ -14,8 +14,9 @@ from pathlib import Path
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
-from nevis_stream.experiments.predictors import KeptRun, provenance
+from nevis_stream.experiments.recorded import open_run
+from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
+from nevis_stream.trained_runs.predictors import KeptRun, provenance
 
 METHODS = ("sort_and_search", "recommended")
 FULL = 64
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("--stream", default=None)
     parser.add_argument("--budget", type=int, default=64)
     options = parser.parse_args()
-    run = KeptRun(options.new, options.stream)
+    run = open_run(options.new, options.stream)
     chosen = [predictor for predictor in run.predictors if predictor.chosen]
     print(f"{describe()}; budget {options.budget}, one new model a data set\n")
     print(

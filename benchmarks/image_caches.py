@@ -36,9 +36,9 @@ from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.filling import fill
-from nevis_stream.experiments.predictors import KeptRun, kept_checkpoint
+from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
+from nevis_stream.trained_runs.caches import fill
 
 DATASETS = ("emnist_balanced", "fashion_mnist", "cifar100")
 TRAINED = "emnist_balanced"  # the data set of the neural process and the policy
@@ -78,7 +78,7 @@ def fill_caches(runs: Path, caches: Path) -> None:
     """Fills one cache for each data set with the test answers of all complete runs."""
     for file in sorted(runs.rglob(FILE_NAME)):
         if Ledger(file.parent).complete:
-            fill(KeptRun(file.parent), caches, which="chosen", splits=["test"])
+            fill(open_run(file.parent), caches, which="chosen", splits=["test"])
 
 
 def matrix(name: str, runs: Path, out: Path, backbone: str) -> Matrix:
@@ -91,7 +91,7 @@ def matrix(name: str, runs: Path, out: Path, backbone: str) -> Matrix:
                 BACKBONES[backbone].format(name)
             )
         )
-        kept_run, predictor = kept_checkpoint(path)
+        kept_run, predictor = open_checkpoint(path)
         task = next(task for task in kept_run.stream.tasks if task.dataset_id == name)
         samples = Samples.joined(kept_run.samples_of(task, cache.samples()))
         assert list(samples.ids) == list(cache.samples())  # a single split, in its order

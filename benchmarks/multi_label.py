@@ -21,10 +21,11 @@ import numpy as np
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
-from nevis_stream.experiments.filling import fill
-from nevis_stream.experiments.predictors import KeptRun, provenance
+from nevis_stream.experiments.recorded import open_run
 from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.trained_runs.caches import fill
+from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
+from nevis_stream.trained_runs.predictors import KeptRun, provenance
 
 DATA = "voc2007"
 METHODS = ("sort_and_search", "copy_nearest", "stratified_mean", "recommended")
@@ -56,7 +57,7 @@ def train(out: Path, seed: int) -> KeptRun:
     subprocess.run(
         [sys.executable, "-m", "launch.run", *words], check=True, stdout=subprocess.DEVNULL
     )
-    return KeptRun(out / f"run-{seed}", str(stream))
+    return open_run(out / f"run-{seed}", str(stream))
 
 
 def add(known: Path, copy: Path, new: KeptRun, method: str, budget: int, whole: bool) -> list:

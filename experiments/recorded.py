@@ -15,32 +15,16 @@ from nevis_stream.experiments import run_config
 from nevis_stream.learner import Learner
 from nevis_stream.learners import fields
 from nevis_stream.learners.table import TABLE
-from nevis_stream.run_directory import config as config_file
+from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, kept_model
 
 _OURS = ("nevis_stream.learners", "learners")  # as recorded now and formerly
-
-
-def recorded_values(run_dir: Path) -> dict[str, Any]:
-    """Returns the values of a run directory's config.json, without importing the learner.
-
-    Raises:
-      BadInput: it has no config of a run of launch.run, or one that cannot be read.
-    """
-    values: dict[str, Any] = {}
-    if (run_dir / config_file.FILE_NAME).exists():
-        values = dict(config_file.read_config(run_dir).values)
-    if isinstance(values.get("learner"), str) and isinstance(values.get("stream"), str):
-        return values
-    raise BadInput(
-        f"{run_dir}: not the directory of a run of launch.run (no config.json with a learner)."
-    )
 
 
 def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learner:
     """Builds the learner of a run directory of this format or the previous one.
 
     Args:
-      config: the result of `recorded_values`.
+      config: the result of `run_directory.config.recorded_values`.
       trust: modules and packages outside this project that may be imported.
 
     Raises:
@@ -83,3 +67,26 @@ def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
     return dict(preset) | {
         name: fields_by_name[name].check(value) for name, value in recorded.items()
     }
+
+
+def open_run(run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()) -> KeptRun:
+    """Returns a run directory whose predictors can be used again; arguments as of `KeptRun`."""
+    return KeptRun(run_dir, load_learner, stream, trust)
+
+
+def open_checkpoint(
+    path: Path, stream: str | None = None, trust: Sequence[str] = ()
+) -> tuple[KeptRun, KeptPredictor]:
+    """Returns the run of a checkpoint, RUN/checkpoints/EVENT-TASK, and its chosen predictor.
+
+    Args:
+      path: the checkpoint.
+      stream, trust: as of `open_run`.
+
+    Raises:
+      BadInput: it is not a checkpoint of a run.
+    """
+    if not path.is_dir() or path.parent.name != "checkpoints":
+        raise BadInput(f"{path}: not a checkpoint, RUN/checkpoints/EVENT-TASK.")
+    run = open_run(path.parent.parent, stream, trust)
+    return run, kept_model(run, path, None)

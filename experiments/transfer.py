@@ -19,6 +19,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.experiments import recorded, run_config
 from nevis_stream.learners.parts import weights
+from nevis_stream.run_directory.config import recorded_values
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage import write_file
@@ -57,7 +58,7 @@ class TransferMatrixRun:
         sources: Sequence[str] | None = None,
         stream: str | None = None,
     ):
-        values, self.out, self._indep = recorded.recorded_values(indep), out, indep
+        values, self.out, self._indep = recorded_values(indep), out, indep
         self.ledger = Ledger(indep)
         initialisation = values.get("initialisation") or "random"
         if (values["learner"], initialisation) != ("indep", "random"):

@@ -294,9 +294,9 @@ def check_command(words):
         if words[2] == "launch.evaluate" and flag in ("method", "methods"):
             assert all(methods.get(each) for each in value.split(",")), word
         if flag == "policies" and words[2] == "launch.evaluate":
-            assert set(value.split(",")) <= set(methods.policy_registry()), word
+            assert set(value.split(",")) <= set(methods.POLICIES.keys()), word
         if flag == "predictors" and words[2] == "launch.evaluate":
-            assert set(value.split(",")) <= set(methods.predictor_registry()), word
+            assert set(value.split(",")) <= set(methods.PREDICTORS.keys()), word
     if words[2] in ("launch.run", "launch.sweep") and "help" not in command and not own:
         check_values([word.lstrip("-").partition("=")[::2] for word in words[3:]])
 

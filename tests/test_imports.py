@@ -100,6 +100,16 @@ MAY_IMPORT = {
     "nevis_stream.active_testing.labelling": of_nevis_stream(
         "active_testing", "queries", "evaluation_cache", "catalogue", "datasets"
     ),
+    "nevis_stream.trained_runs": of_nevis_stream(
+        "cost",
+        "datasets",
+        "evaluation_cache",
+        "learner",
+        "metrics",
+        "queries",
+        "run_directory",
+        "streams",
+    ),
     "nevis_stream.analysis": of_nevis_stream(
         *RUN_FILES, "metrics", "cost.meter", "cost.engineering", "catalogue"
     ),

@@ -14,7 +14,8 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.labelling.features import PatchFeatures
-from nevis_stream.experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
+from nevis_stream.experiments.recorded import open_checkpoint
+from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun
 
 SIDE = 28
 """Side in pixels of the images that surrogates see."""
@@ -66,7 +67,7 @@ def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> Test
             f"--model={path}: neither a checkpoint (RUN/checkpoints/EVENT-TASK) nor an .npz with"
             f" the array 'probabilities' [samples, classes], nor a csv.{there}"
         )
-    run, predictor = kept_checkpoint(checkpoint, stream, trust)
+    run, predictor = open_checkpoint(checkpoint, stream, trust)
     if predictor.task.kind != SINGLE_LABEL:
         raise BadInput(f"--model={path}: its task is multi-label; one label per sample is needed.")
     classes = run.stream.dataset(predictor.task).class_names

@@ -20,21 +20,21 @@ from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.file_ask import FileAsk
 from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.importers import is_log
-from nevis_stream.experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
-from nevis_stream.experiments.filling import open_cache
-from nevis_stream.experiments.predictors import (
-    KeptRun,
-    cell_ids,
-    kept_model,
-    provenance,
-    sample_facts,
-)
+from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, print_groups
 from nevis_stream.launch.evaluate_commands.filling import print_import
 from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.asking import Answers, Ask, Cells
 from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.trained_runs.caches import open_cache
+from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk, MovableCheckpoint
+from nevis_stream.trained_runs.predictors import (
+    cell_ids,
+    kept_model,
+    provenance,
+    sample_facts,
+)
 
 _FILE_REMEDY = "Add their values on the new samples to the file."
 _RUN_REMEDY = (
@@ -109,7 +109,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
       values: the flags.
     """
     is_checkpoint = path.parent.name == "checkpoints"
-    run = KeptRun(path.parent.parent if is_checkpoint else path, values.stream, values.trust)
+    run = open_run(path.parent.parent if is_checkpoint else path, values.stream, values.trust)
     if is_checkpoint:
         predictors = [kept_model(run, path, values.trial)]
     else:
@@ -242,17 +242,17 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         }
         provenances = [{"file": values.samples} | each for each in table.sample_provenance]
     else:
-        open_run = cached(lambda run_dir: KeptRun(run_dir, values.stream, values.trust))
+        opened = cached(lambda run_dir: open_run(run_dir, values.stream, values.trust))
         checkpoints = _checkpoints(cache, [Path(path) for path in values.run_dir])
         first = next(path for path, _ in checkpoints.values())
-        run = open_run(first.parent.parent)
+        run = opened(first.parent.parent)
         _ = run.learner  # trusted and importable, or an error before anything is computed
         dataset_id = cache.about.get("dataset_id")
         task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
         parts = run.samples(task, values.splits)
         samples = [cell for part in parts for cell in cell_ids(task, part)]
         asks = {
-            model: MovableCheckpoint(model, path, trial, open_run, partial(_chosen, samples))
+            model: MovableCheckpoint(model, path, trial, opened, partial(_chosen, samples))
             for model, (path, trial) in checkpoints.items()
         }
         provenances = [

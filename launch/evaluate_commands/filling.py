@@ -17,14 +17,15 @@ from nevis_stream.evaluation_cache.files import read_features, read_values
 from nevis_stream.evaluation_cache.files import source as as_text
 from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.importers import is_log
-from nevis_stream.experiments.filling import add_features, fill
-from nevis_stream.experiments.predictors import KeptPredictor, KeptRun, kept_checkpoint
+from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
 from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.folders import run_dirs
 from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.trained_runs.caches import add_features, fill
+from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 from nevis_stream.wording import plural
 
@@ -98,7 +99,7 @@ def _backbone(
         )
     if not runs:
         return None
-    return kept_checkpoint(Path(values.features), trust=values.trust)
+    return open_checkpoint(Path(values.features), trust=values.trust)
 
 
 def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> None:
@@ -197,7 +198,7 @@ def import_run(
       which, splits, probabilities: as of `fill`.
       backbone: computes features of the samples; None adds none.
     """
-    run = KeptRun(path, stream, trust)
+    run = open_run(path, stream, trust)
     with bar(f"import {path}") as show_progress:
         additions = fill(
             run,

@@ -16,7 +16,7 @@ from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.surrogates import SURROGATES
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.experiments.labelling.models import TestedModel, gather, tested_model
-from nevis_stream.experiments.predictors import KeptRun
+from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import one_cache
 from nevis_stream.launch.terminal import bar
@@ -104,7 +104,7 @@ def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -
         tested = [tested[0], *(in_order(tested[0].classes, model) for model in tested[1:])]
         if surrogate is None:
             surrogate = "heads" if tested[0].run is not None else "tested_model"
-        runs = [KeptRun(Path(run), values.stream, values.trust) for run in values.run_dir]
+        runs = [open_run(Path(run), values.stream, values.trust) for run in values.run_dir]
         cache = None
         if values.cache is not None:
             first = tested[0].predictor

@@ -72,3 +72,19 @@ def read_config(run_dir: Path) -> RecordedConfig:
     if not isinstance(config_hash, str):
         raise BadInput(f"{file}: config_hash is {config_hash!r}, not a string")
     return RecordedConfig(schema, config_hash, values)
+
+
+def recorded_values(run_dir: Path) -> dict[str, Any]:
+    """Returns the values of a run directory's config.json, without importing the learner.
+
+    Raises:
+      BadInput: it has no config of a run of launch.run, or one that cannot be read.
+    """
+    values: dict[str, Any] = {}
+    if (run_dir / FILE_NAME).exists():
+        values = dict(read_config(run_dir).values)
+    if isinstance(values.get("learner"), str) and isinstance(values.get("stream"), str):
+        return values
+    raise BadInput(
+        f"{run_dir}: not the directory of a run of launch.run (no config.json with a learner)."
+    )

@@ -14,8 +14,8 @@ from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.checkpoint_ask import CheckpointAsk
 from nevis_stream.queries.asking import Answers, Cells, Cost, answered
+from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 N = 100

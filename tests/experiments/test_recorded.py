@@ -8,8 +8,9 @@ import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.recorded import load_learner, recorded_values, to_config
+from nevis_stream.experiments.recorded import load_learner, to_config
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
+from nevis_stream.run_directory.config import recorded_values
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -15,9 +15,9 @@ LIBRARIES = ("numexpr", "bottleneck", "torch", "ray", "jax_plugins.x")  # looked
 
 
 def main(file):
-    import nevis_stream.experiments.filling  # noqa: F401
     import nevis_stream.report  # noqa: F401
     import nevis_stream.runner  # noqa: F401
+    import nevis_stream.trained_runs.caches  # noqa: F401
 
     for by, name, words in json.loads(Path(file).read_text()):
         with tempfile.TemporaryFile("w+") as out:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.recorded import load_learner, recorded_values
+from nevis_stream.experiments.recorded import load_learner
+from nevis_stream.run_directory.config import recorded_values
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.predictors import KeptRun
+from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch.watching import screen
 from nevis_stream.launch.watching.state import state_of
 from nevis_stream.report.build import write_report
@@ -75,7 +75,7 @@ def test_its_predictors_can_be_asked(tmp_path):
     rows = "order,year,task_id,dataset_id,meta_split\n"
     rows += "1,2010,pico_mosaic,pico_mosaic,train\n2,2016,pico_shapes,pico_shapes,test\n"
     (tmp_path / "two.csv").write_text(rows)
-    kept = KeptRun(GOLDEN / "indep", str(tmp_path / "two.csv"))
+    kept = open_run(GOLDEN / "indep", str(tmp_path / "two.csv"))
     assert [p.trial for p in kept.predictors] == [0, 1, 0, 1]
     recorded = list(csv.DictReader((GOLDEN / "indep" / "stream.csv").open(newline="")))
     stream = load_stream(str(tmp_path / "two.csv"))

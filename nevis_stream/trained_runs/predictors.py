@@ -13,9 +13,9 @@ from nevis_stream import metrics, user_code
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, unknown
-from nevis_stream.experiments.recorded import load_learner, recorded_values
-from nevis_stream.learner import Context
+from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import integrity, outcomes
+from nevis_stream.run_directory.config import recorded_values
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
@@ -72,6 +72,8 @@ class KeptRun:
 
     Args:
       run_dir: directory of a run of launch.run, finished or not.
+      load_learner: builds the learner, given the config's values and `trust`; called when a
+        predictor computes.
       stream: name or csv of its stream; None uses the name that the run recorded.
       trust: modules outside this project whose learners and rules may be imported.
 
@@ -79,8 +81,14 @@ class KeptRun:
       BadInput: it is not such a directory, or no task has been trained yet.
     """
 
-    def __init__(self, run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()):
-        self.path, self._trust = run_dir, trust
+    def __init__(
+        self,
+        run_dir: Path,
+        load_learner: Callable[[Mapping[str, Any], Sequence[str]], Learner],
+        stream: str | None = None,
+        trust: Sequence[str] = (),
+    ):
+        self.path, self._load_learner, self._trust = run_dir, load_learner, trust
         self.config = recorded_values(run_dir)
         self.ledger = Ledger(run_dir)
         if not self.ledger.of_kind(TrainRecord):
@@ -106,7 +114,7 @@ class KeptRun:
     @functools.cached_property
     def learner(self):
         """The learner, built from the run's config."""
-        return load_learner(self.config, self._trust)
+        return self._load_learner(self.config, self._trust)
 
     @functools.cached_property
     def predictors(self) -> list[KeptPredictor]:
@@ -293,24 +301,6 @@ class KeptRun:
             several: list[PredictRecord | AnswerRecord] = [record, *record.others]
             answers |= {(answer.predictor_id, record.split): (record, answer) for answer in several}
         return answers
-
-
-def kept_checkpoint(
-    path: Path, stream: str | None = None, trust: Sequence[str] = ()
-) -> tuple[KeptRun, KeptPredictor]:
-    """Returns the run of a checkpoint, RUN/checkpoints/EVENT-TASK, and its chosen predictor.
-
-    Args:
-      path: the checkpoint.
-      stream, trust: as of `KeptRun`.
-
-    Raises:
-      BadInput: it is not a checkpoint of a run.
-    """
-    if not path.is_dir() or path.parent.name != "checkpoints":
-        raise BadInput(f"{path}: not a checkpoint, RUN/checkpoints/EVENT-TASK.")
-    run = KeptRun(path.parent.parent, stream, trust)
-    return run, kept_model(run, path, None)
 
 
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:

@@ -7,8 +7,8 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.file_ask import IdsOfColumns
-from nevis_stream.experiments.predictors import KeptPredictor, KeptRun, kept_model
 from nevis_stream.queries.asking import Answers, Cells, Cost
+from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, kept_model
 
 
 class CheckpointAsk:

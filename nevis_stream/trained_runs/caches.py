@@ -11,7 +11,8 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import EACH
-from nevis_stream.experiments.predictors import (
+from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.trained_runs.predictors import (
     KeptPredictor,
     KeptRun,
     cell_ids,
@@ -19,7 +20,6 @@ from nevis_stream.experiments.predictors import (
     sample_facts,
     sample_id,
 )
-from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.user_code import Untrusted
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 

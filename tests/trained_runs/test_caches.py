@@ -12,9 +12,7 @@ from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.checkpoint_ask import CheckpointAsk, MovableCheckpoint
-from nevis_stream.experiments.filling import add_features, fill
-from nevis_stream.experiments.predictors import KeptRun, kept_model
+from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch.evaluate import SUBCOMMANDS
 from nevis_stream.launch.evaluate_commands import adding
 from nevis_stream.queries.asking import Cells
@@ -23,6 +21,9 @@ from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.trained_runs.caches import add_features, fill
+from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk, MovableCheckpoint
+from nevis_stream.trained_runs.predictors import kept_model
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 
@@ -62,7 +63,7 @@ def run_on(folder, datasets):
         config=run_config.to_json(config),
         keep="all",
     )
-    return KeptRun(folder / "run", str(folder / "few.csv"))
+    return open_run(folder / "run", str(folder / "few.csv"))
 
 
 def test_answers_equal_what_the_run_recorded(kept_run):
@@ -121,7 +122,7 @@ def test_without_checkpoints_recorded_answers_fill_a_cache(kept_run, tmp_path):
     fill(kept_run, tmp_path / "asked", splits=["test"])
     bare = tmp_path / "run"
     shutil.copytree(kept_run.path, bare, ignore=shutil.ignore_patterns("checkpoints"))
-    run = KeptRun(bare, str(kept_run.path.parent / "few.csv"))
+    run = open_run(bare, str(kept_run.path.parent / "few.csv"))
     filled = fill(run, tmp_path / "read")
     assert {(f.cache.name, f.models, f.flops) for f in filled} == {
         ("pico_textures", 4, 0),
@@ -131,7 +132,7 @@ def test_without_checkpoints_recorded_answers_fill_a_cache(kept_run, tmp_path):
     assert read.samples() == asked.samples() and (read.matrix() == asked.matrix()).all()
     assert all("checkpoint" not in facts for facts in read.models().values())
     shutil.rmtree(bare / "outcomes")
-    assert not fill(KeptRun(bare, str(kept_run.path.parent / "few.csv")), tmp_path / "read")[
+    assert not fill(open_run(bare, str(kept_run.path.parent / "few.csv")), tmp_path / "read")[
         0
     ].models
 
@@ -170,7 +171,7 @@ def test_only_the_chosen_and_only_some_splits(kept_run, tmp_path):
 def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept_run, tmp_path, monkeypatch):
     fill(kept_run, tmp_path)
     cache = EvaluationCache(tmp_path / "pico_coins")
-    run = KeptRun(kept_run.path, str(kept_run.path.parent / "few.csv"))
+    run = open_run(kept_run.path, str(kept_run.path.parent / "few.csv"))
     predictor = next(p for p in run.predictors if p.task.task_id == "pico_coins")
     read, ids = [], [*cache.samples(), "pico_coins/nowhere/1"]
     load = Checkpoint.load
@@ -222,7 +223,7 @@ def test_moved_runs_are_found_in_their_new_folder(kept_run, tmp_path):
     stream = str(kept_run.path.parent / "few.csv")
     (tmp_path / "before").mkdir()
     shutil.copytree(kept_run.path, tmp_path / "before" / "run")
-    fill(KeptRun(tmp_path / "before" / "run", stream), tmp_path / "caches", splits=["dev"])
+    fill(open_run(tmp_path / "before" / "run", stream), tmp_path / "caches", splits=["dev"])
     (tmp_path / "before").rename(tmp_path / "now")
     cache = tmp_path / "caches" / "pico_textures"
 
@@ -324,4 +325,4 @@ def test_a_run_that_contradicts_itself_fills_no_cache(kept_run, tmp_path, damage
     shutil.copytree(kept_run.path, tmp_path / "run")
     damage(tmp_path / "run")
     with pytest.raises(BadInput, match=message):
-        fill(KeptRun(tmp_path / "run", str(kept_run.path.parent / "few.csv")), tmp_path / "caches")
+        fill(open_run(tmp_path / "run", str(kept_run.path.parent / "few.csv")), tmp_path / "caches")

@@ -1,0 +1,1 @@
+"""Predictors of finished runs: into evaluation caches, and as what answers queries."""
