@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from nevis_stream.datasets.choices import DEEPEST, TOP, Choices
-from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, nfc, parts_called
+from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, parts_called
 from nevis_stream.datasets.reading import LeftOut, left_out
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.text import nfc
 
 _SHOWN = 5
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.text import read_text, short, whole
+from nevis_stream.storage.text import nfc, read_text, short, whole
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
@@ -54,7 +54,8 @@ def read_cells(
     """Returns the labels that cells of text mean.
 
     Whole numbers are class ids, several of them with blanks between them the labels of a
-    multi-label image. Anything else is the name of a class, as it is written; `01` beside `1` too.
+    multi-label image. Anything else is the name of a class, as it is written (in NFC); `01` beside
+    `1` too.
 
     Args:
       cells: the place of each for messages, and its text.
@@ -72,6 +73,7 @@ def read_cells(
             f"{origin}: has the names of {len(names)} classes, but the number of classes is"
             f" {num_classes}."
         )
+    cells = [(place, nfc(text)) for place, text in cells]
     for place, text in cells:
         if not text.strip() and kind != MULTI_LABEL:
             raise BadInput(
@@ -277,7 +279,7 @@ def read_names(content: bytes, name: str) -> list[str]:
     Raises:
       BadInput: an empty line between names, or a name that is there twice.
     """
-    lines = read_text(content, name).splitlines()
+    lines = nfc(read_text(content, name)).splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
     check_names(lines, name)

@@ -63,13 +63,13 @@ def walk(root: Path) -> Walk:
             inside = f"{name}/{entry.name}" if name else entry.name
             unseen = hidden or is_hidden(entry.name)
             found.linked |= entry.is_symlink()
-            if entry.is_dir(follow_symlinks=not unseen):
+            if _is_folder(entry, follow=not unseen):
                 if not unseen:
                     found.folders.append(inside)
                 pending.append((inside, unseen, (*above, identity)))
             elif unseen:
                 found.hidden.append(inside)
-            elif entry.is_file():
+            elif _is_file(entry):
                 found.files.append(inside)
             else:
                 found.special[inside] = _kind_of(entry)
@@ -101,6 +101,20 @@ def check_special(root: Path, special: Mapping[str, str]) -> None:
     for name, kind in special.items():
         if is_image(name):
             raise BadInput(f"{root / name}: is {kind}, not a file. Remove it.")
+
+
+def _is_folder(entry: os.DirEntry, follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:  # a link to itself leads nowhere, as one to a file that is gone
+        return False
+
+
+def _is_file(entry: os.DirEntry) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _kind_of(entry: os.DirEntry) -> str:

@@ -1,10 +1,10 @@
 """What parts of a data set are called: `train`, `Training`, `val`, `seg_test`, in any case."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage.text import nfc
 from nevis_stream.vocabulary import SPLITS
 
 NONE = "none"
@@ -32,11 +32,6 @@ _FILLERS = frozenset(
         "imgs",
     )
 )
-
-
-def nfc(name: str) -> str:
-    """Returns a name in the form in which names are compared: é is one letter."""
-    return unicodedata.normalize("NFC", name)
 
 
 def how(name: str, value: str) -> str:

@@ -8,6 +8,7 @@ import codecs
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,11 @@ def whole(text: str) -> int | None:
     # `int` takes digits of all scripts, and refuses thousands of them: such a number is too large
     # for anything, and its first thousand digits are so too
     return int(text[:1000]) if re.fullmatch(r"-?[0-9]+", text) else None
+
+
+def nfc(name: str) -> str:
+    """Returns a name in the form in which names are compared: é is one letter."""
+    return unicodedata.normalize("NFC", name)
 
 
 def short(text: str) -> str:

@@ -262,6 +262,9 @@ def test_a_pipe_called_like_an_image_is_refused_and_never_opened(tmp_path):
     (root / "cat" / "gone").symlink_to(tmp_path / "nowhere")
     assert understood(read(root, "own"))[2] == {"links": 2}
     assert "cat/notes" not in FileTree(root).names
+    (root / "dog" / "itself").symlink_to(root / "dog" / "itself")
+    assert understood(read(root, "own"))[2] == {"links": 3}
+    assert "dog/itself" not in FileTree(root).names
     os.mkfifo(root / "cat" / "9.png")
     with pytest.raises(BadInput, match=r"9\.png: is a named pipe, not a file"):
         read(root, "own")

@@ -1,6 +1,7 @@
 """What labels of a user's file mean: ids, names, or an error with the place."""
 
 import struct
+import unicodedata
 import zipfile
 
 import numpy as np
@@ -148,6 +149,31 @@ def test_arrays_with_large_ids_and_gaps(tmp_path):
         path, images_train=images, labels_train=[0, 2, 2], images_test=images, labels_test=[1, 1, 1]
     )
     assert read(path, "x").num_classes == 3
+
+
+def test_names_are_compared_in_one_form(tmp_path):
+    """A Mac writes the names of files with é as two letters, a keyboard as one."""
+    one, two = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as out:
+        for number in range(4):
+            out.writestr(f"{two}{number}.png", IMAGE)
+        lines = [f"{one}{i}.png,all,{name}\n" for i, name in enumerate([one, two, "b", "b"])]
+        out.writestr("labels.csv", HEAD + "".join(lines))
+    dataset = read(tmp_path / "x.zip", "x")
+    assert list(dataset.class_names) == ["b", one]
+    assert dataset.parts["all"].labels.tolist() == [1, 1, 0, 0]
+    path = archive(tmp_path / "y.zip", rows(*[two, "b"] * 3), f"{one}\nb")
+    assert read(path, "y").parts["all"].labels.tolist() == [0, 1] * 3
+    with pytest.raises(BadInput, match="is in line 1 already"):
+        read(archive(tmp_path / "z.zip", rows(0, 1, 0, 1, 0, 1), f"{one}\n{two}"), "z")
+    images = np.zeros((4, 4, 4), np.uint8)
+    for classes, message in {
+        (one, two): "is in line 1 already",
+        (b"a", b"\xe9"): "not UTF-8",
+    }.items():
+        np.savez(tmp_path / "x.npz", images=images, labels=[0, 1, 0, 1], classes=np.array(classes))
+        with pytest.raises(BadInput, match=message):
+            read(tmp_path / "x.npz", "x")
 
 
 def test_the_catalogue_declares_classes_without_samples(tmp_path, monkeypatch):

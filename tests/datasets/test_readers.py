@@ -399,12 +399,32 @@ def test_arrays_are_read_by_the_names_of_keras_and_of_medmnist(naming, tmp_path)
         read(npz(tmp_path / "c.npz", **arrays), "c")
 
 
+def test_arrays_are_called_so_in_any_case(tmp_path):
+    images, labels = np.zeros((8, 4, 4), np.uint8), np.arange(8) % 2
+    names = {"X_train": images, "y_train": labels, "X_testing": images, "y_testing": labels}
+    assert set(read(npz(tmp_path / "a.npz", **names), "a").parts) == {"train", "test"}
+    with pytest.raises(BadInput, match="has both 'X_train' and 'x_train'; leave one"):
+        read(npz(tmp_path / "b.npz", **names, x_train=images), "b")
+
+
 def test_arrays_of_two_namings_and_of_none_are_refused(tmp_path):
     both = arrays_of(("x_{part}", "y_{part}")) | arrays_of(("{part}_images", "{part}_labels"))
     with pytest.raises(BadInput, match="has arrays of two namings, x_PART, y_PART and PART_images"):
         read(npz(tmp_path / "a.npz", **both), "a")
     with pytest.raises(BadInput, match=r"contains data, targets; .*Also read: x_PART, y_PART and"):
         read(npz(tmp_path / "b.npz", data=np.zeros((2, 4, 4)), targets=np.zeros(2, int)), "b")
+
+
+def test_a_zip_of_windows_and_one_with_a_name_twice(tmp_path):
+    """Backslashes between folders, as old programs write them."""
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for k in range(4):
+            archive.writestr(f"all\\{'ab'[k % 2]}\\{k}.png", encoded("RGB"))
+    assert read(tmp_path / "x.zip", "x").class_names == ("a", "b")
+    with zipfile.ZipFile(tmp_path / "x.zip", "a") as archive:
+        archive.writestr("all/a/0.png", encoded("L"))
+    with pytest.raises(BadInput, match="has 2 members called 'all/a/0.png'"):
+        read(tmp_path / "x.zip", "x")
 
 
 def test_a_table_of_windows_and_a_spreadsheet_is_read(tmp_path):

@@ -1,6 +1,7 @@
 """Arrays in one .npz: `images_PART` and `labels_PART`, or `images` and `labels` for one part."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,20 +10,22 @@ from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_ids import check_names, read_arrays, similar_names
 from nevis_stream.datasets.dataset import DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.reading import Found, LeftOut
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.text import nfc
 
 DESCRIPTION = (
     "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"
 )
 
-PARTS = ("train", "val", "valid", "validation", "dev", "test")
-# how Keras and MedMNIST call them
-_NAMINGS = (
-    ("x_PART, y_PART", "x_{part}", "y_{part}"),
-    ("PART_images, PART_labels", "{part}_images", "{part}_labels"),
-)
+# how Keras and scikit-learn (X_train), and how MedMNIST call them
+_NAMINGS = {
+    "x_PART, y_PART": re.compile(r"(?P<what>[xy])_(?P<part>.+)", re.IGNORECASE),
+    "PART_images, PART_labels": re.compile(r"(?P<part>.+)_(?P<what>images|labels)", re.IGNORECASE),
+}
+_IMAGES = ("x", "images")
 
 
 def accepts(path: Path) -> bool:
@@ -34,8 +37,8 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     """Reads images uint8[n, height, width(, channels)] and labels.
 
     The labels are int[n], or 0/1 [n, labels] for multi label. An array `classes` of text names the
-    classes. Without arrays of these names, those of Keras (x_train, y_train, …) or of MedMNIST
-    (train_images, train_labels, …) are read.
+    classes. Without arrays of these names, those of Keras and scikit-learn (x_train,
+    y_train, …) or of MedMNIST (train_images, train_labels, …) are read, in any case.
     """
     arrays, naming = _canonical(path, read_npz(path))
     parts, used = {}, {"classes"}
@@ -52,7 +55,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     if not parts:
         raise BadInput(
             f"{path}: contains {', '.join(arrays) or 'nothing'}; expected {DESCRIPTION}. Also read:"
-            f" {' and '.join(text for text, *_ in _NAMINGS)}."
+            f" {' and '.join(_NAMINGS)}."
         )
     labels = {part: np.asarray(ids) for part, (_, ids) in parts.items()}
     kind, labels = read_arrays(labels, str(path), choices.kind)
@@ -79,34 +82,37 @@ def _canonical(
     """
     if any(name == "images" or name.startswith("images_") for name in arrays):
         return arrays, "arrays"
-    found = {}
-    for text, image, label in _NAMINGS:
-        pairs = {
-            part: (name, label.format(part=part))
-            for part in PARTS
-            for name in [image.format(part=part)]
-            if name in arrays
-        }
-        if pairs:
-            found[text] = pairs
+    found = {text: pairs for text in _NAMINGS if (pairs := _pairs(path, arrays, text))}
     if len(found) > 1:
         raise BadInput(
             f"{path}: has arrays of two namings, {' and '.join(found)}; leave out those of one."
         )
     for text, pairs in found.items():
-        new = {
-            name: (kind, part)
-            for part, pair in pairs.items()
-            for kind, name in zip(("images", "labels"), pair, strict=True)
-        }
-        for name in new:
-            if name not in arrays:
-                raise BadInput(f"{path}: has no {name!r} beside its images ({text}).")
-        renamed = {
-            "_".join(new[name]) if name in new else name: array for name, array in arrays.items()
-        }
-        return renamed, f"arrays {text}"
+        new = {}
+        for part, (images, labels) in pairs.items():
+            new |= {images: f"images_{part}", labels: f"labels_{part}"}
+        return {new.get(name, name): array for name, array in arrays.items()}, f"arrays {text}"
     return arrays, "arrays"
+
+
+def _pairs(path: Path, arrays: Iterable[str], naming: str) -> dict[str, tuple[str, str]]:
+    """Returns, by name of a part, the names of its images and labels in a naming."""
+    matches = {name: match for name in arrays if (match := _NAMINGS[naming].fullmatch(name))}
+    called = parts_called(match["part"] for match in matches.values())
+    images: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    for name, match in matches.items():
+        part = match["part"].lower()
+        if match["part"] not in called:
+            continue
+        names = images if match["what"].lower() in _IMAGES else labels
+        if (before := names.setdefault(part, name)) != name:
+            raise BadInput(f"{path}: has both {before!r} and {name!r}; leave one of them out.")
+    for part in images:
+        if part not in labels:
+            expected = naming.partition(", ")[2].replace("PART", part)
+            raise BadInput(f"{path}: has no {expected!r} beside its images ({naming}).")
+    return {part: (name, labels[part]) for part, name in images.items()}
 
 
 def _class_names(path: Path, classes) -> list[str]:
@@ -114,6 +120,10 @@ def _class_names(path: Path, classes) -> list[str]:
         return []
     if classes.ndim != 1 or classes.dtype.kind not in "US":
         raise BadInput(f"{path}: 'classes' must be texts, one for each class.")
-    names = [name.decode() if isinstance(name, bytes) else str(name) for name in classes.tolist()]
+    try:
+        texts = np.char.decode(classes, "utf-8") if classes.dtype.kind == "S" else classes
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: 'classes' is not UTF-8 text ({error.reason}).") from None
+    names = [nfc(text) for text in texts.tolist()]
     check_names(names, f"{path}[classes]")
     return names

@@ -7,6 +7,7 @@ them. A folder around all files is passed by.
 import lzma
 import zipfile
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from nevis_stream.datasets.part_names import parts_by_name
 from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Found, LeftOut, left_out
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.archives import check_zip
-from nevis_stream.storage.text import read_table
+from nevis_stream.storage.text import nfc, read_table
 
 DESCRIPTION = (
     "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids),"
@@ -51,6 +52,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     try:
         with zipfile.ZipFile(path) as archive:
             check_zip(archive, path)
+            _refuse_twice(archive, path)
             members = {name for name in archive.namelist() if not name.endswith("/")}
             top = _top(path, members)
             if top is None:
@@ -58,11 +60,13 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
             rows = _rows(f"{path}, {_LABELS}", archive.read(top + _LABELS))
             if top + _CLASSES in members:
                 names = read_names(archive.read(top + _CLASSES), f"{path}, {_CLASSES}")
+            by_form = {nfc(_with_slashes(name)): name for name in members}
             for place, row in rows:
-                if top + row["path"] not in members:
-                    row["path"] = _with_slashes(row["path"])  # as Windows writes it
-                if top + row["path"] not in members:
-                    raise BadInput(f"{place}: no file {row['path']!r} in the archive.")
+                if top + row["path"] not in members:  # as Windows or a Mac writes it
+                    path_there = by_form.get(nfc(top + _with_slashes(row["path"])))
+                    if path_there is None:
+                        raise BadInput(f"{place}: no file {row['path']!r} in the archive.")
+                    row["path"] = path_there.removeprefix(top)
             files = [archive.read(top + row["path"]) for _, row in rows]
     except (zipfile.BadZipFile, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise BadInput(f"{path}: cannot be read as a zip ({error}).") from None
@@ -108,7 +112,8 @@ def _read_folders(
     path: Path, dataset_id: str, archive: zipfile.ZipFile, choices: Choices
 ) -> DataSet:
     """Reads class folders of an archive."""
-    listed = sorted(archive.namelist(), key=lambda name: name.split("/"))
+    stored = {_with_slashes(name): name for name in archive.namelist()}
+    listed = sorted(stored, key=lambda name: name.split("/"))
     files = [name for name in listed if not name.endswith("/")]
     images = [name for name in files if is_image(name) and not _is_hidden(name)]
     folders = {name.rstrip("/") for name in listed if name.endswith("/") and not _is_hidden(name)}
@@ -119,7 +124,7 @@ def _read_folders(
 
     def read_images(names: list[str]) -> EncodedImages:
         return EncodedImages(
-            [archive.read(name) for name in names],
+            [archive.read(stored[name]) for name in names],
             [f"{path}:{name}" for name in names],
             background=choices.ground(),
         )
@@ -132,6 +137,17 @@ def _read_folders(
         read_images,
         _left_out([name for name in files if name not in set(images)], ""),
     )
+
+
+def _refuse_twice(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuses a name that two members have: programs differ in which of them they unpack."""
+    names = [_with_slashes(name) for name in archive.namelist()]
+    for name, count in Counter(names).items():
+        if count > 1 and not name.endswith("/"):
+            raise BadInput(
+                f"{path}: has {count} members called {name!r}. Unpack the archive and zip its files"
+                " again."
+            )
 
 
 def _is_hidden(name: str) -> bool:
@@ -162,7 +178,7 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
     ]
     first: dict[str, tuple[str, str]] = {}
     for place, row in rows:
-        before, split = first.setdefault(_with_slashes(row["path"]), (place, row["split"]))
+        before, split = first.setdefault(nfc(_with_slashes(row["path"])), (place, row["split"]))
         if before != place:
             raise BadInput(
                 f"{place}: {row['path']!r} is in part {row['split']!r} here and in part {split!r}"
