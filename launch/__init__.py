@@ -19,6 +19,7 @@ def _leave_working_directory() -> None:
 
 
 _leave_working_directory()
+import locale  # noqa: E402 - only now, since a stranger's folder may have a file of this name
 import signal  # noqa: E402 - only now, since a stranger's folder may have a file of this name
 
 
@@ -33,5 +34,16 @@ def _is_command() -> bool:
     return sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) == "nevis-stream"
 
 
+def _use_utf8() -> None:
+    """Starts the process again in Python's UTF-8 mode if the locale has another encoding, which
+    could neither print our texts nor read files in UTF-8.
+    """
+    if locale.getpreferredencoding().upper().replace("-", "") != "UTF8":
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+if _is_command():
+    _use_utf8()
 if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, end_at_once)

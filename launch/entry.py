@@ -5,6 +5,7 @@ import math
 import os
 import re
 import signal
+import sqlite3
 import sys
 import textwrap
 import warnings
@@ -15,6 +16,7 @@ from absl import flags, logging
 
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.storage import faults
 from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
@@ -86,10 +88,8 @@ def guard(work: Callable[[], None]) -> None:
         fail(str(error))
     except BrokenPipeError:  # `… | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        if error.filename is None:
-            raise
-        fail(f"{error.filename}: {os.strerror(error.errno) if error.errno else error}")
+    except (OSError, sqlite3.Error) as error:
+        fail(faults.message(error))
     except KeyboardInterrupt:
         print("\ninterrupted: start the same command again to continue", file=sys.stderr)
         sys.exit(130)

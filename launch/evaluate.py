@@ -14,6 +14,7 @@ from typing import Any
 
 from absl.flags import FlagValues
 
+from nevis_stream.errors import NevisStreamError
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.flags import define_flags
 from nevis_stream.launch.subcommands import Subcommand, start
@@ -173,8 +174,9 @@ def _fail_at_damage(error: Exception) -> None:
     """Names what is damaged in the cache instead of an error that the damage may have caused."""
     from nevis_stream.launch.evaluate_commands.looking import damage
 
-    # the errors that the values of a damaged index can cause
-    if not isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError):
+    # the errors that the values of a damaged index can cause; messages for people stay
+    caused = isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError)
+    if not caused or isinstance(error, NevisStreamError):
         return
 
     for each in SUBCOMMANDS:

@@ -12,6 +12,8 @@ from typing import TextIO
 import rich.console
 from rich.segment import Segment
 
+from nevis_stream.storage.names import readable
+
 # all but tab and newline; marks that reverse the direction of text; halves of a pair of surrogates
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -24,7 +26,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[2Jb")
     'a[2Jb'
     """
-    return _CONTROL.sub("", text)
+    return _CONTROL.sub("", readable(text))
 
 
 class PrintableStream:

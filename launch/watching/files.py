@@ -19,6 +19,8 @@ from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
+from nevis_stream.storage import faults
+from nevis_stream.storage.reading import open_file, read_bytes
 
 _TRIAL = re.compile(r"trial-(\d+)(?:\.step-(\d+))?")
 _ID = re.compile(r"[\w.-]+")
@@ -90,7 +92,7 @@ def config(run_dir: Path) -> dict[str, Any]:
 def stream(run_dir: Path) -> list[dict[str, str]]:
     """Returns the rows of stream.csv; empty if the file is missing or damaged."""
     try:
-        rows = list(csv.DictReader((run_dir / "stream.csv").read_text().splitlines()))
+        rows = list(csv.DictReader(read_bytes(run_dir / "stream.csv").decode().splitlines()))
         return [row for row in rows if _ID.fullmatch(row.get("task_id") or "")]
     except (OSError, ValueError, csv.Error):
         return []
@@ -174,7 +176,7 @@ def _names(directory: Path) -> list[str]:
 def holder(run_dir: Path) -> Holder | None:
     """Returns the last process that took the lock; None if there was none."""
     try:
-        text = (run_dir / "lock").read_text().strip()
+        text = read_bytes(run_dir / "lock").decode().strip()
     except (OSError, ValueError):
         return None
     match = re.fullmatch(r"(\d+)(?: on (\S+))?", text)
@@ -190,10 +192,10 @@ def _locked(lock: Path) -> bool | None:
     The attempt takes a shared lock for an instant; a run that is starting tries several times.
     """
     try:
-        with open(lock) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open_file(lock) as file:
+            faults.lock(file, lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, BadInput):
         return None
     return False

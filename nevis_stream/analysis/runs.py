@@ -14,6 +14,7 @@ from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.conventions import KEY
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import Header, TrainRecord
+from nevis_stream.storage.names import readable
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
 _LONGEST = 200  # characters of an error's text
@@ -172,7 +173,9 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 def _names(paths: list[Path]) -> dict[Path, str]:
     short = [path.name for path in paths]
-    return {path: path.name if short.count(path.name) == 1 else str(path) for path in paths}
+    return {
+        path: readable(path.name if short.count(path.name) == 1 else str(path)) for path in paths
+    }
 
 
 def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Run]:

@@ -24,7 +24,8 @@ from nevis_stream.datasets.duplicates import pixel_hash
 from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import BadInput, DataWarning
-from nevis_stream.storage import TEMPORARY_PREFIX, clear_when_full
+from nevis_stream.storage import TEMPORARY_PREFIX
+from nevis_stream.storage.faults import clear_faults
 
 _WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
@@ -242,7 +243,7 @@ class PreparedImages(Images):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
         try:
-            with clear_when_full(path):
+            with clear_faults(path):
                 rows = (view_of(self._opened(index), view, size) for index in range(len(self)))
                 derived_arrays.write(temporary, rows, shape)
                 os.replace(temporary, path)

@@ -44,7 +44,8 @@ from nevis_stream.evaluation_cache.reading import Snapshot, Which
 from nevis_stream.queries.matrix import observed
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.queries.whole_images import images_of
-from nevis_stream.storage import clear_when_full, sync_directory
+from nevis_stream.storage import sync_directory
+from nevis_stream.storage.faults import clear_faults
 from nevis_stream.vocabulary import MULTI_LABEL
 
 INDEX, CELLS = "index.sqlite", "cells.bin"
@@ -76,7 +77,7 @@ class EvaluationCache:
             if self.directory.exists() and not self.directory.is_dir():
                 raise BadInput(f"{self.directory}: is a file; a cache is a directory.")
             self._check_index()
-            with clear_when_full(self.directory):
+            with clear_faults(self.directory):
                 self.directory.mkdir(parents=True, exist_ok=True)
                 self.cells.path.touch()
                 sync_directory(self.directory)

@@ -23,6 +23,8 @@ from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.evaluation_cache import soundness
 from nevis_stream.evaluation_cache.index_schema import SCHEMA, TEXT_CHECKS
 from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
+from nevis_stream.storage.faults import clear_creation
+from nevis_stream.storage.reading import parse_json
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)  # a cache of version 1 has no scores and no features
@@ -67,8 +69,18 @@ class Index:
         temporary = path.with_name(
             f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}"
         )
-        try:
-            connection = sqlite3.connect(temporary, isolation_level=None)
+        with clear_creation(path):
+            try:
+                cls._write_empty(temporary, about)
+                with contextlib.suppress(FileExistsError):
+                    os.link(temporary, path)
+                sync_directory(path.parent)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    @staticmethod
+    def _write_empty(path: Path, about: dict[str, Any]) -> None:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             # the whole file is synced before it gets its name
             connection.execute("PRAGMA synchronous = OFF")
             connection.executescript(f"BEGIN; {SCHEMA} COMMIT")
@@ -78,18 +90,8 @@ class Index:
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {READABLE[0]}")
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.close()
-            with open(temporary, "rb") as file:
-                os.fsync(file.fileno())
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, path)
-            sync_directory(path.parent)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
-                raise
-            raise StorageFull(f"{path}: the disk is full; the cache was not created.") from error
-        finally:
-            temporary.unlink(missing_ok=True)
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
 
     def _connection(self) -> sqlite3.Connection:
         # SQLite forbids the use of a parent process's connection
@@ -209,8 +211,8 @@ def json_object(text: str) -> dict[str, Any]:
       Unsound: it is not one.
     """
     try:
-        value = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except (TypeError, ValueError) as error:
         raise Unsound(f"it contains a string that is not JSON ({error})") from None
     if not isinstance(value, dict):
         raise Unsound(f"it contains a {type(value).__name__} where a JSON object is expected")

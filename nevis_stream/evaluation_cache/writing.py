@@ -21,7 +21,7 @@ from nevis_stream.evaluation_cache.packing import (
     VECTORS,
 )
 from nevis_stream.queries.matrix import UNKNOWN
-from nevis_stream.storage import clear_when_full
+from nevis_stream.storage.faults import clear_faults
 
 # of m models on k samples: values [m, k], outcomes or scores, under the name "correct"; confidence
 # float[m, k]; probabilities float[m, k, classes]
@@ -215,7 +215,7 @@ def enter(
     if not new:
         return
     text = index.as_json(made_by, "made_by")
-    with clear_when_full(cells.path):
+    with clear_faults(cells.path):
         offset = cells.append([data for _, _, data in new])
     for model, shape, data in new:
         digest = packing.digest(model, shape, data)

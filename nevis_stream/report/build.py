@@ -26,6 +26,7 @@ from nevis_stream.report.pictures import embed_pictures
 from nevis_stream.report.section import Section
 from nevis_stream.report.study_summaries import Study, is_study, read_study
 from nevis_stream.report.templates import render, resource
+from nevis_stream.storage.names import readable
 
 _PAGE = "report.html"
 _OTHERS = (is_matrix, is_cache, is_study)  # what is not a run
@@ -148,7 +149,8 @@ def _write(
     write_tables(across, files, track)
     if figures:
         write_figures(across, files, track)
-    files.write(_PAGE, embed_pictures(_page(across, left_out, files.names, track)).encode())
+    page = embed_pictures(_page(across, left_out, files.names, track))
+    files.write(_PAGE, readable(page).encode())
     return files
 
 

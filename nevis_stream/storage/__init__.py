@@ -14,27 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nevis_stream.errors import RunLocked, StorageFull
+from nevis_stream.errors import RunLocked
+from nevis_stream.storage.faults import clear_faults, lock
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TEMPORARY_PREFIX = ".tmp-"  # may be deleted after a kill
 _REPLACED_PREFIX = ".old-"  # followed by NAME-8hex; after a kill it may be the only copy
 _ATTEMPTS = 10  # at replacing a directory that another process replaces too
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
-
-
-@contextlib.contextmanager
-def clear_when_full(path: Path) -> Iterator[None]:
-    """Turns a write to `path` that fails for lack of space into `StorageFull`."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        raise StorageFull(
-            f"{path}: cannot be written ({os.strerror(error.errno)}). Nothing already written is"
-            " lost. Free some space and start the same command again; it continues from here."
-        ) from error
 
 
 def sync_directory(path: Path) -> None:
@@ -87,7 +73,7 @@ def write_file(path: Path, data: bytes) -> None:
     """Writes a whole file: temporary name, sync, rename."""
     make_directory(path.parent)
     temporary = _temporary(path)
-    with clear_when_full(path):
+    with clear_faults(path):
         try:
             _write_synced(temporary, data)
             os.replace(temporary, path)
@@ -107,7 +93,7 @@ def write_directory(path: Path, files: dict[str, bytes]) -> None:
     """
     make_directory(path.parent)
     temporary = _temporary(path)
-    with clear_when_full(path):
+    with clear_faults(path):
         try:
             temporary.mkdir()
             for name, data in files.items():
@@ -182,11 +168,12 @@ def append_line(path: Path, line: str | Callable[[bytes], str]) -> None:
 
     Raises:
       StorageFull: the line could not be written; the file is as before.
+      BadInput: the drive has no locks.
     """
     make_directory(path.parent)
-    with clear_when_full(path), open(path, "ab+", buffering=0) as file:
+    with clear_faults(path), open(path, "ab+", buffering=0) as file:
         # without the lock, a line that another process is writing would look like a leftover
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file, path, fcntl.LOCK_EX)
         end = _end_of_last_line(file)
         file.truncate(end)
         if end == 0:  # the name of a new file, before its first line counts
@@ -247,10 +234,11 @@ def exclusive(
 
     Raises:
       RunLocked: another process holds it; the message names the process.
+      BadInput: the drive has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with clear_when_full(path), open(path, "a+") as file:
-        if not _locked(file):
+    with clear_faults(path.parent), open(path, "a+") as file:
+        if not _locked(file, path):
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise RunLocked(f"{path.parent}: another process (pid {holder}) {busy}")
@@ -263,11 +251,11 @@ def exclusive(
 _LOCK_ATTEMPTS = 5
 
 
-def _locked(file) -> bool:
+def _locked(file, path: Path) -> bool:
     """Takes the lock of an open file, in several attempts: `launch.watch` takes it at times."""
     for attempt in range(_LOCK_ATTEMPTS):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file, path, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
             time.sleep(0.02 * (attempt < _LOCK_ATTEMPTS - 1))

@@ -1,8 +1,21 @@
 """Names that users choose and that become parts of file names."""
 
+import re
+
 from nevis_stream.errors import BadInput
 
 LONGEST = 128  # bytes; file systems take 255, and up to 80 are added to a name
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte of a name that is not UTF-8
+
+
+def readable(name: str) -> str:
+    """Returns the name of a file as UTF-8 text: bytes that are not UTF-8 are escaped.
+
+    >>> import os
+    >>> readable(os.fsdecode(b"caf\\xe9.png"))
+    'caf\\\\xe9.png'
+    """
+    return _NOT_UTF_8.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", name)
 
 
 def check_name(name: str, meaning: str) -> None:

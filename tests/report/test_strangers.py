@@ -184,6 +184,14 @@ def test_a_pipe_in_the_place_of_a_picture_does_not_block(tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_directory_whose_name_is_not_utf8_is_shown_escaped(tmp_path):
+    run = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), b"caf\xe9")))
+    RUN.write(run)
+    page = write_report([run], tmp_path / "out").read_text(encoding="utf-8")
+    assert r"caf\xe9" in page
+    assert r"caf\xe9" in (tmp_path / "out" / "runs.csv").read_text(encoding="utf-8")
+
+
 def test_texts_that_a_spreadsheet_would_run_are_quoted(tmp_path):
     evil = '=HYPERLINK("http://x")'
     run = RUN.but(learner=evil, stream="+1", task_name="@{}", config=(("-k", "\t1"),))

@@ -16,6 +16,7 @@ from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
 from nevis_stream.datasets.part_names import nfc, parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
+from nevis_stream.storage.names import readable
 from nevis_stream.storage.npz import read_npz
 
 FORMS = (
@@ -97,15 +98,19 @@ def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
     check_special(folder, found.special)
     files = [folder / name for name in found.files if is_image(name)]
     if ids is not None:
-        files = [file for file in files if file.relative_to(folder).as_posix() in ids]
+        files = [file for file in files if _id(file, folder) in ids]
     elif not files:
         raise BadInput(f"{folder}: contains no image file.")
-    names = [file.relative_to(folder).as_posix() for file in files]
+    names = [_id(file, folder) for file in files]
     labels, classes = _labels(folder, names) if ids is None else (None, ())
     images = EncodedImages(files, [str(file) for file in files])
     for note in images.notes:
         warnings.warn(note, DataWarning, stacklevel=2)
     return PoolImages(names, images, labels, classes, True)
+
+
+def _id(file: Path, folder: Path) -> str:
+    return readable(file.relative_to(folder).as_posix())
 
 
 def _labels(folder: Path, names: Sequence[str]) -> tuple[np.ndarray | None, Sequence[str]]:

@@ -37,6 +37,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.asking import NO_LABEL, Answers, Cells
 from nevis_stream.seeds import generator
 from nevis_stream.storage import checked_lines, exclusive
+from nevis_stream.storage.faults import lock
 from nevis_stream.storage.identity import as_lines, write_once
 from nevis_stream.wording import plural
 
@@ -383,5 +384,5 @@ def _some(ids: Sequence[str]) -> Sequence[str]:
 def _waiting_lock(path: Path) -> Iterator[None]:
     """Holds a lock, and waits for it: recording labels takes a moment."""
     with open(path, "a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file, path, fcntl.LOCK_EX)
         yield

@@ -16,13 +16,13 @@ from nevis_stream.datasets.layouts.tree import FileTree
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import (
     TEMPORARY_PREFIX,
-    clear_when_full,
     make_directory,
     sync_directory,
     sync_tree,
     write_file,
 )
 from nevis_stream.storage.archives import check_zip
+from nevis_stream.storage.faults import clear_faults
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
 SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -91,7 +91,7 @@ def unpack(archive: Path, folder: Path) -> None:
     if part.is_dir():  # left by a killed process
         shutil.rmtree(part)
     part.unlink(missing_ok=True)
-    with clear_when_full(folder):
+    with clear_faults(folder):
         try:
             if name.lower().endswith(".zip"):
                 _unzip(archive, part)

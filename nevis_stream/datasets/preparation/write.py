@@ -20,13 +20,13 @@ from nevis_stream.datasets.preparation.encode import stored
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import (
     TEMPORARY_PREFIX,
-    clear_when_full,
     exclusive,
     make_directory,
     remove_leftovers,
     replace_directory,
     sync_tree,
 )
+from nevis_stream.storage.faults import clear_faults
 
 _EVERY = 256
 SCHEMA = 1
@@ -62,7 +62,7 @@ def write(
             " use --store=array_record."
         )
     make_directory(target.parent)
-    with clear_when_full(target), exclusive(target.parent / "lock", BUSY):
+    with clear_faults(target), exclusive(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
         work = target.parent / f"{TEMPORARY_PREFIX}{os.getpid()}"
         work.mkdir()

@@ -19,6 +19,7 @@ from nevis_stream.report.evaluation_plots import (
     styles_of,
 )
 from nevis_stream.report.templates import render
+from nevis_stream.storage.names import readable
 
 TITLE = "Dynamic evaluation: estimates from few samples"
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
@@ -42,7 +43,9 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
     and their `evaluation_overview`, and the means by group of samples, `evaluation_sample_groups`.
     """
     frames = {
-        name: [{"cache": str(e.path), **row} for e in across.evaluations for row in rows(e)]
+        name: [
+            {"cache": readable(str(e.path)), **row} for e in across.evaluations for row in rows(e)
+        ]
         for name, rows in (
             ("methods", _rows),
             ("additions", lambda e: e.summary["additions"]),

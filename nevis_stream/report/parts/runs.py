@@ -7,6 +7,7 @@ from nevis_stream.report.run_files import environment, readings
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
+from nevis_stream.storage.names import readable
 
 TITLE = "Run directories and machines"
 
@@ -32,7 +33,11 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     rows = [
         {"label": group.label}
         | {name: getattr(run.header, name) for name in names}
-        | {"run": run.name, "path": str(run.path), "status": progress.get(run.path, "finished")}
+        | {
+            "run": run.name,
+            "path": readable(str(run.path)),
+            "status": progress.get(run.path, "finished"),
+        }
         | {"schema": run.header.schema, "notes": "; ".join(run.notes)}
         for group in section.groups
         for run in group.runs

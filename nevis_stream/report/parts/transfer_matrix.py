@@ -10,6 +10,7 @@ from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.heat_map import heat_map
 from nevis_stream.report.names import letters
 from nevis_stream.report.templates import render
+from nevis_stream.storage.names import readable
 
 TITLE = "Transfer matrix: gain from each earlier task"
 
@@ -57,7 +58,8 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
 def _joined(across: Across, frame) -> pd.DataFrame:
     names = ("stream", "stream_digest", "seed")
     heads = [
-        {"matrix": str(matrix.path)} | {name: matrix.facts.get(name, "") for name in names}
+        {"matrix": readable(str(matrix.path))}
+        | {name: matrix.facts.get(name, "") for name in names}
         for matrix in across.matrices
     ]
     return pd.concat(
