@@ -168,6 +168,9 @@ def _reach_statement(points_a, points_b) -> str:
 
     quotient = reach_ratio(points_a, points_b)
     if math.isnan(quotient.value):
+        for name, points in (("A", points_a), ("B", points_b)):
+            if points and not any(flops != 0 for _, flops in points):
+                return f"FLOPs to reach the same error: no ratio, because {name} used none."
         return (
             "FLOPs to reach the same error: unknown, because A or B has no finished run or no known"
             " cost."

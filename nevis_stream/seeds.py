@@ -9,6 +9,8 @@ import json
 
 import numpy as np
 
+from nevis_stream.errors import BadInput
+
 
 def seed_of_path(path: tuple[str, ...]) -> int:
     """Returns the seed in [0, 2**63) of a run's, a task's or a trial's path."""
@@ -21,8 +23,13 @@ def seed_for(seed: int, *name: str | int, bits: int = 63) -> int:
     Args:
       seed: of a run, a task or a trial.
       name: of the use, with numbers if it has several streams: `"batches", epoch`.
-      bits: at most 63.
+      bits: from 1 to 63.
+
+    Raises:
+      BadInput: another number of bits.
     """
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 63:
+        raise BadInput(f"seed_for: bits={bits!r}; valid: a whole number from 1 to 63.")
     return _hashed(json.dumps([seed, *name])) >> (63 - bits)
 
 

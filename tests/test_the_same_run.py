@@ -274,6 +274,9 @@ def test_seeds_fit_the_libraries_that_take_32_bits():
     assert len(set(seeds)) == 1000 and max(seeds) < 2**32 and max(seeds) > 2**31
     np.random.RandomState(max(seeds))
     assert ctx.seed_for("forest", 0) >> 31 == seeds[0]
+    for bits in (0, 64, 32.0, "32", True):
+        with pytest.raises(BadInput, match="a whole number from 1 to 63"):
+            ctx.seed_for("forest", bits=bits)
 
 
 @dataclass(frozen=True)

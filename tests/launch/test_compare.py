@@ -52,6 +52,13 @@ def test_seeds_are_found_budgets_paired_and_a_csv_written(compare, tmp_path):
     assert by_position.splitlines()[0] == output.splitlines()[0]
 
 
+def test_a_learner_without_flops_is_not_one_of_unknown_cost(compare, tmp_path):
+    RUN.write(tmp_path / "a")
+    RUN.but(learner="mt", flops=0).write(tmp_path / "b")
+    output = compare(tmp_path / "a", tmp_path / "b")
+    assert "same error: no ratio, because B used none." in output and "unknown" not in output
+
+
 def test_one_seed_is_said_and_mistakes_are_plain(compare, tmp_path):
     for name in ("a", "b", "c"):
         RUN.but(learner=name).write(tmp_path / name)
