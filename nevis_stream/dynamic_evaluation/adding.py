@@ -23,10 +23,11 @@ from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InMemory, Known
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
 from nevis_stream.dynamic_evaluation.stages import staged_context
-from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers
+from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
+from nevis_stream.evaluation_cache.cached_ask import TooFewAnswers
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, answered, check_budget

@@ -20,12 +20,12 @@ from nevis_stream.dynamic_evaluation.known import Known
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
 from nevis_stream.dynamic_evaluation.stages import staged_context
-from nevis_stream.dynamic_evaluation.substitutes import Substitutes, TooFewAnswers, also
+from nevis_stream.dynamic_evaluation.substitutes import Substitutes, also
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
-from nevis_stream.evaluation_cache.cached_ask import CachedAsk, askable_cells
+from nevis_stream.evaluation_cache.cached_ask import CachedAsk, TooFewAnswers, askable_cells
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, Estimate
 from nevis_stream.queries.matrix import numbers, observed, unknown_cells
@@ -117,13 +117,15 @@ class PartAdder:
 
         try:
             estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)
-        except TooFewAnswers:
+        except TooFewAnswers as stopped:
+            if stopped.args:
+                warnings.warn(str(stopped), RunWarning, stacklevel=3)
             budget = min(row.asked for row in rows) // labels
             if not budget:
                 empty = next(row for row in rows if not row.asked)
                 raise BadInput(
                     f"model {empty.model!r} gave no answer to any of the {len(empty.failed)}"
-                    " samples that were asked; nothing was estimated."
+                    " samples that were chosen; nothing was estimated."
                 ) from None
             replaced = Substitutes(known, np.stack([observed(row.values) for row in rows]))
             estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)

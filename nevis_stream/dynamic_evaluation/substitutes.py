@@ -12,15 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.evaluation_cache.cached_ask import TooFewAnswers
 from nevis_stream.queries.asking import Answers, Cells, Cost
 from nevis_stream.queries.matrix import numbers, observed
 from nevis_stream.wording import plural
 
 MODELS = 64  # known models by whose values samples are compared, at most
-
-
-class TooFewAnswers(Exception):
-    """A model has answered fewer samples than the budget, and no other is left to be asked."""
 
 
 class Substitutes:

@@ -8,10 +8,23 @@ import numpy as np
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import EACH
-from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, answered
+from nevis_stream.queries.asking import (
+    MOST_WITHOUT_ANSWER,
+    Answers,
+    Ask,
+    Cells,
+    Cost,
+    answered,
+)
 from nevis_stream.queries.matrix import numbers, observed, unknown_cells
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.whole_images import with_all_labels
+
+
+class TooFewAnswers(Exception):
+    """A model has answered fewer samples than the budget, and no other is left to be asked, or, as
+    the message says, it seems to be out of order.
+    """
 
 
 class CachedAsk:
@@ -29,7 +42,7 @@ class CachedAsk:
 
     Attributes:
       values: [n], the observed values.
-      failed: samples that were asked without an answer.
+      failed: samples without an answer: they were asked, or would have been asked next.
       asked_before: number of cells that were observed before.
       cost: of everything that was asked.
     """
@@ -46,6 +59,7 @@ class CachedAsk:
         self.model, self.cost, self.failed = model, Cost(), set[int]()
         self._cache, self._provenance, self._ask = cache, provenance, ask
         self._columns, self._scores, self._image = columns, cache.scores, image
+        self._failures = 0  # in a row
         self.values = unknown_cells((len(columns),), self._scores)
         self._in_cache = model in cache.models()
         if self._in_cache:
@@ -60,6 +74,9 @@ class CachedAsk:
     def __call__(self, cells: Cells) -> Answers:
         """Returns the values of int64[1, b], unknown where there is no answer, and the cost of
         those that had to be asked.
+
+        Raises:
+          TooFewAnswers: too many samples in a row have no answer; what was answered is kept.
         """
         (samples,), cost = cells.samples, Cost()
         new = samples[~observed(self.values[samples])]
@@ -81,6 +98,16 @@ class CachedAsk:
                 self._in_cache = True
             self.values[new] = values
             self.cost += cost
+            answered_last = np.flatnonzero(known)
+            self._failures += len(new)
+            if len(answered_last):
+                self._failures = len(new) - 1 - int(answered_last[-1])
+            if self._failures >= MOST_WITHOUT_ANSWER:
+                raise TooFewAnswers(
+                    f"model {self.model!r} had no answer to {MOST_WITHOUT_ANSWER} samples in a row,"
+                    " so it is not asked any more. What it answered is kept; the same command"
+                    " continues."
+                )
         return Answers(cells, self.values[samples][None], cost)
 
     def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:

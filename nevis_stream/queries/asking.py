@@ -141,7 +141,8 @@ def answered(ask: Ask, cells: Cells, scores: bool = False, classes: int | None =
 
     Args:
       ask: may return anything for a cell that is no number (255, NaN, None, a text), or raise: then
-        its cells are asked one at a time, and those that raise again have no answer.
+        its cells are asked one at a time, those that raise again have no answer, and after
+        `MOST_WITHOUT_ANSWER` in a row the others are not asked.
       cells: int64[1, b].
       scores: whether values are scores in [0, 1] instead of outcomes.
       classes: if values are labels, the number of classes.
@@ -159,16 +160,10 @@ def answered(ask: Ask, cells: Cells, scores: bool = False, classes: int | None =
         raise
     except Exception as error:
         if cells.samples.size > 1:
-            single = (Cells(cells.samples[:, k : k + 1]) for k in range(cells.samples.shape[1]))
-            parts = [answered(ask, cell, scores, classes) for cell in single]
-            joined = functools.reduce(Answers.then, parts)
-            return dataclasses.replace(joined, cells=cells)
+            return _one_at_a_time(ask, cells, scores, classes)
         message = f"no answer to sample {cells.samples[0, 0]}: {type(error).__name__}: {error}"
         warnings.warn(message, RunWarning, stacklevel=2)
-        unknown = unknown_cells((1, 1), scores)
-        if classes is not None:
-            return Answers(cells, np.full((1, 1), NO_LABEL, np.int32))
-        return Answers(cells, unknown, Cost(None))
+        return _no_answers(cells, scores, classes)
     values, shape = given_numbers(answers.values), cells.samples.shape
     if values.shape != shape or not np.array_equal(answers.cells.samples, cells.samples):
         raise BadInput(
@@ -202,6 +197,30 @@ def answered(ask: Ask, cells: Cells, scores: bool = False, classes: int | None =
     return dataclasses.replace(answers, cells=cells, values=checked, cost=cost)
 
 
+def _one_at_a_time(ask: Ask, cells: Cells, scores: bool, classes: int | None) -> Answers:
+    """Returns the answers to cells of which an `Ask` raises if it is asked for all; those after
+    `MOST_WITHOUT_ANSWER` in a row without an answer are not asked.
+    """
+    columns, parts, failures = cells.samples.shape[1], [], 0
+    for k in range(columns):
+        parts.append(answered(ask, Cells(cells.samples[:, k : k + 1]), scores, classes))
+        value = parts[-1].values[0, 0]
+        is_known = value != NO_LABEL if classes is not None else observed(value)
+        failures = 0 if is_known else failures + 1
+        if failures == MOST_WITHOUT_ANSWER and (rest := columns - k - 1):
+            message = f"{failures} samples in a row have no answer, so {rest:,} more are not asked."
+            warnings.warn(message, RunWarning, stacklevel=3)
+            parts.append(_no_answers(Cells(cells.samples[:, k + 1 :]), scores, classes))
+            break
+    return dataclasses.replace(functools.reduce(Answers.then, parts), cells=cells)
+
+
+def _no_answers(cells: Cells, scores: bool, classes: int | None) -> Answers:
+    if classes is not None:
+        return Answers(cells, np.full(cells.samples.shape, NO_LABEL, np.int32))
+    return Answers(cells, unknown_cells(cells.samples.shape, scores), Cost(None))
+
+
 def given_numbers(values: Any) -> np.ndarray:
     """Returns the numbers that a user's function gave, float64 in the shape of what it returned,
     with NaN for what is no number: None, a text, such as a refusal.
@@ -224,6 +243,9 @@ def _number(value: Any) -> float:
 
 NO_LABEL = -1
 """Stands where a label is not known."""
+MOST_WITHOUT_ANSWER = 20
+"""Samples in a row without an answer after which a model is taken to be out of order, and is not
+asked any more."""
 
 
 @dataclass(frozen=True)

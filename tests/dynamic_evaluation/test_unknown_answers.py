@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.asking import Answers, Cells, Cost, answered
+from nevis_stream.queries.asking import MOST_WITHOUT_ANSWER, Answers, Cells, Cost, answered
 from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
 from tests.dynamic_evaluation.making import file_asks, one_order
 
@@ -90,9 +90,36 @@ def test_where_every_sample_was_asked_the_estimate_is_of_those_that_were_answere
 
 
 def test_a_model_that_answers_nothing_has_no_estimate(cache):
-    with pytest.raises(BadInput, match="'new' gave no answer to any of the 100 samples"):
+    with pytest.raises(BadInput, match="'new' gave no answer to any of the 20 samples"):
         _added(cache, Failing(range(N), "255"), 20)
     assert "new" not in cache.models()
+
+
+@pytest.mark.parametrize("way", ["None", "raise"])
+def test_a_model_that_never_answers_is_not_asked_for_all_samples(way, cache):
+    ask = Failing(range(N), way)
+    with pytest.raises(BadInput, match="gave no answer to any of the"):
+        _added(cache, ask, 70)
+    # at most all that were chosen at once, and then one at a time
+    assert ask.asked <= 70 + (MOST_WITHOUT_ANSWER if way == "raise" else 0)
+
+
+def test_a_server_that_goes_down_leaves_what_was_answered_and_the_same_command_continues(cache):
+    class GoesDown(Failing):
+        def __call__(self, cells):
+            if len(cells.samples[0]) > 1 or self.asked >= 30:
+                raise TimeoutError("the server is down")
+            return super().__call__(cells)
+
+    account, said = _added(cache, GoesDown([], "raise"), 60)
+    assert account.asked == account.budget == 30 and account.low is None
+    assert any("20 samples in a row have no answer, so 10 more are not asked" in s for s in said)
+    assert any(
+        "had no answer to 20 samples in a row, so it is not asked any more" in s for s in said
+    )
+    assert sum("no answer to sample" in each for each in said) == MOST_WITHOUT_ANSWER
+    account, said = _added(cache, Failing([], "raise"), 60)
+    assert account.asked == 60 and account.failed is None and not said
 
 
 def test_many_failures_leave_no_interval(cache):
