@@ -171,6 +171,28 @@ def test_of_complete_logs_the_latest_counts_and_of_fragments_too(tmp_path):
     assert f"{DATES[2]}.jsonl (1 of 4 samples, cut short, as its run evaluated 2)" in said
 
 
+def test_a_log_that_ends_within_a_line_is_a_fragment(tmp_path):
+    """The disk was full, or the run was killed."""
+    write(tmp_path / "whole", [1, 0, 0, 0], date=DATES[0])
+    path = write(tmp_path / "cut", [1, 1, 1, 1], date=DATES[1], sizes=(4, 4))
+    path.write_text(path.read_text()[:-20])
+    table = read_values(tmp_path)
+    assert means(table) == {"org/m": 0.25}
+    said = line(table, "left out: logs of a model and task")
+    assert f"cut/samples_quiz_{DATES[1]}.jsonl (3 of 4 samples, cut short in line 4)" in said
+    table = read_values(tmp_path / "cut")
+    assert means(table) == {"org/m": 1} and "cut short in line 4" in line(table, "read, although")
+
+
+def test_copies_of_a_log_are_called_copies(tmp_path):
+    for folder in ("a", "b"):
+        write(tmp_path / folder, [1, 0], date=DATES[0])
+    said = line(read_values(tmp_path), "left out: copies of logs that are read (1)")
+    assert f"b/samples_quiz_{DATES[0]}.jsonl (2 samples) of org/m on quiz" in said
+    write(tmp_path / "b", [1, 1], date=DATES[0])
+    assert line(read_values(tmp_path), "left out: logs with other values than those of the same")
+
+
 def test_logs_of_several_models_in_one_folder_belong_to_their_own_results(tmp_path):
     """With --output_path FILE.json results are FILE_DATE.json."""
     for place, model in enumerate("abc"):

@@ -20,20 +20,32 @@ def counting(
     by_cell: dict[tuple[str, str], list[Log]] = {}
     for row, log in logs:
         by_cell.setdefault((row, log.task), []).append(log)
-    counted, left_out, fragments = [], [], []
+    counted, fragments = [], []
+    left_out: dict[str, list[str]] = {}
     for (row, task), group in by_cell.items():
         group.sort(key=lambda log: str(log.path))  # of equal dates the first path counts
         best = max(group, key=lambda log: (not _is_fragment(log, group), log.date))
         counted.append((row, best))
-        left_out += [f"{log.state()} of {row} on {task}" for log in group if log is not best]
+        for log in (log for log in group if log is not best):
+            left_out.setdefault(_why_not(log, best), []).append(f"{log.state()} of {row} on {task}")
         if _is_fragment(best, group):
             fragments.append(f"{best.state()} of {row} on {task}")
-    replaced = []
-    if left_out:
-        reason = "logs of a model and task that has another log, which is complete or later"
-        replaced.append(LeftOut(reason, len(left_out), named(left_out)))
+    replaced = [LeftOut(reason, len(texts), named(texts)) for reason, texts in left_out.items()]
     remarks = [f"read, although not complete: {named(fragments)}"] if fragments else []
     return counted, replaced, remarks
+
+
+def _why_not(log: Log, best: Log) -> str:
+    """Returns why a log does not count beside the one that does."""
+    if log.date != best.date or bool(log.fragment) != bool(best.fragment):
+        return "logs of a model and task that has another log, which is complete or later"
+    values, others = (
+        {name: {k: v for k, (v, _) in by.items()} for name, by in each.values.items()}
+        for each in (log, best)
+    )
+    if values == others:
+        return "copies of logs that are read"
+    return "logs with other values than those of the same date that are read"
 
 
 def _is_fragment(log: Log, group: Sequence[Log]) -> bool:

@@ -70,7 +70,7 @@ def read(path: Path, results: dict[Path, dict[str, Any]], grades: Mapping[str, f
     if not run.get("model_name"):
         kind = "models named after the folder, as no results file of the same date names them"
         log.remarks.append((kind, f"{model} ({path.name})"))
-    for number, line in _lines(path):
+    for number, line in _lines(log):
         place = f"line {number}"
         if not isinstance(line, dict) or "doc_id" not in line:
             raise BadInput(f"{path}, {place}: has no `doc_id`, so it is not a sample.")
@@ -156,6 +156,8 @@ def _describe(log: Log, run: dict[str, Any]) -> None:
     sizes = _part(_part(run, "n-samples"), log.task)
     log.size, effective = sizes.get("original"), sizes.get("effective")
     limit = config.get("limit")
+    if log.fragment:
+        return
     if effective is not None and len(log.samples) < effective:
         log.fragment = f"cut short, as its run evaluated {effective:,}"
     elif effective is not None and log.size is not None:
@@ -212,11 +214,16 @@ def _arguments(arguments: Any) -> dict[str, Any]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+def _lines(log: Log) -> Iterator[tuple[int, Any]]:
+    """Yields number and content of each line; a last one that is not complete makes a fragment."""
+    path = log.path
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 try:
                     yield number, json.loads(line)
                 except ValueError as error:
+                    if number > 1 and not line.endswith("\n"):
+                        log.fragment = f"cut short in line {number:,}"
+                        return
                     raise BadInput(f"{path}, line {number}: is not JSON ({error}).") from None

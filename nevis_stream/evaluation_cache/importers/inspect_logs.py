@@ -48,7 +48,10 @@ def read(path: Path, grades: Mapping[str, float]) -> Log:
     try:
         content = read_eval_log(str(path))
     except Exception as error:  # of many kinds, from zip files to validation
-        raise BadInput(f"{path}: cannot be read as a log of inspect_ai ({error}).") from None
+        raise BadInput(
+            f"{path}: cannot be read as a log of inspect_ai ({error}); leave it out if it was"
+            " cut short."
+        ) from None
     about = content.eval
     log = Log(path, about.model, about.task, _date(str(about.created)), grades=grades)
     _describe(log, content)

@@ -100,7 +100,8 @@ class Log:
         count = len(self.samples)
         of = f" of {self.size:,}" if self.size and self.size != count else ""
         status = f", {self.fragment}" if self.fragment else ""
-        return f"{self.path.name} ({count:,}{of} sample{'s'[: (self.size or count) != 1]}{status})"
+        samples = f"{count:,}{of} sample{'s'[: (self.size or count) != 1]}"
+        return f"{self.path.parent.name}/{self.path.name} ({samples}{status})"
 
 
 def lines(remarks: Iterable[tuple[str, str]]) -> list[str]:
