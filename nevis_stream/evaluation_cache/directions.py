@@ -17,6 +17,7 @@ from nevis_stream.evaluation_cache.tables import RawTable
 NONE: Literal["none"] = "none"
 ValueRange = tuple[float, float] | Literal["none"]
 ALL = "all"
+_FEW = 3  # values of a model from which its scale can be told
 # metrics of which lower values are better; those of the first line have no upper bound
 _UNBOUNDED = frozenset(
     (
@@ -115,3 +116,49 @@ def scale(raw: RawTable, value_range: ValueRange | None) -> list[str]:
             " bounds, import it on its own, without the flag"
         )
     return lines
+
+
+def percentages(
+    path: Path, raw: RawTable, kinds: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> list[str]:
+    """Returns lines for people about models, and samples, whose values are from 0 to 1 in a range
+    from 0 to 100.
+
+    Args:
+      path: of the file, for messages.
+      raw: its content.
+      kinds: int64[n], the number of each sample's data set and metric.
+      low, high: float64[n], the ranges.
+
+    Raises:
+      BadInput: other models of the file have larger ones.
+    """
+    doubtful: dict[str, float] = {}
+    for kind in np.unique(kinds[(low == 0) & (high == 100)]).tolist():
+        values = raw.values[:, kinds == kind]
+        known = ~np.isnan(values)
+        most = np.where(known, values, 0).max(axis=1)
+        small = (most <= 1) & (known & (values > 0) & (values < 1)).any(axis=1)
+        sure = small & (known.sum(axis=1) >= _FEW)
+        if sure.any() and most.max() > 1:
+            i, other = int(sure.argmax()), int(most.argmax())
+            k = int(np.flatnonzero(kinds == kind)[np.where(known[i], values[i], 0).argmax()])
+            raise BadInput(
+                f"{path}{raw.place(i, k)}: the values of model {raw.models[i]!r} are up to"
+                f" {most[i]:g}, those of {raw.models[other]!r} up to {most[other]:g}, in a range"
+                " from 0 to 100: is one a share and the other a percentage? Write both in one"
+                " range. If they are right, import this model from a file of its own."
+            )
+        for i in np.flatnonzero(small).tolist():
+            name = facts.dataset(raw.sample_provenance[int(np.argmax(kinds == kind))])
+            doubtful[f"{raw.models[i]}{f' on {name}' * bool(name)}"] = float(most[i])
+        between = ((values > 0) & (values < 1) | ~known).all(axis=0) & (known.sum(axis=0) > 1)
+        if not small.all():
+            for k in np.flatnonzero(kinds == kind)[between].tolist():
+                doubtful[f"sample {raw.samples[k]}"] = float(np.nanmax(raw.values[:, k]))
+    if not doubtful:
+        return []
+    return [
+        "percentages or shares? In a range from 0 to 100, all values are at most"
+        f" {max(doubtful.values()):g} of {listed(list(doubtful))}"
+    ]

@@ -340,7 +340,7 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
             " another range, state it in columns (or arrays) `low` and `high`, or by"
             " --range=LOW,HIGH; or --range=none if the metric has no bounds."
         )
-    _check_scales(path, raw, kinds, low, high)
+    scale_lines = directions.percentages(path, raw, kinds, low, high)
     has_values = known.any(axis=1)
     if raw.predicted is not None:
         has_values |= (raw.predicted != UNKNOWN).any(axis=1)
@@ -353,7 +353,7 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     # for one data set and metric either all values are outcomes, or all are scores
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
-    remarks = [*_remarks(raw, known, kinds, low, high, scores), *raw.remarks]
+    remarks = [*_remarks(raw, known, kinds, low, high, scores), *scale_lines, *raw.remarks]
     if raw.features is not None:
         remarks += _features_remark(raw.features)
     confidence = raw.confidence
@@ -420,28 +420,6 @@ def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndar
         kind = sample_facts.dataset(provenance), metric, higher, *ends[:, k]
         numbers[k] = kinds.setdefault(kind, len(kinds))
     return ends[0], ends[1], numbers
-
-
-_FEW = 3  # values of a model from which its scale can be told
-
-
-def _check_scales(path: Path, raw: RawTable, kinds, low: np.ndarray, high: np.ndarray) -> None:
-    """Refuses scores of a model from 0 to 1 beside those of others from 0 to 100."""
-    for kind in np.unique(kinds[(low == 0) & (high == 100)]).tolist():
-        values = raw.values[:, kinds == kind]
-        known = ~np.isnan(values)
-        most = np.where(known, values, 0).max(axis=1)
-        small = (most <= 1) & (known.sum(axis=1) >= _FEW)
-        small &= (known & (values > 0) & (values < 1)).any(axis=1)
-        if small.any() and most.max() > 1:
-            i, other = int(small.argmax()), int(most.argmax())
-            k = int(np.flatnonzero(kinds == kind)[np.where(known[i], values[i], 0).argmax()])
-            raise BadInput(
-                f"{path}{raw.place(i, k)}: the values of model {raw.models[i]!r} are up to"
-                f" {most[i]:g}, those of {raw.models[other]!r} up to {most[other]:g}, in a range"
-                " from 0 to 100: is one a share and the other a percentage? Write both in one"
-                " range. If they are right, import this model from a file of its own."
-            )
 
 
 def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):

@@ -10,6 +10,7 @@ numbers are averaged.
 Rows and columns of summaries (average, rank, …) are left out, which is said.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +30,16 @@ _TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
 TRIALS = ("trial", "epoch")  # columns that number repeated values of a cell, which are averaged
 _LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, *TRIALS, "confidence", "group"}
 PERCENT = (0.0, 100.0)  # the range of values with percent signs
-# rows of summaries
+# words for summaries in the names of rows, also in other languages
 SUMMARIES = frozenset(
-    ("average", "avg", "avg.", "mean", "overall", "total", "median", "std", "standard deviation")
+    (
+        *("average", "avg", "mean", "overall", "total", "median", "std", "deviation"),
+        *("durchschnitt", "mittelwert", "gesamt", "moyenne", "promedio", "media", "平均"),
+    )
 )
-# and columns, with those that number the rows
-COLUMNS = SUMMARIES | {"rank", "score", "correct", "accuracy", "sum", "index", ""}
+# and of columns, with those that number the rows
+COLUMNS = SUMMARIES | {"rank", "rang", "score", "correct", "accuracy", "sum", "summe", "index"}
+_BESIDE = frozenset(("macro", "micro", "weighted", "standard", "all", "score"))
 Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
 
 
@@ -174,11 +179,14 @@ def _table(
 
 
 def is_summary(name, names: frozenset[str]) -> bool:
-    """Returns whether a name of a row or column is one of summaries, or of a column of numbers that
-    a table gained when it was saved.
+    """Returns whether a name of a row or column is one of summaries, such as "Mean (%)" or "macro
+    avg", or of a column of numbers that a table gained when it was saved.
     """
     plain = str(name or "").strip().strip("*_#⬆️↑ ").lower()
-    return plain in names or (names is COLUMNS and plain.startswith(("unnamed:", "__index_level")))
+    if names is COLUMNS and (not plain or plain.startswith(("unnamed:", "__index_level"))):
+        return True
+    words = set(re.split(r"[\W_]+", plain)) - {""}
+    return bool(words & names) and words <= names | _BESIDE
 
 
 def _check_wide(path: Path, header: list[str], value_columns: list[str]) -> None:
@@ -206,6 +214,11 @@ def _spelling(header: list[str]) -> str:
         for name in header
         if name not in _LONG and name.strip().lower() in _LONG
     ]
+    meant += [
+        f"`{DIRECTION}` (true or false) instead of {name!r}"
+        for name in header
+        if name.strip().lower() in ("direction", "better", "lower_is_better", "maximize")
+    ]
     return f" Did you mean {', '.join(meant)}?" if meant else ""
 
 
@@ -228,6 +241,11 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
     )
     columns = [column for k, column in enumerate(columns) if k not in means]
     values = np.delete(values, means, axis=1)
+    if trial is None:
+        means = _columns_of_means(values.T)
+        left_out += _left_out("rows that are the mean of the others", [names[i] for i in means])
+        kept = [i for i in range(len(rows)) if i not in means]
+        rows, names, values = [rows[i] for i in kept], [names[i] for i in kept], values[kept]
     group = header.index("group") if "group" in header else None
     groups = [{} if group is None else {"group": str(row[group])} for _, row in rows]
     lines = [place for place, _ in rows]

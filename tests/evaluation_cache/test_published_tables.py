@@ -59,6 +59,24 @@ def _lines(table):
             ["1"],
             ["rows of summaries (1): 'MEAN' in line 5", "(1): 'Overall' in line 3"],
         ),
+        (
+            "model;q1;q2;Mittelwert;Rang\nA;0;1;0,5;1\nB;1;0;0,5;1\nDurchschnitt;0,5;0,5;0,5;\n",
+            ["A", "B"],
+            ["q1", "q2"],
+            ["rows of summaries (1): 'Durchschnitt' in line 4", "(2), for example 'Mittelwert'"],
+        ),
+        (
+            "model,q1,Moyenne,macro avg,Mean (%)\na,0,0,0,0\nb,1,1,1,100\nAverage (all),.5,,,\n",
+            ["a", "b"],
+            ["q1"],
+            ["'Average (all)' in line 4", "columns of summaries (3), for example 'Moyenne'"],
+        ),
+        (  # a mean of models by another name
+            "model,q1,q2,q3\na,1,0,1\nb,1,1,0\nc,0,0,0\nfield,0.667,0.333,0.333\n",
+            ["a", "b", "c"],
+            ["q1", "q2", "q3"],
+            ["rows that are the mean of the others (1): 'field'"],
+        ),
     ],
 )
 def test_summaries_are_no_samples_and_no_models(text, models, samples, left_out, tmp_path):
@@ -68,6 +86,17 @@ def test_summaries_are_no_samples_and_no_models(text, models, samples, left_out,
     assert len(table.left_out) == len(left_out)
     for each, expected in zip(table.left_out, left_out, strict=True):
         assert expected in each.line()
+
+
+def test_names_with_other_words_are_no_summaries(tmp_path):
+    table = _read(tmp_path, "model,mean reversion,score 2,sum_1\nTotal Recall,1,0,1\nb,0,1,1\n")
+    assert table.models == ["Total Recall", "b"] and len(table.samples) == 3
+
+
+def test_a_direction_by_another_name_is_answered_with_the_column(tmp_path):
+    text = "model,sample,score,direction\na,1,0.5,lower\n"
+    with pytest.raises(BadInput, match=r"`higher_is_better` \(true or false\) instead of 'direct"):
+        _read(tmp_path, text)
 
 
 def test_a_column_of_outcomes_is_no_mean_of_the_others(tmp_path):
@@ -144,6 +173,24 @@ def test_shares_beside_percentages_are_refused(tmp_path):
     with pytest.raises(BadInput, match="line 3: the values of model 'b' are up to 0.9, those"):
         _read(tmp_path, text, value_range=(0, 100))
     assert _read(tmp_path, "model,q1,q2,q3\na,83,70,5\nb,0,0,1\n", value_range=(0, 100)).models
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("model,q1,q2,q3\nb,0.6,0.55,0.9\n", "at most 0.9 of b"),  # a second file of one board
+        (  # too few values of a data set to tell
+            "model,dataset,sample,score\na,x,1,83\nb,x,1,0.7\na,y,1,0.5\nb,y,1,60\n",
+            "at most 0.7 of b on x, a on y",
+        ),
+        ("model,t1,t2,t3\na,83,0.91,77.5\nb,71,0.93,80\n", "at most 0.93 of sample t2"),
+    ],
+)
+def test_what_may_be_a_share_or_a_percentage_is_said(text, named, tmp_path):
+    said = _read(tmp_path, text, value_range=(0, 100)).remarks
+    assert [each for each in said if "percentages or shares?" in each and named in each]
+    said = _read(tmp_path, text.replace("0.", "20."), value_range=(0, 100)).remarks
+    assert not any("percentages or shares?" in each for each in said)
 
 
 def test_trials_are_averaged(tmp_path):
