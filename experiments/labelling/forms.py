@@ -22,7 +22,7 @@ from nevis_stream.queries.asking import NO_LABEL
 from nevis_stream.report.templates import render, resource
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
-from nevis_stream.storage.text import read_table, short, whole
+from nevis_stream.storage.text import nfc, read_table, short, whole
 from nevis_stream.wording import plural
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
@@ -157,12 +157,14 @@ def read_labels(session: Session, file: Path) -> Labels:
     """
     needed = {"sample": "", "label": ""}
     table = read_table(file, str(file), needed, ["session", "number"])
-    classes = list(session.settings.classes)
+    classes = [nfc(name) for name in session.settings.classes]
+    by_form = {nfc(sample): sample for sample in session.ids}
     answers, at = {}, {}
     for line, cells in table.rows:
         where = table.place(line)
         row = dict(zip(table.columns, cells, strict=True))
         label, sample = unquoted(row["label"].strip()), unquoted(row["sample"])
+        sample = by_form.get(nfc(sample), sample)
         owner = row.get("session", "").strip() or session.settings.name
         if owner != session.settings.name:
             raise BadInput(
@@ -190,8 +192,10 @@ def read_labels(session: Session, file: Path) -> Labels:
 
 
 def _class(label: str, classes: Sequence[str]) -> int | None:
-    """Returns the number of a class, by its name, or by its number if that is no name."""
-    if label in classes:
-        return classes.index(label)
-    number = whole(label)
+    """Returns the number of a class, by its name, or by its number if no class is called so."""
+    if nfc(label) in classes:
+        return classes.index(nfc(label))
+    number, named = whole(label), [whole(name) for name in classes]
+    if any(each is not None for each in named):  # a number is such a name, as 07 is 7
+        return named.index(number) if number is not None and named.count(number) == 1 else None
     return number if number is not None and 0 <= number < len(classes) else None

@@ -15,11 +15,14 @@ from nevis_stream.active_testing.losses import LOSSES
 from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.surrogates import SURROGATES
 from nevis_stream.errors import BadInput, look_up
+from nevis_stream.evaluation_cache.files import natural
 from nevis_stream.experiments.labelling.models import TestedModel, gather, tested_model
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import one_cache
 from nevis_stream.launch.terminal import bar
+
+_SHOWN = 10  # names of classes in a note
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,9 @@ def check_flags(values: FlagValues, rules, mine: str) -> None:
         )
 
 
-def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -> Subject:
+def load_subject(
+    values: FlagValues, models, surrogate: str | None, seed: int, classes: Sequence[str] = ()
+) -> Subject:
     """Returns what the flags name.
 
     Args:
@@ -83,6 +88,7 @@ def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -
       models: paths of the tested models.
       surrogate: its name; None chooses one.
       seed: of the features.
+      classes: names of a session's classes, in order; without them the first model's.
     """
     entry.use_compilation_cache()
     if not models:
@@ -98,10 +104,13 @@ def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -
         for number, path in enumerate(models):
             move(f"model {path} on {len(pool.ids):,} samples", number, len(models))
             tested.append(tested_model(path, pool, values.stream, values.trust))
-        classes = {model.predictions.shape[1] for model in tested}
-        if len(classes) > 1:
-            raise BadInput(f"the models have {', '.join(map(str, sorted(classes)))} classes.")
-        tested = [tested[0], *(in_order(tested[0].classes, model) for model in tested[1:])]
+        counts = sorted({model.predictions.shape[1] for model in tested})
+        if len(counts) > 1:
+            raise BadInput(f"the models have {', '.join(map(str, counts))} classes.")
+        if classes and counts != [len(classes)]:
+            raise BadInput(f"the models have {counts[0]} classes; the session has {len(classes)}.")
+        order = classes or tested[0].classes
+        tested = [in_order(order, model) for model in tested]
         if surrogate is None:
             surrogate = "heads" if tested[0].run is not None else "tested_model"
         runs = [open_run(Path(run), values.stream, values.trust) for run in values.run_dir]
@@ -119,32 +128,67 @@ def load_subject(values: FlagValues, models, surrogate: str | None, seed: int) -
 
 
 def in_order(classes: Sequence[str], model: TestedModel) -> TestedModel:
-    """Returns a model whose classes are in this order, if both have names.
+    """Returns a model whose classes are in this order.
+
+    Classes without names have their numbers as names. Where one has numbers and the other names,
+    the order is taken as it is, with a remark.
 
     Raises:
       BadInput: the names are others.
     """
-    if _numbered(classes) or _numbered(model.classes) or list(classes) == list(model.classes):
+    count = model.predictions.shape[1]
+    wanted, names = classes or _numbers(count), model.classes or _numbers(count)
+    if list(wanted) == list(names):
         return model
-    order = _places(classes, model.classes, f"--model={model.name}: the model")
-    return replace(model, predictions=model.predictions[:, order], classes=list(classes))
+    if set(wanted) != set(names) and _numbers(count) in (list(wanted), list(names)):
+        remark = f"{model.name} has no names of classes: {_order(wanted)}"
+        return replace(model, remark="; ".join(filter(None, (model.remark, remark))))
+    order = _places(wanted, names, f"--model={model.name}: the model")
+    return replace(model, predictions=model.predictions[:, order], classes=list(wanted))
 
 
 def pool_labels(subject: Subject) -> np.ndarray | None:
     """Returns int64[n], the pool's labels as classes of the model.
 
     Raises:
-      BadInput: the pool's classes have other names than the model's.
+      BadInput: the pool's classes have other names than the model's, or two orders.
     """
     pool, classes = subject.pool, subject.models[0].classes
-    if pool.labels is None or _numbered(pool.classes) or _numbered(classes):
+    if pool.labels is None or not pool.classes:
+        return pool.labels
+    numbered = list(classes) == _numbers(len(classes))
+    if numbered and not set(pool.classes) <= set(classes):
+        check_order(pool.classes, "in its file")
         return pool.labels
     return _places(pool.classes, classes, "the model")[pool.labels]
 
 
-def _numbered(classes: Sequence[str]) -> bool:
-    """Whether classes have no names, or their numbers as names."""
-    return list(classes) == [str(number) for number in range(len(classes))]
+def check_order(classes: Sequence[str], where: str) -> None:
+    """Says in which order a model without names of classes has those of the pool.
+
+    Args:
+      classes: those of the pool, sorted.
+      where: the names may be given, for the message.
+
+    Raises:
+      BadInput: by their numbers they have another order.
+    """
+    for here, there in zip(classes, sorted(classes, key=natural), strict=True):
+        if here != there:
+            raise BadInput(
+                f"the model has no names of classes, and those of the pool have two orders:"
+                f" {here!r} or {there!r} may come first. Name the model's classes {where}."
+            )
+    print(f"note: the model has no names of classes: {_order(classes)}")
+
+
+def _order(classes: Sequence[str]) -> str:
+    few = ", ".join(classes[:_SHOWN]) + ", …" * (len(classes) > _SHOWN)
+    return f"they are taken in the order {few}"
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
 
 
 def _places(names: Sequence[str], among: Sequence[str], owner: str) -> np.ndarray:

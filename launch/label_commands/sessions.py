@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,13 @@ from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling import forms
 from nevis_stream.launch import entry
-from nevis_stream.launch.label_commands.material import Subject, check_flags, in_order, load_subject
+from nevis_stream.launch.label_commands.material import (
+    Subject,
+    check_flags,
+    check_order,
+    load_subject,
+)
+from nevis_stream.storage.text import nfc
 from nevis_stream.wording import plural
 
 
@@ -59,7 +64,7 @@ def _samples(pool: str, subject: Subject) -> Generation:
 
 
 def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
-    if given:
+    if given := [nfc(name) for name in given]:
         if twice := [name for name in given if given.count(name) > 1]:
             raise BadInput(f"--classes: {twice[0]!r} is given twice.")
         if not all(name.strip() for name in given):
@@ -73,9 +78,11 @@ def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
                 f" {','.join(known)}. Leave the flag out."
             )
         return list(given)
-    for names in (subject.models[0].classes, subject.pool.classes):
-        if len(names) == count:
-            return list(names)
+    if names := subject.models[0].classes:
+        return list(names)
+    if len(names := subject.pool.classes) == count:
+        check_order(names, "with --classes")
+        return list(names)
     return [str(number) for number in range(count)]
 
 
@@ -108,13 +115,7 @@ def _grow(out: Path, values: FlagValues) -> None:
             f"--continue needs the probabilities of {files[0]} on the new samples: give --model for"
             f" each of {', '.join(session.model_names)}, in this order."
         )
-    subject = load_subject(values, models, fixed.surrogate, fixed.seed)
-    count = len(fixed.classes)
-    if subject.predictions.shape[2] != count:
-        raise BadInput(
-            f"the models have {subject.predictions.shape[2]} classes; the session has {count}."
-        )
-    subject = replace(subject, models=[in_order(fixed.classes, model) for model in subject.models])
+    subject = load_subject(values, models, fixed.surrogate, fixed.seed, fixed.classes)
     before, place = len(session.ids), len(session.generations)
     session.grow(_samples(values.pool, subject))
     print(

@@ -84,8 +84,22 @@ def read_cells(
     words = {word for _, text in cells for word in text.split()}
     numbers = {word: number for word in words if (number := whole(word)) is not None}
     if len(numbers) == len(words) == len(set(numbers.values())):
+        _refuse_ids_as_names(cells, names)
         return _by_id(cells, origin, kind, names, num_classes)
     return _by_name(cells, origin, kind or SINGLE_LABEL, names, num_classes)
+
+
+def _refuse_ids_as_names(cells: Sequence[tuple[str, str]], names: Sequence[str]) -> None:
+    """Refuses class ids if they are names of other classes too."""
+    position = {name: number for number, name in enumerate(names)}
+    for place, text in cells:
+        for word in text.split():
+            if position.get(word, whole(word)) != whole(word):
+                raise BadInput(
+                    f"{place}: label {word!r} may be the class of that name, or the one with that"
+                    " number, which counts from 0. List the classes in the order of their numbers,"
+                    " from 0, or call them otherwise here and there."
+                )
 
 
 def _by_id(cells, origin, kind, names, num_classes) -> CellLabels:

@@ -58,6 +58,7 @@ def rows(*labels):
         (["0", "1000000"], {"num_classes": 3}, r"line 3: label 1000000 is .*; valid: 0\.\.2"),
         (["0", "3"], {"num_classes": 3}, r"line 3: label 3 is out of range; valid: 0\.\.2"),
         (["0", "-1"], {}, "line 3: label -1 is out of range; valid: whole numbers from 0"),
+        (["1", "2"], {"names": ["1", "2", "3"]}, "line 2: label '1' may be the class of that name"),
         (["3", "17", "90"], {}, "ids are 3, 17, 90; without a sample: 0 to 2, 4 to 16, 18 to 89"),
         (["1", "2", "3"], {}, r"ids are 1 to 3; without a sample: 0\. .*number the classes 0\.\.2"),
         (["0 1", "4"], {}, "without a sample: 2 to 3"),

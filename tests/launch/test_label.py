@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nevis_stream.active_testing.labelling.pools import load_pool
+from nevis_stream.active_testing.labelling.session import Session
+from nevis_stream.active_testing.material import Material
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments.labelling.models import TestedModel
+from nevis_stream.launch.label_commands.material import Subject, in_order, pool_labels
 from nevis_stream.storage.checkpoint import Checkpoint
 from tests import forked
 
@@ -113,6 +119,15 @@ def test_continuing_with_other_settings_is_refused(folder):
     shutil.rmtree(folder / "session" / "generation-1")  # as it says
     again = command("start", *words)
     assert again.returncode == 0 and "120 samples added, 240 now" in again.stdout, again.stderr
+    shutil.rmtree(folder / "session" / "generation-1")
+    values = np.load(folder / "a.npz")["probabilities"]
+    np.savez(folder / "other.npz", probabilities=values[:, ::-1], classes=["c", "b", "a"])
+    grown = command("start", f"--model={folder / 'other.npz'}", *words[1:])
+    assert grown.returncode == 0, grown.stderr
+    session = Session(folder / "session")
+    new = session.generations[1]
+    assert np.array_equal(new.material.predictions, values)  # what the surrogate starts from
+    assert np.array_equal(new.predictions[0], values)
 
 
 def test_a_folder_of_photographs_is_found_from_everywhere(folder):
@@ -229,6 +244,39 @@ def test_labels_of_a_pool_belong_to_the_classes_of_the_same_names(folder):
     assert values[np.isfinite(values)] == pytest.approx(0.1, abs=1e-6)
     done = command(*words, "--model=wrong.csv", "--out=wrong", cwd=folder)
     assert done.returncode == 2 and "the model has no class 'cat'" in done.stderr
+
+
+def test_classes_called_by_numbers_are_joined_by_these(folder):
+    """Folders sort as 0, 1, 10, 11, 2, …, and a file may have its columns in any order."""
+    names = [str(number) for number in range(12)]
+    values = np.eye(12)
+    down = TestedModel("down.csv", values[:, ::-1], names[::-1])
+    for wanted in (names, ()):
+        assert np.array_equal(in_order(wanted, down).predictions, values)
+    assert np.array_equal(
+        in_order(names[::-1], TestedModel("bare.npz", values)).predictions[0], values[11]
+    )
+    animals = [f"animal {name}" for name in names]
+    assert "order animal 0, animal 1" in in_order(animals, TestedModel("bare.npz", values)).remark
+    place = folder / "pool"
+    for name in names:
+        (place / name).mkdir(parents=True)
+        Image.new("L", (9, 9), int(name)).save(place / name / "0.png")
+    pool = load_pool(str(place))
+
+    def labels(classes):
+        model = TestedModel("m", values, classes)
+        return pool_labels(Subject(pool, [model], Material(values), "tested_model")).tolist()
+
+    assert labels(names) == [int(sample.split("/")[0]) for sample in pool.ids]
+    with pytest.raises(BadInput, match="those of the pool have two orders: '10' or '2' may come"):
+        labels(())
+    ids = np.array([f"{name}/0.png" for name in names])
+    np.savez(folder / "twelve.npz", probabilities=values, samples=ids)
+    words = ["start", "--model=twelve.npz", "--pool=pool", "--out=s"]
+    done = command(*words, cwd=folder)
+    assert done.returncode == 2 and "Name the model's classes with --classes" in done.stderr
+    assert command(*words, f"--classes={','.join(names)}", cwd=folder).returncode == 0
 
 
 def test_simulations_continue(folder):

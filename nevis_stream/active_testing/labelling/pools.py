@@ -13,11 +13,12 @@ from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
-from nevis_stream.datasets.part_names import nfc, parts_called
+from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.storage.names import readable
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.text import nfc
 
 FORMS = (
     "a folder of images, an .npz with images (FILE.npz, or FILE.npz:PART for images_PART), or a"

@@ -11,7 +11,7 @@ from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.files import natural
 from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.text import read_rows, short
+from nevis_stream.storage.text import nfc, read_rows, short
 
 SUFFIXES = (".npz", ".csv")
 SAMPLE = "sample"
@@ -32,6 +32,7 @@ def read(file: Path, pool: PoolImages) -> tuple[np.ndarray, Sequence[str], str]:
     """
     values, ids, classes = _csv(file) if file.suffix == ".csv" else _npz(file)
     values = check_probabilities(values, f"{file}: the probabilities", 2)
+    classes = [nfc(name) for name in classes]
     if len(classes) not in (0, values.shape[1]):
         raise BadInput(
             f"{file}: 'classes' has {len(classes)} names; the probabilities have"
@@ -88,18 +89,19 @@ def _rows(file: Path, ids: Sequence[str], n: int, pool: PoolImages) -> np.ndarra
     """Returns int64[n], the file's row of each sample."""
     if len(ids) != n:
         raise BadInput(f"{file}: 'samples' has {len(ids)} ids; there are {n} rows.")
+    ids = [nfc(sample) for sample in ids]
     places = {sample: row for row, sample in enumerate(ids)}
     if len(places) < n:
         twice = next(sample for row, sample in enumerate(ids) if places[sample] != row)
         raise BadInput(f"{file}: sample {twice!r} is there twice.")
-    if missing := [sample for sample in pool.ids if sample not in places]:
+    if missing := [sample for sample in pool.ids if nfc(sample) not in places]:
         raise BadInput(
             f"{file}: has no sample {missing[0]!r}; {len(missing)} of {len(pool.ids)} samples of"
             f" the pool are missing. Its first sample is {ids[0]!r}."
             if ids
             else f"{file}: has no samples."
         )
-    return np.array([places[sample] for sample in pool.ids])
+    return np.array([places[nfc(sample)] for sample in pool.ids])
 
 
 def _remark(file: Path, n: int, pool: PoolImages) -> str:

@@ -510,6 +510,16 @@ def test_labels_may_be_names_or_numbers(tmp_path):
     assert read_labels(session, tmp_path / "c.csv").classes == {"s1": 2}
 
 
+def test_a_number_is_the_name_of_a_class_where_one_is_called_so(tmp_path):
+    session, _ = begin(tmp_path / "session", classes=["1", "2", "café"])
+    for label, number in {"1": 0, "02": 1, "cafe\u0301": 2}.items():
+        (tmp_path / "a.csv").write_text(f"sample,label\ns1,{label}\n")
+        assert read_labels(session, tmp_path / "a.csv").classes == {"s1": number}
+    (tmp_path / "a.csv").write_text("sample,label\ns1,0\n")
+    with pytest.raises(BadInput, match="line 2: unknown label '0'"):
+        read_labels(session, tmp_path / "a.csv")
+
+
 def test_history_and_the_labels_that_random_testing_needs(tmp_path):
     session, labels = begin(tmp_path, n=200)
     labelled(session, labels, 3, 30)
