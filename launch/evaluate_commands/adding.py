@@ -26,6 +26,7 @@ from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, prin
 from nevis_stream.launch.evaluate_commands.filling import print_import
 from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.asking import Answers, Ask, Cells
+from nevis_stream.queries.samples import Part
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.trained_runs.caches import open_cache
 from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk, MovableCheckpoint
@@ -36,6 +37,7 @@ from nevis_stream.trained_runs.predictors import (
     sample_facts,
 )
 
+_OUTCOMES = Part("", np.arange(0), lower=False, unbounded=False, low=0.0, high=1.0)
 _FILE_REMEDY = "Add their values on the new samples to the file."
 _RUN_REMEDY = (
     "If their runs were moved, give the folder, --run_dir=FOLDER; for models without a run or a"
@@ -145,8 +147,9 @@ def _add(
     complete = ranking.complete_models(cache, list(asks))
     before = ranking.observed_cells(cache, list(asks))
     measure = _measure(cache)
+    parts = {part.name: part for part in facts.parts}
     for model in complete:
-        _print_complete(model, measure)
+        _print_complete(model, measure, parts[model.dataset])
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
     with bar(title, lines=len(complete) < len(asks)) as move:
         each = 1 if kind == "samples" else facts.n // facts.points
@@ -168,14 +171,14 @@ def _add(
         )
     for choice in choices:
         _print_choice(choice.method, choice.reason)
-    if len(parts := cache.facts().parts) > 1:
+    if len(parts) > 1:
         print(
             f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
             " is no mean of all: estimate, interval and rank are of each data set"
         )
     for account in accounts:
         earlier = before[account.name] if len(parts) == 1 else 0
-        _print_account(account, earlier, from_file, measure)
+        _print_account(account, earlier, from_file, measure, parts[account.dataset or ""])
     for name, values_of_model in expected.items():
         print_groups(
             f"{name}: means of observed and expected values by data set and group, without"
@@ -359,14 +362,19 @@ def _measure(cache: EvaluationCache) -> str:
     return "mean score" if cache.scores else "mean" if lower else "accuracy"
 
 
-def _print_complete(model: ranking.CompleteModel, measure: str) -> None:
+def _print_complete(model: ranking.CompleteModel, measure: str, part: Part) -> None:
     where = f" on {model.dataset}" if model.dataset else ""
     print(f"model {model.name}{where}: already complete: nothing to ask")
-    print(f"  {measure} {model.accuracy:.4f}, rank {model.rank} of {model.models} known models")
+    mean = part.unscaled(model.accuracy)
+    print(f"  {measure} {mean:.4f}, rank {model.rank} of {model.models} known models")
 
 
 def _print_account(
-    addition: Addition, before: int = 0, from_file: bool = False, measure: str = "accuracy"
+    addition: Addition,
+    before: int = 0,
+    from_file: bool = False,
+    measure: str = "accuracy",
+    part: Part = _OUTCOMES,
 ) -> None:
     """Prints an account.
 
@@ -375,6 +383,7 @@ def _print_account(
       before: number of cells that were observed before.
       from_file: whether the answers came from a file.
       measure: what a model's mean is called.
+      part: the samples that it is a mean of; it is printed in their range.
     """
     models = addition.models
     new_samples = int(addition.name.split()[0]) if addition.kind == "samples" else 0
@@ -389,13 +398,14 @@ def _print_account(
     if addition.accuracy is not None:
         interval = f"no interval: {addition.reason}"
         if addition.low is not None:
-            interval = f"95%: {addition.low:.4f} to {addition.high:.4f}"
+            low, high = map(part.unscaled, (addition.low, addition.high))
+            interval = f"95%: {low:.4f} to {high:.4f}"
         known = f"{models:,} known model{'s'[: models != 1]}"
         samples = f"{addition.budget:,} sample{'s'[: addition.budget != 1]}"
         basis = f"estimated by {addition.method} from {samples} and {known}"
         if complete:
             basis = "the mean of all samples"
-        print(f"  {measure} {addition.accuracy:.4f} ({interval}), {basis}")
+        print(f"  {measure} {part.unscaled(addition.accuracy):.4f} ({interval}), {basis}")
     if addition.rank is not None:
         low, high = addition.rank_low, addition.rank_high
         interval = "" if low is None else f" (95%: {low} to {high})"

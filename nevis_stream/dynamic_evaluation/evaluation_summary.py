@@ -116,7 +116,7 @@ def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
         return None
     there = observed(values)
     means = numbers(values).sum(axis=0, dtype=np.float64) / there.sum(axis=0)
-    return float(facts.mean(means[None])[0])
+    return facts.parts[0].unscaled(float(facts.mean(means[None])[0]))
 
 
 def _sample_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any]]:
@@ -155,14 +155,15 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
 
 
 def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
-    """Returns the additions as the report shows them: with their `audit`, and labels of the models
-    for people.
+    """Returns the additions as the report shows them: with their `audit`, the range that their
+    means are scaled from, and labels of the models for people.
 
     If a later addition of the same model has replaced the predictions of an earlier one, the
     earlier one's MAE is None.
     """
     models, additions = cache.models(), read_additions(cache.directory)
     latest = {(each.name, each.dataset): place for place, each in enumerate(additions)}
+    ranges = {part.name: [part.low, part.high] for part in cache.facts().parts}
     accounts = []
     for place, addition in enumerate(additions):
         facts = models.get(addition.name, {}) if addition.kind == "model" else {}
@@ -173,7 +174,8 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
         )
         replaced = {} if place == latest[addition.name, addition.dataset] else {"mae": None}
         errors = audit(cache, addition) | replaced
-        accounts.append(asdict(addition) | errors | {"label": label})
+        ends = {"range": ranges.get(addition.dataset or "")}
+        accounts.append(asdict(addition) | errors | ends | {"label": label})
     return accounts
 
 

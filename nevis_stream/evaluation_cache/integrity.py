@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import DamagedCache
-from nevis_stream.evaluation_cache import entries, packing, texts
+from nevis_stream.evaluation_cache import entries, facts, packing, texts
 from nevis_stream.evaluation_cache.additions import LEDGER, examined
 from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
 from nevis_stream.evaluation_cache.packing import (
@@ -26,13 +26,14 @@ from nevis_stream.wording import plural
 
 def stats(cache) -> dict[str, Any]:
     """Returns the numbers of models, samples, cells by state and bytes of an `EvaluationCache`, and
-    the observed share of all cells and the mean of the observed values, NaN if data sets differ in
-    direction or range.
+    the observed share of all cells and the mean of the observed values in their range, NaN if data
+    sets differ in direction or range.
     """
     total, known = (sums.sum() for sums in cache.row_sums())
     with cache.index.reading() as db:
         models, samples = entries.count(db, "models"), entries.count(db, "samples")
         shapes = [tile.shape for tile in entries.tiles(db)]
+        low, high = facts.value_range(next((each for _, each in entries.batches(db)), {}))
     predicted = sorted({shape.model for shape in shapes if shape.state == PREDICTED})
     cells: Counter[str] = Counter()
     for shape in shapes:
@@ -44,7 +45,9 @@ def stats(cache) -> dict[str, Any]:
         "observed": cells[CORRECT] + cells[SCORE],
         "predicted": sum(int((cache.states(np.array([row])) == 2).sum()) for row in predicted),
         "observed share": float(known / (models * samples)) if models and samples else float("nan"),
-        "mean": float(total / known) if known and cache.has_one_mean() else float("nan"),
+        "mean": low + (high - low) * float(total / known)
+        if known and cache.has_one_mean()
+        else float("nan"),
         "with confidence": cells[CONFIDENCE],
         "with probabilities": cells[PROBABILITIES],
         "tiles": len(shapes),

@@ -103,17 +103,17 @@ class SampleFacts:
         kinds, kind = np.unique(np.stack(ends), axis=1, return_inverse=True)
         kind = kind.ravel()
         if kinds.shape[1] <= 1:
-            _, _, lower, unbounded = kinds[:, 0] if self.n else (0, 1, 0, 0)
-            return [Part("", np.arange(self.n), bool(lower), bool(unbounded))]
+            low, high, lower, unbounded = kinds[:, 0].tolist() if self.n else (0.0, 1.0, 0, 0)
+            return [Part("", np.arange(self.n), bool(lower), bool(unbounded), low, high)]
         datasets = np.full(self.n, "") if self.dataset is None else self.dataset
         parts = []
         for name, number in dict.fromkeys(zip(datasets.tolist(), kind.tolist(), strict=True)):
-            low, high, lower, unbounded = kinds[:, number]
+            low, high, lower, unbounded = kinds[:, number].tolist()
             alone = len(set(kind[datasets == name].tolist())) == 1
             about = f"{low:g} to {high:g}, {'lower' if lower else 'higher'} is better"
             title = name if name and alone else f"{name} ({about})".strip()
             columns = np.flatnonzero((datasets == name) & (kind == number))
-            parts.append(Part(title, columns, bool(lower), bool(unbounded)))
+            parts.append(Part(title, columns, bool(lower), bool(unbounded), low, high))
         return parts
 
 
@@ -126,12 +126,19 @@ class Part:
       columns: int64[k], of the samples.
       lower: whether lower values are better.
       unbounded: whether the metric has no bounds.
+      low, high: the range of the scores.
     """
 
     name: str
     columns: np.ndarray
     lower: bool
     unbounded: bool
+    low: float
+    high: float
+
+    def unscaled(self, value: float) -> float:
+        """Returns a mean on the scale 0 to 1 in the range of the scores."""
+        return self.low + value * (self.high - self.low)
 
 
 def check_one_mean(facts: SampleFacts) -> None:

@@ -223,6 +223,10 @@ def test_stats(tmp_path):
         2,
     )
     assert stats["mean"] == 2 / 3 and stats["observed share"] == 0.5
+    scores = EvaluationCache(tmp_path / "scores", create=True)
+    ends = {"low": 0.0, "high": 200.0}
+    scores.append_rows(["a"], ["0", "1"], np.float32([[0.25, 0.75]]), sample_provenance=ends)
+    assert scores.stats()["mean"] == 100
     assert cache.sample_provenance() == [(slice(0, 2), {"split": "test"}), (slice(2, 3), {})]
     assert makers(cache) == [{"method": "x"}]
 

@@ -5,6 +5,7 @@ a csv of three metrics over three data sets.
 import copy
 import csv
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -80,6 +81,12 @@ def _add_a_model(cache, tmp_path):
     assert "its 3 data sets differ in direction or range" in output and "0 to 100" in output
     for name, asked in (("squad", 14), ("chat", 13), ("math", 13)):
         assert f"model new on {name}: {asked} of 60 cells observed" in output
+    found = re.search(r"on squad: .*\n  mean score (\S+) \(95%: (\S+) to (\S+)\)", output)
+    value, least, most = map(float, found.groups())  # in the range 0 to 100
+    assert least <= value <= most and least <= 100 * row[facts.dataset == "squad"].mean() <= most
+    complete = command(*add[:2], "--budget=100%", add[-1], "--method=random_mean")
+    squad = 100 * row[facts.dataset == "squad"].mean()
+    assert f"  mean score {squad:.4f}" in complete
     path.write_text(path.read_text().replace(",0.0,100.0,", ",0.0,200.0,"))
     refused = forked.run("launch.evaluate", *add, "--method=random_mean")
     assert refused.returncode == 2 and "has the range 0 to 100 in this cache" in refused.stderr

@@ -161,10 +161,17 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
 
 
 def _account(row: dict) -> dict:
-    """An addition with the number of its cells."""
+    """An addition with the number of its cells, and its means in the range of the scores."""
+    low, high = row.get("range") or (0, 1)  # summaries of earlier versions do not have it
+    means = {
+        name: low + row[name] * (high - low)
+        for name in ("accuracy", "low", "high", "truth")
+        if row.get(name) is not None
+    }
     each = 1 if row["kind"] == "model" else int(row["name"].split()[0])
     return (
         {"label": "", "truth": None}
         | row
+        | means
         | {"cells": each * (row["samples"] if row["kind"] == "model" else row["models"])}
     )
