@@ -1,5 +1,6 @@
 """What the folders of images are: which are parts, and which are classes."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -68,6 +69,7 @@ def arrange(
     classes = {label for part in images.values() for _, label in part}
     if not classes:
         raise BadInput(f"{origin}: contains no class folder with an image.")
+    _refuse_other_classes(origin, images, roots)
     if nested and not choices.class_level:
         _refuse_levels(origin, nested, classes)
     if choices.class_level != DEEPEST:
@@ -161,6 +163,27 @@ def _refuse_parts(origin: str, parts: Mapping[str, str], flat: Sequence[str]) ->
     )
 
 
+def _refuse_other_classes(
+    origin: str, images: Mapping[str, Sequence[tuple[str, str]]], roots: Mapping[Path, str]
+) -> None:
+    """Refuses a part that shares no class with train: test/images/1.png has no label."""
+    folders = {
+        part: sorted({label.partition("/")[0] for _, label in of_part})
+        for part, of_part in images.items()
+    }
+    train = folders.get("train")
+    for part, of_part in folders.items():
+        if train and of_part and set(of_part).isdisjoint(train):
+            depth = len(os.path.commonprefix(list(roots)))
+            name = next(root[depth] for root, of_root in roots.items() if of_root == "train")
+            raise BadInput(
+                f"{origin}: the folders of part {part!r} ({_listed(of_part)}) are no classes of"
+                f" part 'train' ({_listed(train)}). If its images have no labels, draw the"
+                f" other parts from {name!r}: {how('parts', f'{name}=all')}. Else put folders of"
+                " the same classes into both."
+            )
+
+
 def _refuse_levels(
     origin: str, nested: Sequence[tuple[Path, Path]], deepest: Iterable[str]
 ) -> NoReturn:
@@ -171,7 +194,7 @@ def _refuse_levels(
     inner = {levels[1] for _, levels in nested}
     if parts_called(inner).keys() == inner:
         hint = " They are called like parts: those come first, as in train/CLASS and test/CLASS."
-    elif len(deep) == len(tops) * len(inner) and len(tops) > 1:
+    elif len(deep) == len(tops) * len(inner) and min(len(tops), len(inner)) > 1:
         hint = (
             f" All top folders contain the same ones; if they are parts, say which:"
             f" parts={tops[0]}=train,{tops[-1]}=test."

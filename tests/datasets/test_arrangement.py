@@ -168,6 +168,10 @@ REFUSED = {
         [*below("train"), "test/1.png", "test/2.png"],
         r"'test' contains images and no class folder. .*parts=none.*parts=train=all",
     ),
+    "test images in a folder": (
+        [*below("set/Train"), "set/Test/images/1.png"],
+        r"part 'test' \(images\) are no classes of part 'train' \(cat, dog\).*parts=Train=all",
+    ),
     "images only": (["train/1.png", "test/1.png"], "called like parts .*parts=none"),
     "train only": (below("train"), r"called like parts \(train\).*not complete.*parts=train=all"),
     "no train": (below("val", "test"), r"called like parts \(test, val\), but .* not complete"),
