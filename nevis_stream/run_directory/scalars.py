@@ -125,7 +125,7 @@ def stream_points(records: Sequence[Record]) -> list[tuple[int, dict[str, float 
     (training of all trials, and all phases).
     """
     points: list[tuple[int, dict[str, float | None]]] = []
-    errors: dict[str, list[float]] = {"mean_error": [], "mean_error_meta_test": []}
+    errors: dict[str, list[float]] = {"mean_error_all_tasks": [], "mean_error_meta_test": []}
     meta_splits: dict[str, str] = {}
     training, everything = 0, 0
     for record in records:
@@ -142,7 +142,7 @@ def stream_points(records: Sequence[Record]) -> list[tuple[int, dict[str, float 
             if record.split == POOL:
                 continue
             if record.error is not None:
-                errors["mean_error"].append(record.error)
+                errors["mean_error_all_tasks"].append(record.error)
                 if meta_splits[record.task_id] == "test":
                     errors["mean_error_meta_test"].append(record.error)
             values = {"error": record.error, "flops_train": training, "flops_total": everything}

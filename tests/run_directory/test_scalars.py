@@ -47,7 +47,7 @@ def test_the_stream_is_that_of_the_ledger(whole):
     expected = {
         "stream/dev_error": [0.5] * 4,
         "stream/error": errors,
-        "stream/mean_error": np.cumsum(errors) / [1, 2, 3, 4],
+        "stream/mean_error_all_tasks": np.cumsum(errors) / [1, 2, 3, 4],
         "stream/mean_error_meta_test": np.cumsum(errors[2:]) / [1, 2],
         "stream/flops_train": np.cumsum(so_far[0])[2::2],
         "stream/flops_total": np.cumsum(so_far[1])[2::2],
