@@ -75,8 +75,12 @@ def fields_of(section: type) -> dict[str, Field]:
     return {field.name: field for field in _fields(section, "")}
 
 
-def _is_frozen(section: type) -> bool:
-    return vars(section)["__dataclass_params__"].frozen
+def _is_frozen(section: Any) -> bool:
+    """Whether it is a frozen dataclass; a subclass without fields of its own is as its base."""
+    own = vars(section)
+    return section.__dataclass_params__.frozen and (
+        "__dataclass_params__" in own or not own.get("__annotations__")
+    )
 
 
 def _fields(section: type, prefix: str) -> Iterator[Field]:

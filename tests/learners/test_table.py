@@ -69,6 +69,9 @@ def test_a_value_that_does_not_fit_is_refused(values, message):
 def test_a_class_that_cannot_be_configured_is_refused():
     with pytest.raises(BadInput, match="must be a frozen dataclass"):
         fields.fields_of(dataclasses.make_dataclass("Open", [("a", int, 1)]))
+    with pytest.raises(BadInput, match="More: a learner's class must be a frozen dataclass"):
+        fields.fields_of(type("More", (Own,), {"__annotations__": {"more": int}, "more": 1}))
+    assert fields.fields_of(type("Same", (Own,), {})) == fields.fields_of(Own)
     with pytest.raises(BadInput, match="Wild.a is of type <class 'dict'>"):
         fields.fields_of(dataclasses.make_dataclass("Wild", [("a", dict, None)], frozen=True))
     with pytest.raises(BadInput, match="Bare.a has no default"):
