@@ -73,10 +73,7 @@ function draw(figure, task, runs) {
   const selected = { line: lines.indexOf(lowest), point: lowest.errors.length - 1 };
 
   function rest() {
-    const shown = last(lowest).toPrecision(3);
-    const level = lines.filter((line) => last(line).toPrecision(3) === shown).map((line) => line.name);
-    const names = level.length > 3 ? `${level.length} runs` : level.join("; ");
-    readout.textContent = `lowest at the end ${shown}${level.length > 1 ? ", a tie" : ""}: ${names}`;
+    readout.textContent = task.lowest;
     marks.forEach((drawn) => drawn.classList.remove("faded"));
     dot.setAttribute("visibility", "hidden");
   }
