@@ -13,9 +13,11 @@ from PIL import Image
 from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.report.build import write_report
 from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.evaluation_additions import overview
+from nevis_stream.report.parts import dynamic_evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
 from tests.dynamic_evaluation.test_evaluation_summary import studied
@@ -72,6 +74,22 @@ def test_a_cache_is_shown_beside_runs(cache, tmp_path):
         assert f">{term}</dt>" in alone and f">{term}</dt>" in page
     assert "Across streams" not in alone and ">Training FLOPs</dt>" not in alone
     assert "1 run, 1 cache" in page and "In dynamic evaluation: The number of samples" in page
+
+
+def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
+    percent = EvaluationCache(tmp_path / "percent", create=True)
+    known, ends = table(ordered()), {"low": 0.0, "high": 100.0}
+    scores = known.values.astype(np.float32)
+    percent.append_rows(known.models[:-1], known.samples, scores[:-1], sample_provenance=ends)
+    asks = {known.models[-1]: MatrixAsk(scores[-1:])}
+    (account,) = add_models(percent, asks, 30, "random_mean")
+    (row,) = evaluation_summary._accounts(percent)
+    shown = dynamic_evaluation._account(row)
+    for name in ("accuracy", "low", "high"):
+        assert shown[name] == pytest.approx(100 * getattr(account, name))
+    assert shown["truth"] is None
+    del row["range"]  # a summary of an earlier version
+    assert dynamic_evaluation._account(row)["accuracy"] == account.accuracy
 
 
 @pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
