@@ -193,11 +193,11 @@ def import_file(
         )
     check_form(form)
     if prepared.is_ready(task, "local"):
-        before = prepared.about(task, "local")
-        print(
-            f"{task}: replaces the data set of that name that was imported before"
-            f" ({_counts(before['splits'])})"
-        )
+        try:
+            before = _counts(prepared.about(task, "local")["splits"])
+        except BadInput:
+            before = "damaged"
+        print(f"{task}: replaces the data set of that name that was imported before ({before})")
     with bar(task) as progress:
         folder = preparation.import_file(
             path, task, choices=choices, year=year, domain=domain, form=form, progress=progress

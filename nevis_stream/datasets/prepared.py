@@ -29,7 +29,12 @@ from safetensors.numpy import load_file
 from nevis_stream import catalogue
 from nevis_stream.datasets import reading
 from nevis_stream.datasets.dataset import DataSet, Samples
-from nevis_stream.datasets.prepared_images import PreparedImages, RawImages, RecordImages
+from nevis_stream.datasets.prepared_images import (
+    PreparedImages,
+    RawImages,
+    RecordImages,
+    prepare_again,
+)
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.errors import BadInput
@@ -97,7 +102,7 @@ def about(dataset_id: str, origin: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         problem = f"cannot be read ({error})"
     if problem:
-        raise BadInput(f"{path}: {problem}. Prepare {dataset_id!r} again with --force.")
+        raise BadInput(f"{path}: {problem}. {prepare_again(path)}")
     return facts
 
 
@@ -135,9 +140,7 @@ class Names(Sequence):
             problem = f"{len(names)} names of {self._count} images"
         except (OSError, ValueError) as error:
             problem = str(error)
-        raise BadInput(
-            f"{self._path}: cannot be read ({problem}). Prepare the data set again with --force."
-        )
+        raise BadInput(f"{self._path}: cannot be read ({problem}). {prepare_again(self._path)}")
 
 
 def outdated(dataset_id: str, origin: str) -> str:
@@ -232,12 +235,10 @@ def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
     path = directory(dataset_id, origin) / f"{split}.safetensors"
     try:
         if file_sha256(path) != about(dataset_id, origin)["files"].get(path.name):
-            raise BadInput(f"{path}: {_CHANGED}. Prepare {dataset_id!r} again with --force.")
+            raise BadInput(f"{path}: {_CHANGED}. {prepare_again(path)}")
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error}). Prepare {dataset_id!r} again with --force."
-        ) from None
+        raise BadInput(f"{path}: cannot be read ({error}). {prepare_again(path)}") from None
 
 
 def verify(dataset_id: str, origin: str) -> list[str]:

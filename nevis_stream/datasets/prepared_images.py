@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from nevis_stream import catalogue
 from nevis_stream.datasets import derived_arrays
 from nevis_stream.datasets.decoding import open_image, shown_otherwise
 from nevis_stream.datasets.duplicates import pixel_hash
@@ -29,6 +30,14 @@ from nevis_stream.storage.faults import clear_faults
 
 _WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
+
+
+def prepare_again(file: Path) -> str:
+    """Returns how data come again whose file, in ORIGIN/DATASET/VERSION, is damaged."""
+    *_, origin, dataset_id, _, _ = "", "", *file.absolute().parts
+    if origin == "local" and dataset_id not in catalogue.shared():
+        return f"Import it again: python -m launch.data import FILE --task={dataset_id}."
+    return f"Prepare {dataset_id!r} again with --force."
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class RawImages:
             return np.load(self.path, mmap_mode="r")
         except (OSError, ValueError, EOFError) as error:
             raise BadInput(
-                f"{self.path}: cannot be read ({error}). Prepare the data set again with --force."
+                f"{self.path}: cannot be read ({error}). {prepare_again(self.path)}"
             ) from None
 
     def image(self, position: int) -> Image.Image:
@@ -177,7 +186,7 @@ class PreparedImages(Images):
         if isinstance(self._source, RawImages) and pixel_hash(image) != recorded:
             raise BadInput(
                 f"{self._source.path}: image {position} has changed since it was prepared."
-                " Prepare the data set again with --force. See: python -m launch.data verify"
+                f" {prepare_again(self._source.path)} See: python -m launch.data verify"
             )
         return image
 

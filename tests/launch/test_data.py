@@ -114,6 +114,12 @@ def test_the_way_of_a_new_task(data, pictures, tmp_path):
     )
     assert "mine: replaces the data set of that name that was imported before (train 40" in again
     assert f"next: python -m launch.data show mine --data_dir={tmp_path / 'data'}\n" in again
+    (kept,) = (tmp_path / "data/local/mine").glob("*/prepared.json")
+    kept.write_text(kept.read_text().replace("unstated", "voice"))
+    damaged = data("show", "mine", status=2)
+    assert "has changed" in damaged and "launch.data import FILE --task=mine.\n" in damaged
+    again = data("import", pictures, "--task=mine", "--year=2024", "--domain=noise")
+    assert "that was imported before (damaged)" in again
     assert "mine (local): intact" in data("verify")
     shown = data("show", "mine", f"--out={tmp_path / 'sheets'}")
     assert "mine: single_label, 3 classes" in shown and "1–16" in shown
