@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.active_testing.labelling.pools import load_pool
+from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
+from nevis_stream.active_testing.labelling.probability_files import read as read_probabilities
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.material import Material
+from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.models import TestedModel
 from nevis_stream.launch.label_commands.material import Subject, in_order, pool_labels
@@ -217,6 +219,13 @@ def test_probabilities_belong_to_the_samples_that_their_ids_name(folder):
         models = [f"--model={word}" for word in words]
         wrong = command("start", *models, "--pool=photos", "--out=s", cwd=folder)
         assert wrong.returncode == 2 and message in wrong.stderr, wrong.stderr
+
+
+def test_ids_are_joined_in_one_form(folder):
+    """A Mac writes é in the names of files as two letters, a table as one."""
+    pool = PoolImages(["cafe\u0301.png", "the.png"], ArrayImages(np.zeros((2, 4, 4), np.uint8)))
+    (folder / "form.csv").write_text("sample,a,b\nthe.png,1,0\ncaf\u00e9.png,0,1\n")
+    assert read_probabilities(folder / "form.csv", pool)[0].tolist() == [[0, 1], [1, 0]]
 
 
 def test_rows_without_ids_are_taken_in_an_order_that_is_printed(folder):
