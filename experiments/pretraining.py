@@ -28,6 +28,7 @@ from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, write_file
 from nevis_stream.storage.identity import as_lines, refuse_other, write_once
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import open_file, read_bytes, read_json
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, TaskView
 
@@ -201,7 +202,7 @@ def import_weights(
         raise BadInput(f"{file}: {error}") from None
     facts = weights.Facts(weights.describe_network(network), trained_on, flops, stand_in)
     content = weights.encode(variables, facts)
-    if out.exists() and out.read_bytes() != content:
+    if out.exists() and read_bytes(out) != content:
         raise BadInput(f"{out}: {_ANOTHER_FILE}")
     write_file(out, content)
     return facts
@@ -212,7 +213,7 @@ def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
     if not out.exists():
         return False
     try:
-        record = json.loads(record_file.read_text())
+        record = read_json(record_file)
         recorded_job, intact = as_lines(record["job"]), record["digest"] == weights.digest(out)
     except (OSError, ValueError, KeyError, TypeError):
         recorded_job, intact = "", False
@@ -249,8 +250,7 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
         if file.suffix == ".npz":
             return read_npz(file)
         if file.suffix == ".safetensors":
-            with open(file, "rb"):  # which says why it cannot
-                pass
+            open_file(file).close()  # which says why it cannot
             return safetensors.numpy.load_file(file)
     except FileNotFoundError:
         raise BadInput(f"{file}: no such file.") from None

@@ -29,6 +29,7 @@ from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.run_directory.records import SCHEMA, EndRecord, Header, PredictRecord, TrainRecord
 from nevis_stream.storage import write_file
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.record import Record
 from nevis_stream.streams.task import Task
 from nevis_stream.vocabulary import SPLITS
@@ -68,7 +69,7 @@ def write(out: Path) -> list[Path]:
         }
         path = out / learner
         for name, text in texts.items():
-            if (path / name).exists() and (path / name).read_bytes() != text.encode():
+            if (path / name).exists() and read_bytes(path / name) != text.encode():
                 raise BadInput(
                     f"{path / name}: this directory contains another run. Choose another --out."
                 )

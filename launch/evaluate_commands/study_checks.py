@@ -16,6 +16,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage import write_file
+from nevis_stream.storage.reading import read_json
 
 
 def remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
@@ -115,7 +116,7 @@ def same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> N
     ways = {"model_split": str(design.model_split), "hide": design.hide}
     if path.is_file():
         try:
-            settings |= json.loads(path.read_text(encoding="utf-8"))
+            settings |= read_json(path)
         except (OSError, ValueError, TypeError) as error:
             raise BadInput(
                 f"{path}: cannot be read ({error}), so it does not say what was studied in this"

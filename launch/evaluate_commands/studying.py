@@ -45,6 +45,7 @@ from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.report.names import add_legend
 from nevis_stream.storage import write_file
+from nevis_stream.storage.reading import read_bytes
 from nevis_stream.wording import plural
 
 SETTINGS = "study.json"  # in the folder of a study: what it is a study of
@@ -140,7 +141,7 @@ def study(words: Sequence[str], values: FlagValues) -> None:
 def _apply(path: Path, values: FlagValues) -> None:
     """Sets the flags that a toml file names, except those that the command has."""
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(read_bytes(path).decode())
     except FileNotFoundError:
         raise BadInput(f"--config={path}: no such file.") from None
     except (OSError, ValueError) as error:

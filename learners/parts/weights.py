@@ -18,6 +18,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from nevis_stream.errors import BadInput
 from nevis_stream.learners.parts.model import Network, initialise_program
 from nevis_stream.storage.checkpoint import Tree
+from nevis_stream.storage.reading import open_file, parse_json
 
 _FACTS = "nevis_stream"
 
@@ -63,8 +64,8 @@ def read_facts(path: Path) -> Facts:
     """
     try:
         # the errors of open() say why a file cannot be read
-        with open(path, "rb"), safetensors.safe_open(path, "numpy") as file:
-            return Facts(**json.loads(file.metadata()[_FACTS]))
+        with open_file(path), safetensors.safe_open(path, "numpy") as file:
+            return Facts(**parse_json(file.metadata()[_FACTS]))
     except FileNotFoundError:
         raise BadInput(
             f"{path}: no such file of weights; make one with python -m launch.pretrain."
@@ -80,7 +81,7 @@ def read_facts(path: Path) -> Facts:
 
 def digest(path: Path) -> str:
     """Returns the first 16 hex digits of the file's sha256."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 

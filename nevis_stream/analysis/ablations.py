@@ -16,6 +16,7 @@ from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, by_seed, spread
 from nevis_stream.catalogue import published
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import open_text
 
 _OF_THE_STREAM = ("stream", "stream_digest")
 _PARTIAL = "+partial"
@@ -200,7 +201,7 @@ def _judged_data(run: Run) -> dict[str, str]:
     the number of predicted samples.
     """
     try:
-        with open(own_file(run.path, "stream.csv"), newline="", encoding="utf-8") as file:
+        with open_text(own_file(run.path, "stream.csv")) as file:
             fingerprints = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(file)}
     except (BadInput, OSError, ValueError, KeyError, csv.Error):
         fingerprints = {}

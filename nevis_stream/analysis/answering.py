@@ -18,6 +18,7 @@ from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.records import TrainRecord
+from nevis_stream.storage.reading import read_bytes
 from nevis_stream.vocabulary import ADAPTIVE
 
 CONTROL = "random"
@@ -141,6 +142,6 @@ def _errors(run: Run) -> np.ndarray:
 def _pool_digest(run: Run) -> str:
     """Returns what is equal for equal data: the digest of stream.csv, which knows no rule."""
     try:
-        return hashlib.sha256(own_file(run.path, "stream.csv").read_bytes()).hexdigest()
+        return hashlib.sha256(read_bytes(own_file(run.path, "stream.csv"))).hexdigest()
     except (OSError, BadInput):
         return run.header.stream_digest

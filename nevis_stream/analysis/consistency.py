@@ -6,6 +6,7 @@ from typing import Any
 from nevis_stream.analysis.own_files import links
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
+from nevis_stream.storage.reading import read_bytes
 
 SCHEMA_NOTES = {
     1: "its ledger has schema 1, without image sizes: slices by resolution lack this run"
@@ -22,7 +23,7 @@ def run_notes(ledger: Ledger) -> list[str]:
     links.
     """
     notes = []
-    if not ledger.path.read_bytes().endswith(b"\n"):
+    if not read_bytes(ledger.path).endswith(b"\n"):
         notes.append(
             "its last line was cut by a crash and is ignored; the same command continues from there"
         )

@@ -5,7 +5,6 @@ gains on each later task.
 in their order, and facts of the runs).
 """
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pandas as pd
 
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_json
 
 PAIRS, FACTS = "matrix.csv", "matrix.json"
 _COLUMNS = ("source", "target", "error", "indep_error", "gain")
@@ -114,7 +114,7 @@ def _facts(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}  # a matrix of an earlier version: its order is that of its rows
     try:
-        facts = json.loads(own_file(path.parent, path.name).read_text(encoding="utf-8"))
+        facts = read_json(own_file(path.parent, path.name))
         _ = [(task["task_id"], task["domain"]) for task in facts["tasks"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: cannot be read ({error!r}).") from None

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.storage.reading import load_array
+
 SUFFIX = "-v2.npy"
 """End of the names of such files; those of version 1 had no checksums."""
 
@@ -33,7 +35,9 @@ def write(path: Path, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> Non
 def open_array(path: Path) -> np.memmap | None:
     """Maps an array; None if the file is not one with checksums, or not whole."""
     try:
-        array = np.load(path, mmap_mode="r")
+        array = load_array(path)
+        if not isinstance(array, np.memmap):
+            return None
         whole = array.offset + array.nbytes + 4 * len(array) == path.stat().st_size
         return array if whole and array.dtype == np.uint8 and array.ndim > 1 else None
     except (ValueError, EOFError, AttributeError, FileNotFoundError):

@@ -25,6 +25,7 @@ from PIL import Image
 from nevis_stream.datasets import decoding, duplicates
 from nevis_stream.datasets.decoding import WHITE, Colour
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_bytes
 
 
 class Images(Sequence):
@@ -303,7 +304,7 @@ class EncodedImages(Images):
 
     def _content(self, index: int) -> bytes:
         file = self._files[index]
-        return file if isinstance(file, bytes) else file.read_bytes()
+        return file if isinstance(file, bytes) else read_bytes(file)
 
     def _decode(self, index: int) -> decoding.Decoded:
         content = io.BytesIO(self._content(index))

@@ -17,6 +17,7 @@ from nevis_stream.datasets.dataset import Samples
 from nevis_stream.datasets.prepared import derived_directory
 from nevis_stream.errors import StorageFull
 from nevis_stream.storage import write_file
+from nevis_stream.storage.reading import read_bytes
 
 TRAINING = ("train", "dev")
 TESTED = ("dev_test", "test")
@@ -118,7 +119,7 @@ def cached_overlaps(
     """
     path = derived_directory() / f"overlap-{digest}-{_SCHEMA}.csv"
     try:
-        text, _, digest = path.read_text(encoding="utf-8").rstrip().rpartition("\n")
+        text, _, digest = read_bytes(path).decode().rstrip().rpartition("\n")
         if digest != _digest(f"{text}\n"):
             raise ValueError("has changed since it was written")
         return from_csv(text)

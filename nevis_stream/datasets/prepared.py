@@ -39,6 +39,7 @@ from nevis_stream.datasets.reading import Reading
 from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import recover
+from nevis_stream.storage.reading import open_file, read_json
 from nevis_stream.vocabulary import SPLITS
 
 ORIGINS = ("published", "local")
@@ -95,11 +96,11 @@ def about(dataset_id: str, origin: str) -> dict[str, Any]:
     """
     path = directory(dataset_id, origin) / ABOUT
     try:
-        facts = json.loads(path.read_bytes())
+        facts = read_json(path)
         if not isinstance(facts, dict):
             raise ValueError("not a JSON object")
         problem = "" if _is_sealed(facts) else _CHANGED
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         problem = f"cannot be read ({error})"
     if problem:
         raise BadInput(f"{path}: {problem}. {prepare_again(path)}")
@@ -134,7 +135,7 @@ class Names(Sequence):
     @functools.cached_property
     def _names(self) -> list[str]:
         try:
-            names = json.loads(self._path.read_bytes())
+            names = read_json(self._path)
             if len(names) == self._count:
                 return names
             problem = f"{len(names)} names of {self._count} images"
@@ -272,5 +273,5 @@ def sealed(facts: dict[str, Any]) -> str:
 
 def file_sha256(path: Path) -> str:
     """Returns the sha256 of a file, 64 hex digits."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -27,6 +27,7 @@ from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import BadInput, DataWarning
 from nevis_stream.storage import TEMPORARY_PREFIX
 from nevis_stream.storage.faults import clear_faults
+from nevis_stream.storage.reading import load_array
 
 _WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
@@ -65,7 +66,7 @@ class RawImages:
           BadInput: the file cannot be read.
         """
         try:
-            return np.load(self.path, mmap_mode="r")
+            return load_array(self.path)
         except (OSError, ValueError, EOFError) as error:
             raise BadInput(
                 f"{self.path}: cannot be read ({error}). {prepare_again(self.path)}"
@@ -261,7 +262,7 @@ class PreparedImages(Images):
         path.with_name(path.name.replace(derived_arrays.SUFFIX, _WITHOUT_SUMS)).unlink(
             missing_ok=True
         )
-        return np.load(path, mmap_mode="r")
+        return load_array(path)
 
 
 @functools.lru_cache(maxsize=16)

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 from nevis_stream.datasets.decoding import WHITE, Colour, decode
+from nevis_stream.storage.reading import read_bytes
 
 
 class SourceImage(Protocol):
@@ -51,7 +52,7 @@ class FileImage(SourceImage):
         return decode(self.path, self.name).image
 
     def encoded(self) -> bytes | None:
-        return self.path.read_bytes()
+        return read_bytes(self.path)
 
 
 @dataclass(frozen=True, slots=True)

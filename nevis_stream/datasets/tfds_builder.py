@@ -1,10 +1,10 @@
 """Opens data sets in TFDS's format without running code that they name."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_json
 from nevis_stream.user_code import Untrusted
 
 FEATURES = "features.json"
@@ -27,8 +27,8 @@ def open_builder(folder: Path) -> Any:
 
 def _check_classes(path: Path) -> None:
     try:
-        waiting = [json.loads(path.read_bytes())]
-    except (OSError, ValueError, RecursionError) as error:
+        waiting = [read_json(path)]
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path}: cannot be read ({error}). Prepare the data set again.") from None
     while waiting:
         value = waiting.pop()

@@ -26,6 +26,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.storage import write_file
+from nevis_stream.storage.reading import read_json
 
 # and the stratified mean
 CANDIDATES = ("recommended", "adaptive_testing", "quadrature", "linear_gaussian")
@@ -159,7 +160,7 @@ def best(errors: Mapping[str, np.ndarray], usual: str, independent: int) -> tupl
 def _read(path: Path, key: str) -> dict | None:
     """Returns a stored choice; None if there is none for this key, or it is damaged."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path)
         return record if record["key"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -31,6 +31,7 @@ from nevis_stream.queries.matrix import observed, unknown_cells
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
+from nevis_stream.storage.reading import open_text, parse_json
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 SEEDS_TOGETHER = 10  # splits after which compiled programs are dropped; shapes may differ
@@ -307,13 +308,13 @@ def read(path: Path) -> list[dict]:
     rows: list[dict] = []
     if not path.exists():
         return rows
-    with open(path, newline="", encoding="utf-8") as file:
+    with open_text(path) as file:
         for row in csv.DictReader(file):
             with contextlib.suppress(TypeError, ValueError):
                 names = {name: unquoted(row[name]) for name in ("matrix", "method")}
                 numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
                 # files of earlier versions have no such column
-                errors = row.get("dataset_errors", "") != "" and json.loads(row["dataset_errors"])
+                errors = row.get("dataset_errors", "") != "" and parse_json(row["dataset_errors"])
                 flops = float(row.get("flops") or "nan")
                 rows.append(names | numbers | {"dataset_errors": errors or {}, "flops": flops})
     return rows

@@ -12,6 +12,7 @@ from nevis_stream.storage.record import Record
 
 LEDGER = "additions.jsonl"
 KINDS = ("model", "samples")
+_COSTS = ("flops_spent", "flops_saved", "flops_method")
 Flops = Annotated[float, number(-1e36, 1e36)] | None
 Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
 
@@ -95,8 +96,10 @@ _NAMES = {field.name for field in fields(Addition)}
 
 
 def append(directory: Path, addition: Addition) -> None:
-    """Appends one account and syncs the file."""
-    checked_lines.append(directory / LEDGER, asdict(addition))
+    """Appends one account and syncs the file, unless it is there but for its costs: the same
+    command may come again, after a kill or from another process, and finds its fit made.
+    """
+    checked_lines.append(directory / LEDGER, asdict(addition), once=_COSTS)
 
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
@@ -155,4 +158,4 @@ def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> Non
         if addition.kind == "model":
             addition = replace(addition, name=names.get(addition.name, addition.name))
         if addition not in known:
-            append(target, addition)
+            checked_lines.append(target / LEDGER, asdict(addition))

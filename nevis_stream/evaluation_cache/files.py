@@ -10,7 +10,6 @@ another. A cell is unknown if it is NaN, empty or `imputed`; or 255, in tables o
 is 0 to 1, in npz files unless 255 is in the range.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parque
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import parse_json
 from nevis_stream.storage.text import read_table
 from nevis_stream.wording import plural
 
@@ -306,7 +306,7 @@ def _provenance(
     provenances: list[dict[str, Any]] = [{} for _ in range(size)]
     if name in arrays:
         try:
-            provenances = [json.loads(str(text)) for text in arrays[name].ravel()]
+            provenances = [parse_json(str(text)) for text in arrays[name].ravel()]
         except ValueError as error:
             raise BadInput(
                 f"{path}: `{name}` contains a string that is not JSON ({error})."
@@ -417,6 +417,8 @@ def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndar
         except BadInput as error:
             raise BadInput(f"{path}: sample {raw.samples[k]!r}: {error}") from None
         metric, higher = (provenance.get(name) for name in (METRIC, DIRECTION))
+        if isinstance(metric, list | dict) or isinstance(higher, list | dict):
+            raise BadInput(f"{path}: sample {raw.samples[k]!r}: {METRIC} or {DIRECTION} is a list.")
         kind = sample_facts.dataset(provenance), metric, higher, *ends[:, k]
         numbers[k] = kinds.setdefault(kind, len(kinds))
     return ends[0], ends[1], numbers

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from nevis_stream.evaluation_cache.index import Unsound
+from nevis_stream.storage.reading import parse_json
 
 NAMES = 5  # of models that a line lists
 
@@ -59,10 +60,10 @@ class Imported:
           Unsound: it is something else.
         """
         try:
-            fields = json.loads(text)
+            fields = parse_json(text)
             left_out = tuple(LeftOut(**each) for each in fields["left_out"])
             return cls(fields["source"], tuple(fields["understood"]), left_out)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise Unsound(f"the record of an import: {error}") from None
 
 

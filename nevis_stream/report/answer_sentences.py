@@ -1,6 +1,5 @@
 """The results of a section's runs in sentences."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +10,7 @@ from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.stand_ins import short_name
 from nevis_stream.cost.engineering import times
 from nevis_stream.report.notation import cost_spread, error_spread
+from nevis_stream.storage.reading import parse_json
 from nevis_stream.wording import plural
 
 
@@ -59,7 +59,7 @@ def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup
 def _learner(method: MethodPoint) -> str:
     """Returns the learner's name without the settings that its label may have."""
     settings = method.group.runs[0].settings or {}
-    name = json.loads(settings["learner"]) if "learner" in settings else method.group.learner
+    name = parse_json(settings["learner"]) if "learner" in settings else method.group.learner
     return short_name(str(name).rpartition(":")[2])
 
 

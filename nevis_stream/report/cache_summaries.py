@@ -1,13 +1,13 @@
 """What `launch.evaluate metrics` left in an evaluation cache, as the page wants it."""
 
 import base64
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_bytes, read_json
 
 INDEX, FILE, PICTURE, SCHEMA = "index.sqlite", "evaluation.json", "outcomes.png", 2
 _NEEDED = (
@@ -57,7 +57,7 @@ def read_evaluation(path: Path) -> Evaluation:
             f" --cache={path}"
         )
     try:
-        summary = json.loads(own_file(path, FILE).read_text(encoding="utf-8"))
+        summary = read_json(own_file(path, FILE))
         if summary.get("schema", 0) > SCHEMA:
             raise BadInput(
                 f"{FILE} has schema {summary['schema']}; this program reads up to {SCHEMA}"
@@ -68,8 +68,8 @@ def read_evaluation(path: Path) -> Evaluation:
                 f"{FILE} lacks {missing[0]!r}; to make it again: python -m launch.evaluate metrics"
                 f" --cache={path}"
             )
-        picture = own_file(path, PICTURE).read_bytes()
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        picture = read_bytes(own_file(path, PICTURE))
+    except (OSError, ValueError, AttributeError) as error:
         raise BadInput(
             f"its summary cannot be read ({error}); to make it again: python -m launch.evaluate"
             " metrics"

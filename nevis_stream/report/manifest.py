@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from nevis_stream.storage import append_line, write_file
+from nevis_stream.storage.reading import read_bytes
 
 FILE = "files.sha256"
 _LINE = re.compile(r"([0-9a-f]{64})  ((?:latex/|figures/)?[\w-]+\.(?:csv|tex|png|pdf|html))")
@@ -50,7 +51,7 @@ class Files:
             path = self._out / name
             if name in self._written or path.is_symlink() or not path.is_file():
                 continue
-            if hashlib.sha256(path.read_bytes()).hexdigest() in digests:
+            if hashlib.sha256(read_bytes(path)).hexdigest() in digests:
                 path.unlink()
             else:
                 changed.append(name)
@@ -62,7 +63,7 @@ class Files:
 def _read(path: Path) -> dict[str, set[str]]:
     """Digests by name; lines of another form, or that name a file elsewhere, are ignored."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bytes(path).decode().splitlines()
     except (OSError, ValueError):
         return {}
     digests: dict[str, set[str]] = {}

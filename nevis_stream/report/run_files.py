@@ -17,6 +17,7 @@ from nevis_stream.analysis.runs import Run
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import environment as environment_file
 from nevis_stream.run_directory import readings as readings_file
+from nevis_stream.storage.reading import read_bytes
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 # pixels from image to image in a row, of which 2 are between them: see run_directory/thumbnails.py
@@ -67,7 +68,7 @@ def overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:
         path = run.path / "overlap.csv"
         try:
             if path.stat().st_size <= _LARGEST_TABLE:
-                rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
+                rows = csv.DictReader(io.StringIO(read_bytes(path).decode()))
                 if rows.fieldnames == _OVERLAP:
                     return [row for row in rows if None not in (*row, *row.values())]
         except (OSError, ValueError, csv.Error):
@@ -107,7 +108,7 @@ def picture(run: Run, name: str, count: int | None = None, small: bool = True) -
         path = own_file(run.path, f"thumbnails/{name}")
         if path.stat().st_size > _LARGEST_THUMBNAIL:
             return None
-        data = path.read_bytes()
+        data = read_bytes(path)
         if small or count:
             with Image.open(io.BytesIO(data), formats=["PNG"]) as row, io.BytesIO() as buffer:
                 width = min(row.width, PITCH * count - _GAP) if count else row.width

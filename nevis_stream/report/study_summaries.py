@@ -1,12 +1,12 @@
 """What `launch.evaluate study` left in its folder, as the page wants it."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_json
 
 SETTINGS, FILE, SCHEMA = "study.json", "study_summary.json", 1
 _NEEDED = ("schema", "split", "hide", "pairs", "matrices", "advice")
@@ -34,13 +34,13 @@ def read_study(path: Path) -> Study:
     if not (path / FILE).is_file():
         raise BadInput("a study without a summary; let `launch.evaluate study` finish first")
     try:
-        summary = json.loads(own_file(path, FILE).read_text(encoding="utf-8"))
+        summary = read_json(own_file(path, FILE))
         if summary.get("schema", 0) > SCHEMA:
             raise BadInput(
                 f"{FILE} has schema {summary['schema']}; this program reads up to {SCHEMA}"
             )
         if missing := [name for name in _NEEDED if name not in summary]:
             raise BadInput(f"{FILE} lacks {missing[0]!r}; run the study again")
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise BadInput(f"its summary cannot be read ({error}); run the study again") from None
     return Study(path, summary)

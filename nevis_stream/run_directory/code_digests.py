@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from nevis_stream.storage.reading import read_bytes
+
 Digests = dict[str, str]
 """By the name of a module: 16 hex digits."""
 
@@ -64,7 +66,7 @@ class _Found:
         self._seen: set[int] = set()
 
     def digests(self) -> Digests:
-        result = {name: _hashed(file.read_bytes()) for name, file in sorted(self._files.items())}
+        result = {name: _hashed(read_bytes(file)) for name, file in sorted(self._files.items())}
         if self._main:
             result[_MAIN] = _hashed("\n".join(map(str, sorted(self._main.items()))).encode())
         return result
@@ -172,7 +174,7 @@ def _is_users(file: Path) -> bool:
 def _imports(name: str, file: Path) -> Iterator[str]:
     """Yields the names of the modules that a file may import, anywhere in it."""
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = ast.parse(read_bytes(file))
     except (SyntaxError, ValueError, RecursionError):
         return
     module = sys.modules.get(name)

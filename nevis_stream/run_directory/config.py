@@ -10,6 +10,7 @@ from typing import Any
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import conventions
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.reading import read_json
 
 FILE_NAME = "config.json"
 SCHEMA = 2
@@ -54,10 +55,10 @@ def read_config(run_dir: Path) -> RecordedConfig:
     """
     file = run_dir / FILE_NAME
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = read_json(file)
     except FileNotFoundError:
         raise BadInput(f"{file}: missing") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"{file}: cannot be read ({error})") from None
     if not isinstance(values, dict):
         raise BadInput(f"{file}: not a JSON object")

@@ -5,7 +5,6 @@ worked in a run directory, to explain differences between runs.
 import contextlib
 import functools
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.checks import json_object
+from nevis_stream.storage.reading import parse_json, read_bytes
 
 FILE_NAME = "environment.jsonl"
 _PACKAGES = (
@@ -71,7 +71,7 @@ def project_commit(root: Path = _ROOT) -> str | None:
             return done.stdout.strip()
     try:
         origin = importlib.metadata.distribution("nevis_stream").read_text("direct_url.json")
-        return json.loads(origin or "{}")["vcs_info"]["commit_id"][:12]
+        return parse_json(origin or "{}")["vcs_info"]["commit_id"][:12]
     except (importlib.metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
         return None
 
@@ -128,11 +128,11 @@ def read(file: Path) -> list[dict[str, Any]]:
       OSError: the file cannot be read.
     """
     processes = []
-    for line in file.read_bytes().splitlines():
+    for line in read_bytes(file).splitlines():
         try:
-            facts = dict(json_object(json.loads(line)))
+            facts = dict(json_object(parse_json(line)))
             processes.append(facts | json_object(facts.pop("packages", {})))
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
     return processes
 

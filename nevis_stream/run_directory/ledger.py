@@ -27,6 +27,7 @@ from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.checks import check_unicode
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import parse_json, read_bytes
 from nevis_stream.storage.record import Record
 
 FILE_NAME = "ledger.jsonl"
@@ -137,10 +138,10 @@ class Ledger(History):
         integrity.check(self.path, self.records)
 
     def _read(self) -> Iterator[Record]:
-        data = self.path.read_bytes() if self.path.exists() else b""
+        data = read_bytes(self.path) if self.path.exists() else b""
         for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
             try:
-                values = json.loads(line)
+                values = parse_json(line)
                 if number == 1:
                     self._check_first(values)
                 check_unicode(values)
@@ -149,7 +150,7 @@ class Ledger(History):
                 raise
             except json.JSONDecodeError:
                 raise BadInput(f"{self.path}, line {number}: not JSON, so not a ledger.") from None
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 raise BadInput(
                     f"{self.path}, line {number}: not a ledger record ({error})."
                 ) from None

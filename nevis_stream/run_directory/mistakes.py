@@ -13,6 +13,7 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.run_directory.thumbnails import COUNT, strip
 from nevis_stream.storage import write_file
 from nevis_stream.storage.checks import check_unicode, choice, json_object, number
+from nevis_stream.storage.reading import read_json
 from nevis_stream.storage.record import Record
 from nevis_stream.vocabulary import SPLITS, TASK_KINDS
 
@@ -147,7 +148,7 @@ def read(file: Path) -> TaskMistakes:
       ValueError: it is damaged; the message says where.
     """
     try:
-        values = json_object(json.loads(file.read_text(encoding="utf-8")))
+        values = json_object(read_json(file))
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     check_unicode(values)

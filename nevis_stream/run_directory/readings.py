@@ -7,6 +7,7 @@ from pathlib import Path
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.storage import write_file
 from nevis_stream.storage.checks import json_object
+from nevis_stream.storage.reading import read_json
 
 FILE_NAME = "readings.json"
 
@@ -27,7 +28,7 @@ def read_readings(file: Path) -> dict[str, Reading]:
       ValueError: it is damaged.
     """
     try:
-        values = json_object(json.loads(file.read_text(encoding="utf-8")))
+        values = json_object(read_json(file))
         return {name: Reading.from_json(each) for name, each in values.items()}
-    except (RecursionError, TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"is damaged ({error})") from None

@@ -19,6 +19,7 @@ from typing import Any
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory.records import Header, PredictRecord, TrainRecord
+from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.record import Record
 from nevis_stream.vocabulary import POOL
 
@@ -156,7 +157,7 @@ def read(directory: Path) -> dict[str, list[tuple[int, float]]]:
     points: dict[str, list[tuple[int, float]]] = {}
     for file in sorted(directory.glob("events.*")) if _library() else ():
         try:
-            data = file.read_bytes()
+            data = read_bytes(file)
         except OSError:
             continue
         for step, tag, value in _parsed(data):

@@ -1,6 +1,5 @@
 """timing.jsonl: the wall clock, CPU time and compilations of each event."""
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from nevis_stream.cost import compilations
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.checks import json_object, number
+from nevis_stream.storage.reading import parse_json, read_bytes
 from nevis_stream.storage.record import Record
 
 FILE_NAME = "timing.jsonl"
@@ -54,12 +54,12 @@ def read_timing(run_dir: Path) -> list[TimingRecord]:
     """Returns the timing of a run's events; lines that are cut or damaged are left out."""
     records = []
     try:
-        lines = (run_dir / FILE_NAME).read_bytes().splitlines()
+        lines = read_bytes(run_dir / FILE_NAME).splitlines()
     except OSError:
         return []
     for line in lines:
         try:
-            records.append(TimingRecord.from_json(json_object(json.loads(line))))
-        except (ValueError, RecursionError):
+            records.append(TimingRecord.from_json(json_object(parse_json(line))))
+        except ValueError:
             continue
     return records

@@ -28,6 +28,7 @@ from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import remove_leftovers
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.identity import refuse_other, write_once
+from nevis_stream.storage.reading import read_bytes
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import LabelledImages, Task, TaskView
 from nevis_stream.vocabulary import KEEP
@@ -122,7 +123,8 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
         values[conventions.KEY] = begun
     expected = config_file.config_of(values)
     if file.exists():
-        refuse_other(file, file.read_text(errors="replace"), expected.to_text(), _OTHER_RUN)
+        there = read_bytes(file).decode(errors="replace")
+        refuse_other(file, there, expected.to_text(), _OTHER_RUN)
     if header is not None:
         _refuse_other_header(ledger.path, header, expected)
     write_once(file, expected.to_text(), _OTHER_RUN)

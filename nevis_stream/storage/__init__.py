@@ -156,7 +156,7 @@ def _discard(directory: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def append_line(path: Path, line: str | Callable[[bytes], str]) -> None:
+def append_line(path: Path, line: str | Callable[[bytes], str | None]) -> None:
     """Appends one line and syncs it; what a crash left after the last newline is removed first.
 
     Several processes may append.
@@ -164,7 +164,7 @@ def append_line(path: Path, line: str | Callable[[bytes], str]) -> None:
     Args:
       path: of the file.
       line: without its newline; or what makes it of the file's whole lines before it, between
-        whose reading and the append no other process appends.
+        whose reading and the append no other process appends; None appends nothing.
 
     Raises:
       StorageFull: the line could not be written; the file is as before.
@@ -180,7 +180,10 @@ def append_line(path: Path, line: str | Callable[[bytes], str]) -> None:
             sync_directory(path.parent)
         if not isinstance(line, str):
             file.seek(0)
-            line = line(file.read(end))
+            made = line(file.read(end))
+            if made is None:
+                return
+            line = made
         remaining = memoryview(line.encode() + b"\n")
         try:
             while remaining:

@@ -5,15 +5,16 @@ checksum of all in the line before that key. After lines of earlier versions, wh
 key, and in a new file, the first `after` is a checksum of all that the file had.
 """
 
+import contextlib
 import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.storage import append_line
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.reading import parse_json, read_bytes
 
 AFTER, CHECK = "after", "check"
 _DIGITS = 16
@@ -36,13 +37,25 @@ class Line:
     checked: bool
 
 
-def append(file: Path, values: Mapping[str, Any]) -> None:
+def append(file: Path, values: Mapping[str, Any], once: Collection[str] | None = None) -> None:
     """Appends one line and syncs it; several processes may append.
+
+    Args:
+      file: the log, which may be missing.
+      values: what the line says.
+      once: nothing is appended if a line already says the same, but for the values of these names;
+        None: it is always appended.
 
     Raises:
       StorageFull: the line could not be written; the file is as before.
     """
-    append_line(file, lambda before: _line(values, _end(before)))
+    ignored = {AFTER, CHECK, *(once or ())}
+
+    def line(before: bytes) -> str | None:
+        there = once is not None and _says(before, values, ignored)
+        return None if there else _line(values, _end(before))
+
+    append_line(file, line)
 
 
 def content(lines: Iterable[Mapping[str, Any]]) -> bytes:
@@ -59,7 +72,7 @@ def read(file: Path) -> list[Line]:
     """Returns the whole lines of a file, which may be missing; what a kill left of the last one is
     not counted.
     """
-    data = file.read_bytes() if file.exists() else b""
+    data = read_bytes(file) if file.exists() else b""
     data = data[: data.rfind(b"\n") + 1]
     lines: list[Line] = []
     start, before = 0, _digest(b"")
@@ -67,8 +80,8 @@ def read(file: Path) -> list[Line]:
         end = data.index(b"\n", start)
         text, number = data[start:end], len(lines) + 1
         try:
-            values, problem = json.loads(text.decode()), ""
-        except (ValueError, RecursionError) as error:
+            values, problem = parse_json(text.decode()), ""
+        except ValueError as error:
             values, problem = None, str(error)
         checked = isinstance(values, dict) and not values.keys().isdisjoint((AFTER, CHECK))
         if checked:
@@ -85,6 +98,20 @@ def read(file: Path) -> list[Line]:
         lines.append(Line(number, values, problem, checked))
         start = end + 1
     return lines
+
+
+def _says(content: bytes, values: Mapping[str, Any], ignored: Collection[str]) -> bool:
+    """Returns whether a line of a log says the same as `values`, but for the ignored names."""
+
+    def told(said: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in said.items() if name not in ignored}
+
+    for text in content.splitlines():
+        with contextlib.suppress(ValueError):
+            said = parse_json(text)
+            if isinstance(said, dict) and told(said) == told(values):
+                return True
+    return False
 
 
 def _line(values: Mapping[str, Any], end: str) -> str:

@@ -18,6 +18,7 @@ import safetensors.numpy
 
 from nevis_stream.errors import BadInput, DamagedCheckpoint
 from nevis_stream.storage import write_directory
+from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes, read_json
 
 SCHEMA = 1
 Tree = Any
@@ -148,7 +149,7 @@ class Checkpoint:
         self.path = path
         manifest = path / "manifest.json"
         try:
-            body = json.loads(manifest.read_bytes())
+            body = read_json(manifest)
             sha256 = body.pop("sha256")
         except (OSError, ValueError, KeyError, AttributeError) as error:
             raise DamagedCheckpoint(f"{manifest}: missing or unreadable ({error}).") from None
@@ -170,7 +171,7 @@ class Checkpoint:
         """
         file = self.path / f"{name}.safetensors"
         try:
-            data = file.read_bytes()
+            data = read_bytes(file, LARGEST_ARRAYS)
         except OSError as error:
             raise DamagedCheckpoint(f"{file}: missing or unreadable ({error}).") from None
         if hashlib.sha256(data).hexdigest() != self._trees[name]["sha256"]:

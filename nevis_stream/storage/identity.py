@@ -8,6 +8,7 @@ from typing import Any
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
 from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.reading import parse_json, read_bytes
 
 
 def as_lines(values: Mapping[str, Any]) -> str:
@@ -30,7 +31,7 @@ def write_once(file: Path, content: str, refusal: str) -> None:
     if not file.exists():
         write_file(file, content.encode())
     else:
-        refuse_other(file, file.read_bytes().decode(errors="replace"), content, refusal)
+        refuse_other(file, read_bytes(file).decode(errors="replace"), content, refusal)
 
 
 def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
@@ -46,7 +47,7 @@ def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
         return
     if file.suffix == ".json":
         try:
-            json.loads(there)
+            parse_json(there)
         except ValueError as error:
             raise BadInput(f"{file}: cannot be read ({error}).") from None
     raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
@@ -59,7 +60,7 @@ def _difference(old: str, new: str) -> str:
     else differs.
     """
     try:
-        before, after = (dict(_leaves(json.loads(text))) for text in (old, new))
+        before, after = (dict(_leaves(parse_json(text))) for text in (old, new))
     except ValueError:
         before, after = (
             {f"line {i}": line for i, line in enumerate(text.splitlines(), start=1)}

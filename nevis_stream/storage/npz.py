@@ -1,5 +1,6 @@
 """Reads .npz files from users."""
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -9,6 +10,13 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.archives import check_zip
+from nevis_stream.storage.reading import open_file
+
+# NumPy reads the header of an array as Python text, and allocates what it says
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, OverflowError, MemoryError, RecursionError),
+    *(SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
@@ -19,18 +27,23 @@ def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, np.n
         contains Python objects.
     """
     try:
-        with open(path, "rb") as file:  # which says why it cannot
+        with open_file(path) as file:  # which says why it cannot
             if not zipfile.is_zipfile(file):  # NumPy would report a pickle
                 raise ValueError("it is not a zip archive, or it is cut short")
         with zipfile.ZipFile(path) as archive:
             check_zip(archive, path)
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files if names is None or name in names}
+            chosen = [name for name in file.files if names is None or name in names]
+            arrays = {name: file[name] for name in chosen}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise ValueError(f"its member {name} is not an array")
+        return arrays
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file.") from None
     except (PermissionError, IsADirectoryError) as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}).") from None
     except BadInput:
         raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except _UNREADABLE as error:
         raise BadInput(f"{path}: cannot be read as an .npz of plain arrays ({error}).") from None

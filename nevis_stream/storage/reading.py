@@ -12,9 +12,12 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from nevis_stream.storage.faults import clear_faults
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole; the largest ledgers have a few million
+LARGEST_ARRAYS = 1 << 36  # bytes of a file of arrays: a checkpoint, a part of a data set
 
 
 def open_file(path: Path | str) -> BinaryIO:
@@ -47,15 +50,37 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
       OSError: as `open_file`; it cannot be read, or is larger; the error names it.
     """
     with clear_faults(path), open_file(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise OSError(errno.EINVAL, f"has more than {most:,} bytes, which is too large", str(path))
-    return content
+        if (size := os.fstat(file.fileno()).st_size) > most:
+            raise OSError(errno.EINVAL, f"has {size:,} bytes; at most {most:,} are read", str(path))
+        return file.read()
 
 
-def read_lines(path: Path) -> io.TextIOWrapper:
-    """Opens a regular file of UTF-8 text, to be read line by line; other bytes are replaced."""
-    return io.TextIOWrapper(open_file(path), encoding="utf-8", errors="replace")
+def open_text(path: Path, errors: str = "strict") -> io.TextIOWrapper:
+    """Opens a regular file of UTF-8 text, with its line ends as they are.
+
+    Args:
+      path: of the file.
+      errors: what is done with other bytes, as in `open`.
+
+    Raises:
+      OSError: as `open_file`.
+    """
+    return io.TextIOWrapper(open_file(path), encoding="utf-8", errors=errors, newline="")
+
+
+def load_array(path: Path, mapped: bool = True) -> np.ndarray:
+    """Returns the array in a regular .npy file.
+
+    Args:
+      path: of the file.
+      mapped: whether it stays on disk.
+
+    Raises:
+      OSError: as `open_file`.
+      ValueError, EOFError: it is not an array of numbers or texts, or cut short.
+    """
+    open_file(path).close()
+    return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -65,7 +90,7 @@ def parse_json(text: str | bytes) -> Any:
       ValueError: it is not JSON in UTF-8, or nested too deeply.
     """
     try:
-        return json.loads(text.decode() if isinstance(text, bytes) else text)
+        return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_bytes
 
 DELIMITERS = (",", ";", "\t")
 _LONGEST = 60  # characters of a value that a message repeats
@@ -55,7 +56,7 @@ def read_text(source: Path | bytes, name: str) -> str:
       BadInput: it cannot be read, or is not text in UTF-8 or UTF-16; the message names the line.
     """
     try:
-        content = source if isinstance(source, bytes) else source.read_bytes()
+        content = source if isinstance(source, bytes) else read_bytes(source)
     except OSError as error:
         raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
     encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"

@@ -20,6 +20,7 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import open_text
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Task
@@ -107,7 +108,7 @@ class KeptRun:
                 " --stream=my_stream.csv."
             ) from None
         self._tasks = {task.task_id: task for task in self.stream.met(self.ledger)}
-        with open(run_dir / "stream.csv", newline="", encoding="utf-8") as file:
+        with open_text(run_dir / "stream.csv") as file:
             self._recorded = {row["dataset_id"]: row for row in csv.DictReader(file)}
         self._places: dict[str, dict[str, tuple[str, int]]] = {}
 

@@ -13,6 +13,7 @@ from nevis_stream.active_testing.labelling.settings import digest
 from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_directory
+from nevis_stream.storage.reading import load_array, read_json
 
 _ARRAYS = ("features", "images", "ensemble", "outcomes")
 _EXAMPLES = ("training", "calibration")
@@ -93,11 +94,11 @@ def read_generation(folder: Path, first: int) -> Generation:
 
     def array(name):
         file = folder / f"{name}.npy"
-        return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
+        return load_array(file) if file.exists() else None
 
     try:
-        about = json.loads((folder / "ids.json").read_bytes())
-        predictions = np.load(folder / "models.npy", allow_pickle=False)
+        about = read_json(folder / "ids.json")
+        predictions = load_array(folder / "models.npy", mapped=False)
         examples = {
             part: Examples(**{f.name: array(f"{part}-{f.name}") for f in fields(Examples)})
             for part in _EXAMPLES

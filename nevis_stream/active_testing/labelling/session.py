@@ -13,7 +13,6 @@ labels so far; so what a kill interrupted is repeated.
 
 import contextlib
 import fcntl
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +38,7 @@ from nevis_stream.seeds import generator
 from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.faults import lock
 from nevis_stream.storage.identity import as_lines, write_once
+from nevis_stream.storage.reading import read_json
 from nevis_stream.wording import plural
 
 DRAWS, LABELS = "draws.jsonl", "labels.jsonl"
@@ -64,14 +64,14 @@ class Session:
         self.directory = directory
         file = directory / SETTINGS
         try:
-            self.settings = SessionSettings(**json.loads(file.read_bytes()))
+            self.settings = SessionSettings(**read_json(file))
             self.settings.check()
         except FileNotFoundError:
             raise BadInput(
                 f"{directory}: there is no labelling session here. To begin one: python -m"
                 f" launch.label start --model=… --pool=… --out={directory}"
             ) from None
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             raise BadInput(f"{file}: damaged ({error}).") from None
 
     @classmethod

@@ -13,6 +13,7 @@ import numpy as np
 from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.source_images import PixelImage, SourceImage, rows_of
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes
 
 _NORB_TYPES = {0x1E3D4C55: np.uint8, 0x1E3D4C54: np.int32}
 
@@ -62,7 +63,7 @@ def read_idx(path: Path) -> np.ndarray:
     Raises:
       BadInput: another format, or a truncated file.
     """
-    data = path.read_bytes()
+    data = read_bytes(path, LARGEST_ARRAYS)
     if len(data) < 4 or data[:3] != b"\0\0\x08":
         raise BadInput(f"{path}: is not an idx file of bytes.")
     start = 4 + 4 * data[3]
@@ -104,7 +105,9 @@ def cifar(
         for name in tree.some(entry["file"]):
             path = tree.root / name
             try:
-                content = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+                content = _ArraysOnly(
+                    io.BytesIO(read_bytes(path, LARGEST_ARRAYS)), encoding="bytes"
+                ).load()
                 pixels = content[b"data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
                 ids = np.asarray(content[labels.encode()])
             except Exception as error:
@@ -150,7 +153,7 @@ def gnt(tree: FileTree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Exampl
     for entry in sets:
         for name in tree.some(entry["files"]):
             path, offset = tree.root / name, 0
-            data = path.read_bytes()
+            data = read_bytes(path, LARGEST_ARRAYS)
             while offset < len(data):
                 if offset + 10 > len(data):
                     raise BadInput(f"{path}: is truncated at byte {offset}.")
@@ -202,7 +205,7 @@ def read_norb(path: Path) -> np.ndarray:
     Raises:
       BadInput: another format, or a truncated file.
     """
-    data = path.read_bytes()
+    data = read_bytes(path, LARGEST_ARRAYS)
     magic, rank = struct.unpack_from("<iI", data) if len(data) >= 20 else (0, 0)
     if magic not in _NORB_TYPES or rank > 8:
         raise BadInput(f"{path}: is not a matrix in NORB's format.")

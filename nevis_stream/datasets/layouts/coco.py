@@ -1,6 +1,5 @@
 """COCO json: one example for each annotated box, or for each image."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_json
 
 
 def coco(
@@ -30,7 +30,7 @@ def coco(
     for entry in sets:
         file = tree.path(entry["annotations"])
         try:
-            content = json.loads(file.read_bytes())
+            content = read_json(file)
             images = {image["id"]: image for image in content["images"]}
             annotations = content["annotations"]
             names = {category["id"]: category["name"] for category in content["categories"]}

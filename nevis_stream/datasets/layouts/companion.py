@@ -9,6 +9,7 @@ import numpy as np
 from nevis_stream.datasets.layouts.tree import Example, FileTree, fill
 from nevis_stream.datasets.source_images import FileImage, PixelImage, SourceImage
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_bytes
 
 
 def companion(
@@ -63,14 +64,16 @@ def _raw(path: Path, shape: Sequence[int]) -> SourceImage:
     return PixelImage(pixels, str(path))
 
 
+def _text_lines(path: Path) -> list[str]:
+    return read_bytes(path).decode(errors="replace").split("\n")
+
+
 def _lines(path: Path) -> float:
-    return float(sum(bool(line.strip()) for line in path.read_text(errors="replace").split("\n")))
+    return float(sum(bool(line.strip()) for line in _text_lines(path)))
 
 
 def _definite(path: Path) -> int:
-    firsts = [
-        line.split()[0] for line in path.read_text(errors="replace").split("\n") if line.strip()
-    ]
+    firsts = [line.split()[0] for line in _text_lines(path) if line.strip()]
     return int(any(float(word) == 1 for word in firsts))
 
 
@@ -145,7 +148,7 @@ def poses(
 
 def _angles(path: Path) -> tuple[float, float, float]:
     """Roll, pitch and yaw in radians of a rotation R = Rz Ry Rx."""
-    lines = [line.split() for line in path.read_text().split("\n") if line.strip()]
+    lines = [line.split() for line in read_bytes(path).decode().split("\n") if line.strip()]
     r = np.asarray(lines[:3], float)
     return (
         float(np.arctan2(r[1, 0], r[0, 0])),

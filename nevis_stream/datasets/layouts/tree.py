@@ -10,6 +10,7 @@ from typing import Any
 from nevis_stream.datasets.files import walk
 from nevis_stream.datasets.source_images import SourceImage
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage.reading import read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class FileTree:
 
     def lines(self, glob: str) -> list[str]:
         """Returns the lines of the only text file that matches, without empty ones."""
-        text = self.one(glob).read_bytes().decode("utf-8-sig", errors="replace")
+        text = read_bytes(self.one(glob)).decode("utf-8-sig", errors="replace")
         return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
 
 

@@ -12,6 +12,7 @@ from nevis_stream.datasets.preparation.unpack import stem
 from nevis_stream.datasets.states import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, make_directory, sync_directory, sync_tree
+from nevis_stream.storage.reading import open_file
 
 _TIMEOUT = 60  # seconds without a byte
 
@@ -122,7 +123,7 @@ def verify(path: Path, md5: str) -> None:
     """
     if not md5 or path.is_dir():
         return
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if digest != md5:
         raise BadInput(

@@ -10,6 +10,7 @@ from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import EncodedImages
 from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, left_out
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_bytes
 
 DESCRIPTION = (
     "a directory with one folder of images per class (below train/ and test/, or directly)"
@@ -33,7 +34,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     def images(part_names: list[str]) -> EncodedImages:
         files = [path / name for name in part_names]
         return EncodedImages(
-            [file.read_bytes() for file in files],
+            [read_bytes(file) for file in files],
             list(map(str, files)),
             background=choices.ground(),
         )

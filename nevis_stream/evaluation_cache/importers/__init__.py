@@ -36,7 +36,7 @@ _ROUNDING = 5e-4  # of the range: a reported score that differs by more differs
 def is_log(path: Path) -> bool:
     """Whether a path is a log, or a directory that contains one."""
     if path.is_dir():
-        return any(is_log(each) for each in path.rglob("*") if each.is_file())
+        return any(map(is_log, _files(path)))
     return bool(harness.SAMPLES.search(path.name)) or inspect_logs.is_inspect(path)
 
 
@@ -86,12 +86,7 @@ def read_logs(
 
 def _read(paths: Sequence[Path], grades: Mapping[str, float]) -> tuple[list[Log], list[LeftOut]]:
     """Returns the logs in some paths, and files that look like logs but are none."""
-    files = {
-        each
-        for path in paths
-        for each in (path.rglob("*") if path.is_dir() else [path])
-        if each.is_file()
-    }
+    files = {each for path in paths for each in _files(path)}
     results: dict[Path, dict[str, Any]] = {}
     logs, others = [], []
     for file in sorted(files):
@@ -103,6 +98,20 @@ def _read(paths: Sequence[Path], grades: Mapping[str, float]) -> tuple[list[Log]
             others.append(str(file))
     reason = "files that are not named samples_TASK_DATE.jsonl"
     return logs, [LeftOut(reason, len(others), named(others))] if others else []
+
+
+def _files(path: Path) -> list[Path]:
+    """Returns a file, or all files below a folder; `rglob` fails in folders 1,000 deep."""
+    if not path.is_dir():
+        return [path]
+    found, pending = [], [path]
+    while pending:
+        for each in pending.pop().iterdir():
+            if each.is_dir() and not each.is_symlink():
+                pending.append(each)
+            elif each.is_file():
+                found.append(each)
+    return found
 
 
 def _table(

@@ -5,7 +5,6 @@ or NAME_DATE.json (with `--output_path NAME.json`, for which logs of several mod
 folder).
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.record import Log, Reported, as_texts, digest
+from nevis_stream.storage.reading import open_text, parse_json, read_json
 
 SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
 # keys of a line that are not metrics
@@ -75,7 +75,10 @@ def read(path: Path, results: dict[Path, dict[str, Any]], grades: Mapping[str, f
         if not isinstance(line, dict) or "doc_id" not in line:
             raise BadInput(f"{path}, {place}: has no `doc_id`, so it is not a sample.")
         sample, suffix = str(line["doc_id"]), _suffix(line.get("filter"))
-        for name in line.get("metrics", [name for name in line if name not in _OTHER_KEYS]):
+        metrics = line.get("metrics", [name for name in line if name not in _OTHER_KEYS])
+        if not isinstance(metrics, list) or not all(isinstance(each, str) for each in metrics):
+            raise BadInput(f"{path}, {place}: `metrics` is not a list of names.")
+        for name in metrics:
             if name in line:
                 log.add(f"{name}{suffix}", sample, line[name], place)
         if "doc_hash" in line:
@@ -103,7 +106,7 @@ def _results(
     for file in files:
         if file not in results:
             try:
-                results[file] = json.loads(file.read_text(encoding="utf-8"))
+                results[file] = read_json(file)
             except (OSError, ValueError) as error:
                 raise BadInput(f"{file}: cannot be read as JSON ({error}).") from None
             if not isinstance(results[file], dict):
@@ -217,11 +220,11 @@ def _arguments(arguments: Any) -> dict[str, Any]:
 def _lines(log: Log) -> Iterator[tuple[int, Any]]:
     """Yields number and content of each line; a last one that is not complete makes a fragment."""
     path = log.path
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open_text(path, errors="replace") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 try:
-                    yield number, json.loads(line)
+                    yield number, parse_json(line)
                 except ValueError as error:
                     if number > 1 and not line.endswith("\n"):
                         log.fragment = f"cut short in line {number:,}"

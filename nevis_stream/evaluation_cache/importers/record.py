@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.checks import shown
 
 _LONGEST = 24  # characters of a setting; a longer one is named by a hash
 _MOST_NAMED = 5
@@ -85,10 +86,14 @@ class Log:
             raise BadInput(f"{self.path}, {place}: sample {sample} has {metric} twice.")
         if isinstance(value, str):
             value = self.grades.get(value, value)
-        if not isinstance(value, bool | int | float) or math.isnan(value):
+        try:
+            number = float(value) if isinstance(value, bool | int | float) else math.nan
+        except OverflowError:
+            raise BadInput(f"{self.path}, {place}: {metric} is {shown(value)}.") from None
+        if math.isnan(number):
             self.skipped.setdefault(metric, {})[sample] = Skipped(value, place)
             return
-        self.values.setdefault(metric, {})[sample] = float(value), place
+        self.values.setdefault(metric, {})[sample] = number, place
 
     @property
     def samples(self) -> set[str]:
