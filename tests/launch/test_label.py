@@ -223,8 +223,10 @@ def test_probabilities_belong_to_the_samples_that_their_ids_name(folder):
 
 def test_ids_are_joined_in_one_form(folder):
     """A Mac writes é in the names of files as two letters, a table as one."""
-    pool = PoolImages(["cafe\u0301.png", "the.png"], ArrayImages(np.zeros((2, 4, 4), np.uint8)))
-    (folder / "form.csv").write_text("sample,a,b\nthe.png,1,0\ncaf\u00e9.png,0,1\n")
+    pool = PoolImages(
+        ["cafe\u0301.png", "th\u00e9.png"], ArrayImages(np.zeros((2, 4, 4), np.uint8))
+    )
+    (folder / "form.csv").write_text("sample,a,b\nthe\u0301.png,1,0\ncaf\u00e9.png,0,1\n")
     assert read_probabilities(folder / "form.csv", pool)[0].tolist() == [[0, 1], [1, 0]]
 
 
