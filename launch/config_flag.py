@@ -18,7 +18,6 @@ from nevis_stream.learners import class_of
 from nevis_stream.learners.fields import Field
 from nevis_stream.learners.table import TABLE
 
-_STUDIES = Path(studies.__file__).parent
 _PREFIX = "config."
 
 
@@ -117,8 +116,10 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
     path, _, argument = source.partition(":")
     if Path(path).is_file():
         return _load(path, argument)
-    if (study := path.removeprefix("studies/")) in studies.NAMES:
-        return _load(str(_STUDIES / f"{study}.py"), argument)
+    # as files, studies were experiments/studies/NAME.py
+    study = path.removeprefix("experiments/").removeprefix("studies/").removesuffix(".py")
+    if study in studies.STUDIES:
+        return studies.STUDIES[study].config()
     if path.endswith(".py"):
         raise BadInput(f"--config={source}: no such file. You can also {_choices()}.")
     if argument and "/" not in path:
@@ -188,8 +189,8 @@ def help_text() -> str:
     width = max(map(len, TABLE))
     rows = "\n".join(f"  {name:{width}}  {row.meaning}" for name, row in TABLE.items())
     return (
-        f"\nNames for --config:\n{rows}\nConfig files of studies, which contain their commands:"
-        f" {', '.join(f'studies/{name}' for name in studies.NAMES)}\n"
+        f"\nNames for --config:\n{rows}\nStudies, whose commands are in docs/studies.md:"
+        f" {', '.join(f'studies/{name}' for name in studies.STUDIES)}\n"
         f"Keys of {learner} (for another learner: --config=NAME --help), each with its type,"
         f" default, and range or choices:\n{keys}\n"
     )

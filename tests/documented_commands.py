@@ -74,7 +74,11 @@ STEPS = "--config.train.steps=2 --config.train.validate_every=2 --config.search.
 QUICK = "--methods=random_mean,sort_and_search"
 PLANNED = r"(?!.*(--help|--dry_run|--commands|--import_file))"
 SMALLER = {
+    r"--config\.stream=(split_imagenet|imagenet_only)": "--config.stream=pico",
     r"(config\.stream|overlap --stream)=(local25|omniglot|short|full(\+partial)?)\b": r"\1=pico",
+    r"--set=stream=\S+": "--set=stream=pico",
+    r"(--set=network\.\w+)=\S+,(\w+)": r"\1=\2",
+    r"nfnet_f0": "resnet18",
     r"(data prepare (?!.*--offline).*)": r"\1 --offline",
     r"(data prepare .*--task=.*?)( --from=\S+)?( .*)?$": r"\1 --from=downloads --unverified\3",
     r"\btasks=omniglot": "tasks=pico_digits",
@@ -82,6 +86,8 @@ SMALLER = {
     r"--trials=[\d,]+ --steps=[\d,]+": "--trials=1 --steps=1,2",
     r"--set=steps=[\d,]+": "--set=steps=1,2",
     r"--config\.(train\.)?steps=\d+": r"--config.\1steps=2",
+    r"(--config=studies/(?!.*(--commands|stream=)).*)": r"\1 --config.stream=pico",
+    r"(--config=studies/(?!.*(--dry_run|--commands)).*)": r"\1 --dry_run",
     rf"^({PLANNED}.* (run|pretrain) .*--config=(indep|ft_|pt_).*)": rf"\1 {NETWORK} {STEPS}",
     rf"^({PLANNED}.* sweep .*--config=(indep|ft_).*)": rf"\1 {NETWORK}",
     r"(adaptive:\w+),rule": r"\1,rounds=3,samples=50,rule",
@@ -134,7 +140,7 @@ def commands_of(page: Path, names: bool = False) -> Iterator[tuple[int, str]]:
     """
     text = page.read_text()
     if page.suffix == ".py":
-        about = (ast.get_docstring(ast.parse(text)) or "").replace("\\\n", " ")
+        about = (ast.get_docstring(ast.parse(text)) or "").replace("\\\n", "")
         for match in re.finditer(r"^ *((?:python -m|nevis-stream) .*)$", about, re.M):
             # two spaces separate a command from what is said about it
             yield 1 + about.count("\n", 0, match.start()), re.split(" {2,}(?![ -])", match[1])[0]
@@ -153,7 +159,7 @@ def commands_of(page: Path, names: bool = False) -> Iterator[tuple[int, str]]:
         elif match["language"] in SHELL:
             for shown in re.finditer(r"(?:.*\\\n)*.+", match["code"]):
                 line = text.count("\n", 0, match.start("code") + shown.start()) + 1
-                if command := shown[0].replace("\\\n", " ").partition(" #")[0].strip():
+                if command := shown[0].replace("\\\n", "").partition(" #")[0].strip():
                     yield line, command
 
 

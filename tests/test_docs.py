@@ -16,6 +16,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.experiments import grid, run_config
+from nevis_stream.experiments.studies import STUDIES
 from nevis_stream.launch import config_flag, shared_flags
 from nevis_stream.learners.table import TABLE
 from nevis_stream.streams.named_streams import stream_rows
@@ -288,7 +289,8 @@ def check_command(words):
             else flag in flags
         ), word
         if flag == "config":
-            assert value in TABLE or (ROOT / value).is_file(), word
+            study = value.removeprefix("studies/")
+            assert value in TABLE or study in STUDIES or (ROOT / value).is_file(), word
         if flag == "config.stream":
             check_stream(value)
         if words[2] == "launch.evaluate" and flag in ("method", "methods"):

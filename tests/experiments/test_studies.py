@@ -1,22 +1,19 @@
-"""The studies: each resolves, and can be planned on the embedded stream. Their commands are checked
-in tests/test_docs.py.
+"""The studies: each resolves, can be planned on the embedded stream, and is described. The commands
+of their page are checked in tests/test_docs.py.
 """
 
-import ast
-import runpy
 from pathlib import Path
 
 import pytest
 
-from nevis_stream.experiments import run_config, studies
+from nevis_stream.experiments import run_config
 from nevis_stream.experiments.plan import print_plan
+from nevis_stream.experiments.studies import STUDIES
+from nevis_stream.launch import config_flag
 from nevis_stream.streams.named_streams import load_stream, stream_rows
 
-STUDIES = sorted((Path(__file__).resolve().parents[2] / "experiments" / "studies").glob("[!_]*.py"))
-
-
-def test_every_config_file_of_a_study_has_a_name():
-    assert [path.stem for path in STUDIES] == list(studies.NAMES)
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "studies.md"
+SECTIONS = dict(part.split(": ", 1) for part in PAGE.read_text().split("\n## ")[1:])
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +21,9 @@ def pico():
     return load_stream("pico")
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_a_study_resolves_and_is_planned(path, pico, capsys):
-    config = run_config.resolve(runpy.run_path(path)["get_config"]())
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_resolves_and_is_planned(name, pico, capsys):
+    config = run_config.resolve(STUDIES[name].config())
     run_config.build(config)
     assert stream_rows(config.stream)
     config.stream = "pico"
@@ -39,16 +36,25 @@ def test_a_study_resolves_and_is_planned(path, pico, capsys):
     )
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_a_study_says_what_it_asks_costs_and_what_the_paper_found(path):
-    text = ast.get_docstring(ast.parse(path.read_text()))
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_says_what_it_asks_costs_and_what_the_paper_found(name):
+    text = SECTIONS[name]
     assert text.splitlines()[0].endswith("?")
     for part in (
         "Question: ",
         "CPU minutes",
         "At the paper's scale",
-        "Cost by --dry_run: ",
+        "Cost by `--dry_run`: ",
         "The paper (NEVIS'22",
     ):
         assert part in " ".join(text.split()), part
-    assert text.count(f"--config=experiments/studies/{path.name}") >= 1
+    assert text.count(f"--config=studies/{name}") >= 1
+
+
+def test_each_study_has_a_section():
+    assert list(SECTIONS) == list(STUDIES)
+
+
+@pytest.mark.parametrize("form", ["order", "studies/order", "experiments/studies/order.py"])
+def test_a_study_is_named_as_now_and_as_it_was(form):
+    assert config_flag.split_words([f"--config={form}"]).config().stream.startswith("shuffled")

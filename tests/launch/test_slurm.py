@@ -170,7 +170,7 @@ def test_without_submitit_it_says_how_to_install_it(monkeypatch):
         ],
         [
             "--config",
-            "experiments/studies/order.py",
+            "studies/order",
             "--config.search.learning_rate=(0.1, 0.2)",
             "--config.seed=4",
         ],
