@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 )
 def test_commands_print_no_control_characters(folder, command):
     done = subprocess.run(
-        [sys.executable, "-m", f"launch.{command[0]}", *command[1:]],
+        [sys.executable, "-m", f"nevis_stream.launch.{command[0]}", *command[1:]],
         cwd=folder,
         capture_output=True,
     )
