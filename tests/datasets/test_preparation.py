@@ -647,3 +647,12 @@ def test_a_run_that_was_killed_is_not_continued_on_damaged_data(tmp_path, file):
     assert (tmp_path / "run" / "ledger.jsonl").read_bytes().startswith(before)
     run("mnist", tmp_path / "files", form="raw", force=True)
     assert continue_run().complete
+
+
+def test_a_changed_fact_of_prepared_data_is_refused(tmp_path):
+    file = run("mnist", mnist_files(tmp_path / "files")) / prepared.ABOUT
+    facts = json.loads(file.read_text())
+    file.write_text(json.dumps(facts | {"num_classes": 11}))
+    with pytest.raises(BadInput, match=r"prepared\.json: its content has changed.*--force"):
+        prepared.load("mnist", "published")
+    assert any(prepared.ABOUT in line for line in prepared.verify("mnist", "published"))
