@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.cache import EvaluationCache
-from nevis_stream.dynamic_evaluation.cache.exchange import export_npz
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.exchange import export_npz
 from nevis_stream.launch.evaluate import SUBCOMMANDS
 from nevis_stream.launch.evaluate_commands.filling import import_all
-from tests.dynamic_evaluation.cache.harness_logs import write
+from tests.evaluation_cache.harness_logs import write
 
 DATES = [f"2024-06-2{day}T00-00-00.00001" for day in range(1, 6)]
 
@@ -52,7 +52,7 @@ def test_logs_of_the_harness_in_folders_and_alone_with_variants_and_fragments(tm
 
 def test_logs_of_two_tools_and_tables_together(tmp_path):
     pytest.importorskip("inspect_ai", reason="the extra `logs` is not installed")
-    from tests.dynamic_evaluation.cache.test_inspect_logs import evaluate
+    from tests.evaluation_cache.test_inspect_logs import evaluate
 
     evaluate(tmp_path / "m_inspect", [1, 0, 1], model="x")
     evaluate(tmp_path / "c_inspect", [0, 0, 1], model="y")
