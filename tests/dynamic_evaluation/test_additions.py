@@ -1,7 +1,7 @@
 """The account of additions: what is written is read, and a line that is not an account is named."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -92,11 +92,12 @@ def test_a_line_that_is_no_account_is_named(tmp_path, line, message):
 
 def test_every_changed_missing_or_moved_line_is_named(tmp_path):
     cache = EvaluationCache(tmp_path / "cache", create=True)
-    for addition in (MODEL, SAMPLES, MODEL):
+    additions = [MODEL, SAMPLES, replace(MODEL, seed=1)]
+    for addition in additions:
         append(cache.directory, addition)
     file = cache.directory / LEDGER
     whole = file.read_bytes()
-    assert cache.verify() == [] and read_additions(cache.directory) == [MODEL, SAMPLES, MODEL]
+    assert cache.verify() == [] and read_additions(cache.directory) == additions
     first, second, third = whole.splitlines(keepends=True)
     for place in range(len(first) - 1):
         changed = bytes([first[place] ^ 1])

@@ -82,6 +82,8 @@ def test_an_interrupt_while_modules_are_imported(tmp_path, module):
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
+        # what a shell starts in the background ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     said = ""
     for line in process.stderr:

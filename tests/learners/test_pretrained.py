@@ -397,6 +397,7 @@ def test_an_import_that_fails_names_the_file(tmp_path, monkeypatch, suffix):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr("builtins.open", refuse)  # root may read everything
+    monkeypatch.setattr("os.open", refuse)
     with pytest.raises(BadInput, match=rf"theirs.{suffix}: cannot be read .*Permission denied"):
         pretraining.import_weights(config(), source, "timm_resnet", out, "ImageNet", 1)
     with pytest.raises(BadInput, match=rf"theirs.{suffix}: cannot be read .Permission denied"):

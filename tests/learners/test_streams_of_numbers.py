@@ -26,7 +26,7 @@ def site():
     """File and line of the code in learners/ that asks for numbers, or None."""
     frame = sys._getframe(2)
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
+        path = Path(frame.f_code.co_filename).resolve()  # behind nevis_stream/learners
         if ROOT / "learners" in path.parents:
             return f"{path.name}:{frame.f_lineno}"
         frame = frame.f_back
