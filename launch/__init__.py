@@ -36,9 +36,11 @@ def _is_command() -> bool:
 
 def _use_utf8() -> None:
     """Starts the process again in Python's UTF-8 mode if the locale has another encoding, which
-    could neither print our texts nor read files in UTF-8.
+    could neither print our texts nor read files in UTF-8. With -E or -I, Python does not hear of
+    the mode, and would be started again without end.
     """
-    if locale.getpreferredencoding().upper().replace("-", "") != "UTF8":
+    is_utf8 = locale.getpreferredencoding().upper().replace("-", "") == "UTF8"
+    if not is_utf8 and not sys.flags.ignore_environment:
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 

@@ -114,3 +114,14 @@ def test_a_command_works_in_an_ascii_locale():
     )
     assert "…" in ended.stdout.decode()
     assert not ended.stderr
+
+
+def test_a_python_that_ignores_its_environment_is_not_started_without_end():
+    latin = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-E", "-X", "utf8=0", "-m", "launch.sweep", "--helpful"],
+        env=os.environ | latin,
+        capture_output=True,
+        timeout=20,
+    )
+    assert ended.returncode == 2
