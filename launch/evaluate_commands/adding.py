@@ -24,6 +24,7 @@ from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, print_groups
 from nevis_stream.launch.evaluate_commands.filling import print_import
+from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.asking import Answers, Ask, Cells
 from nevis_stream.queries.samples import Part
@@ -66,15 +67,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
     cache = one_cache(Path(values.cache))
-    table = read_for(
-        cache,
-        model,
-        values.range,
-        values.metrics,
-        values.grades,
-        values.lower_is_better,
-        values.ignore_columns,
-    )
+    table = read_for(cache, model, **reading_of(values))
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]
@@ -226,15 +219,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     cache = one_cache(Path(values.cache))
     asks: dict[str, Ask]
     if values.samples:
-        table = read_for(
-            cache,
-            values.samples,
-            values.range,
-            values.metrics,
-            values.grades,
-            values.lower_is_better,
-            values.ignore_columns,
-        )
+        table = read_for(cache, values.samples, **reading_of(values))
         source = Path(values.samples)
         print_import(str(source), Imported(source.name, table.remarks, table.left_out))
         samples = list(table.samples)

@@ -20,6 +20,7 @@ from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
+from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.folders import run_dirs
@@ -118,15 +119,7 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
         datasets = dict(zip(cache.samples(), map(dataset, provenances), strict=True))
         all_provenances += provenances
     for path in _together(files, ()):
-        table = read_values(
-            path,
-            values.threshold,
-            values.range,
-            values.metrics,
-            values.grades,
-            values.lower_is_better,
-            values.ignore_columns,
-        )
+        table = read_values(path, values.threshold, **reading_of(values))
         provenances = table.sample_provenance or [{}] * len(table.samples)
         datasets |= dict(zip(table.samples, map(dataset, provenances), strict=True))
         all_provenances += provenances
@@ -160,13 +153,9 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
             target,
             path,
             values.threshold,
-            values.range,
-            features if values.features else None,
-            lambda stage: show_progress(stage, 0, None),
-            values.metrics,
-            values.grades,
-            values.lower_is_better,
-            values.ignore_columns,
+            features=features if values.features else None,
+            progress=lambda stage: show_progress(stage, 0, None),
+            **reading_of(values),
         )
     print_import(name, Imported(Path(name).name, table.remarks, table.left_out))
     print(_size(EvaluationCache(target)))

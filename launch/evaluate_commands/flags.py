@@ -19,6 +19,17 @@ class _Parser(flags.ArgumentParser):
         self.parse = parse
 
 
+def reading_of(values: flags.FlagValues) -> dict[str, Any]:
+    """Returns how files of values are read, as arguments of `read_values` and its callers."""
+    return {
+        "value_range": values.range,
+        "metrics": values.metrics,
+        "grades": values.grades,
+        "lower_is_better": values.lower_is_better,
+        "ignored": values.ignore_columns,
+    }
+
+
 def _parsed(parse: Callable[[str], Any]) -> Callable:
     """Returns what defines a flag whose text `parse` turns into its value."""
 

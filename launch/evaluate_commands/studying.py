@@ -39,6 +39,7 @@ from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups
 from nevis_stream.launch.evaluate_commands.crossing import crossed
 from nevis_stream.launch.evaluate_commands.filling import print_import
+from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import console, progress_bars
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.report import palette
@@ -99,15 +100,7 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         raise BadInput(f"--out={folder}: is a file; a folder is expected.")
     matrices = []
     for path in paths:
-        table = read_values(
-            path,
-            values.threshold,
-            values.range,
-            values.metrics,
-            values.grades,
-            values.lower_is_better,
-            values.ignore_columns,
-        )
+        table = read_values(path, values.threshold, **reading_of(values))
         if values.features:
             features, lines = read_features(values.features, table.samples)
             remarks = (*table.remarks, *lines)
