@@ -223,7 +223,7 @@ from nevis_stream.dynamic_evaluation import fits, methods, positions
 from nevis_stream.dynamic_evaluation.known import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import training
-from nevis_stream.run_directory import checkpoint
+from nevis_stream.storage import checkpoint
 from tests.dynamic_evaluation.conftest import SHORT
 from tests.dynamic_evaluation.making import one_order
 
