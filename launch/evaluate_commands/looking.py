@@ -1,5 +1,6 @@
 """`launch.evaluate stats` and `verify`: what a cache contains, and whether it is intact."""
 
+import contextlib
 import math
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from absl.flags import FlagValues
 from rich.table import Table
 
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
-from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.errors import DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.integrity import advice, unchecked
 from nevis_stream.launch.entry import INCOMPLETE
@@ -20,6 +21,7 @@ from nevis_stream.launch.evaluate_commands.caches import (
     print_groups,
 )
 from nevis_stream.launch.terminal import console
+from nevis_stream.storage.faults import message
 
 _COLUMNS = (
     "models",
@@ -57,40 +59,44 @@ def stats(_: Sequence[str], values: FlagValues) -> None:
 
 
 def verify(_: Sequence[str], values: FlagValues) -> None:
-    """Checks every byte of the caches, prints what is damaged and exits with 1 if anything is."""
-    damaged = 0
+    """Checks every byte of the caches, prints what is damaged and exits with 1 if anything is, or
+    if a cache cannot be checked.
+    """
+    wrong = 0
     for path in directories_of_caches(Path(values.cache)):
-        lines, hints = _verified(path)
-        damaged += len(lines)
+        try:
+            lines, hints = _verified(path)
+        except (NevisStreamError, OSError) as error:  # the other caches are still checked
+            wrong += 1
+            reason = message(error) if isinstance(error, OSError) else error
+            print(f"{path}: not checked\n  {reason}")
+            continue
+        wrong += len(lines)
         print(f"{path}: " + (f"{len(lines)} damaged" if lines else "intact"))
         for line in [*lines, *hints]:
             print(f"  {line}")
-    if damaged:
+    if wrong:
         sys.exit(INCOMPLETE)
 
 
 def damage(directory: Path) -> str:
     """Returns what is damaged in the first damaged cache of a directory; "" if there is none."""
-    try:
-        paths = directories_of_caches(directory)
-    except BadInput:
-        return ""
-    for path in paths:
-        lines, hints = _verified(path)
-        if lines:
-            return "\n  ".join([f"{path}: is damaged, so the command was not run", *lines, *hints])
+    with contextlib.suppress(NevisStreamError, OSError):
+        for path in directories_of_caches(directory):
+            lines, hints = _verified(path)
+            if lines:
+                what = f"{path}: is damaged, so the command was not run"
+                return "\n  ".join([what, *lines, *hints])
     return ""
 
 
 def _verified(path: Path) -> tuple[list[str], list[str]]:
-    """Returns what is damaged and what can be done about it; an error of opening the cache is
-    damage, so that the other caches are still checked.
-    """
+    """Returns what is damaged and what can be done about it."""
     try:
         cache = EvaluationCache(path)
         lines = cache.verify()
         hint = advice(cache, lines) if lines else ""
-    except NevisStreamError as error:
+    except DamagedCache as error:
         return [str(error)], []
     if lines:
         return lines, [hint] if hint else []

@@ -16,6 +16,7 @@ from nevis_stream.errors import DamagedCheckpoint
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
+from nevis_stream.storage.checks import json_object
 
 FOLDER = "fits"  # in the cache's directory
 VERSION = 5  # of the content of fits: an older fit is not used
@@ -73,8 +74,8 @@ class StoredFit:
             if saved.record["key"] != self.key:
                 self.outdated = True
                 return None, {}
-            return saved.load(FIT), saved.record["flops"]
-        except (DamagedCheckpoint, KeyError):
+            return saved.load(FIT), json_object(saved.record["flops"])
+        except (DamagedCheckpoint, KeyError, ValueError):
             return None, {}
 
     def evaluator(self, known: Known, budget: int, key, ctx: Compute) -> Evaluator:

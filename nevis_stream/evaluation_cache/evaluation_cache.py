@@ -48,7 +48,7 @@ from nevis_stream.storage import sync_directory
 from nevis_stream.storage.faults import clear_faults
 from nevis_stream.vocabulary import MULTI_LABEL
 
-INDEX, CELLS = "index.sqlite", "cells.bin"
+INDEX, CELLS = "index.sqlite", index.CELLS
 
 
 class EvaluationCache:

@@ -23,9 +23,10 @@ from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.evaluation_cache import soundness
 from nevis_stream.evaluation_cache.index_schema import SCHEMA, TEXT_CHECKS
 from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
-from nevis_stream.storage.faults import clear_creation
+from nevis_stream.storage.faults import check_range_locks, clear_creation
 from nevis_stream.storage.reading import parse_json
 
+CELLS = "cells.bin"  # the file of tiles, beside the index
 SCHEMA_VERSION = 2
 READABLE = (1, 2)  # a cache of version 1 has no scores and no features
 _APPLICATION = 0x4E455653
@@ -114,6 +115,7 @@ class Index:
         ):
             # the files of the log cannot be made, and no process can write
             address += "?immutable=1"
+        check_range_locks(self.path.with_name(CELLS))
         connection = sqlite3.connect(
             address, isolation_level=None, timeout=_WAIT, check_same_thread=False, uri=True
         )
@@ -158,6 +160,11 @@ class Index:
                 raise RunLocked(
                     f"{self.path}: other processes have been writing for {_WAIT:.0f} s; nothing was"
                     " changed."
+                ) from error
+            if code & 255 == sqlite3.SQLITE_IOERR:
+                raise BadInput(
+                    f"{self.path}: its drive reports an error ({error}); everything written before"
+                    " is kept. Check the drive, then start the same command again."
                 ) from error
             if code & 255 in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error

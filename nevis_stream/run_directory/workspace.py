@@ -79,9 +79,11 @@ class EventWorkspace:
         try:
             saved = Checkpoint(path)
             return saved.load("result"), saved.record["flops"]
-        except DamagedCheckpoint as error:
+        except (DamagedCheckpoint, KeyError) as error:
             warnings.warn(
-                f"{error} {consequence[0].upper()}{consequence[1:]}.", RunWarning, stacklevel=2
+                f"{path}: cannot be used ({error}). {consequence[0].upper()}{consequence[1:]}.",
+                RunWarning,
+                stacklevel=2,
             )
             return None
 

@@ -113,7 +113,7 @@ class EventLoop:
         path = work.checkpoint("init")
         try:
             return Header.from_json(Checkpoint(path).record)
-        except DamagedCheckpoint:
+        except (DamagedCheckpoint, ValueError):
             pass
         events = work.stream.length(values["protocol"])
         work.progress.event(-1, events, "initialise")

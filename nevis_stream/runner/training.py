@@ -59,9 +59,12 @@ class TrainEvents:
         path = self._path(event)
         try:
             return TrainRecord.from_json(Checkpoint(path).record)
-        except DamagedCheckpoint as error:
+        except (DamagedCheckpoint, ValueError) as error:
             if path.exists():
-                _warn(f"{error} The event is done again from the state before it.")
+                _warn(
+                    f"{path}: cannot be used ({error}). The event is done again from the state"
+                    " before it."
+                )
         return self._train(event)
 
     def load(self, event: int, name: str) -> Tree:

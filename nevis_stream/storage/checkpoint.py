@@ -27,6 +27,10 @@ None.
 """
 
 _ARRAY = "__array__"
+_MISFITS = (
+    *(safetensors.SafetensorError, KeyError, TypeError, ValueError, AttributeError),
+    *(RecursionError, MemoryError),
+)
 
 
 def to_host(tree: Tree, name: str = "state") -> Tree:
@@ -99,15 +103,18 @@ def _join(structure: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
     if isinstance(structure, dict):
         if _ARRAY in structure:
             array = arrays[structure[_ARRAY]]
-            return (
-                array.view(getattr(ml_dtypes, structure["dtype"]))
-                if "dtype" in structure
-                else array
-            )
+            return array.view(_dtype(structure["dtype"])) if "dtype" in structure else array
         return {key: _join(value, arrays) for key, value in structure.items()}
     if isinstance(structure, list):
         return [_join(value, arrays) for value in structure]
     return structure
+
+
+def _dtype(name: str) -> np.dtype:
+    """Returns one of the types that `_split` names."""
+    if not isinstance(dtype := getattr(ml_dtypes, name), type) or not issubclass(dtype, np.generic):
+        raise TypeError(f"{name!r} is no type of numbers")
+    return np.dtype(dtype)
 
 
 def _digest(body: Mapping[str, Any]) -> str:
@@ -155,6 +162,8 @@ class Checkpoint:
             raise DamagedCheckpoint(f"{manifest}: missing or unreadable ({error}).") from None
         if sha256 != _digest(body):
             raise DamagedCheckpoint(f"{manifest}: its content does not match its checksum.")
+        if not _is_manifest(body):
+            raise DamagedCheckpoint(f"{manifest}: is not the manifest of a checkpoint.")
         self._trees = body["trees"]
         self.record: dict[str, Any] = body["record"]
 
@@ -167,13 +176,34 @@ class Checkpoint:
         """Returns one tree, its arrays as numpy.
 
         Raises:
-          DamagedCheckpoint: the file is missing, truncated or altered.
+          DamagedCheckpoint: the file is missing, truncated or altered, or the manifest has no such
+            tree, or another structure than the file.
         """
         file = self.path / f"{name}.safetensors"
+        if name not in self._trees:
+            raise DamagedCheckpoint(f"{self.path}: has no tree {name!r}.")
         try:
             data = read_bytes(file, LARGEST_ARRAYS)
         except OSError as error:
             raise DamagedCheckpoint(f"{file}: missing or unreadable ({error}).") from None
         if hashlib.sha256(data).hexdigest() != self._trees[name]["sha256"]:
             raise DamagedCheckpoint(f"{file}: its content does not match its checksum.")
-        return _join(self._trees[name]["structure"], safetensors.numpy.load(data))
+        try:
+            return _join(self._trees[name]["structure"], safetensors.numpy.load(data))
+        except _MISFITS as error:  # of somebody else's program, with right checksums
+            raise DamagedCheckpoint(
+                f"{file}: its arrays are not those of the manifest ({type(error).__name__}:"
+                f" {error})."
+            ) from None
+
+
+def _is_manifest(body: Mapping[str, Any]) -> bool:
+    """Whether a JSON object has what `write` writes."""
+    trees = body.get("trees")
+    return (
+        isinstance(body.get("record"), dict)
+        and isinstance(trees, dict)
+        and all(
+            isinstance(each, dict) and {"structure", "sha256"} <= {*each} for each in trees.values()
+        )
+    )

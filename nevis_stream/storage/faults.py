@@ -69,13 +69,39 @@ def lock(file, path: Path, mode: int) -> None:
         try:
             fcntl.flock(file, mode)
         except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            raise BadInput(
-                f"{path.parent}: its drive has no file locks ({os.strerror(error.errno)}), without"
-                " which two commands could write there at once. Choose a directory on another"
-                " drive, for example a local one."
-            ) from None
+            _refuse_without_locks(error, path)
+            raise
+
+
+def check_range_locks(path: Path) -> None:
+    """Refuses a drive without the locks that SQLite takes (`fcntl.lockf`): it would wait for them
+    as for another process.
+
+    Args:
+      path: a file of the drive, not a database: SQLite's own locks of it would be lost.
+
+    Raises:
+      BadInput: the drive has no locks.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # what reads the file says why it cannot
+        return
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        _refuse_without_locks(error, path)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_without_locks(error: OSError, path: Path) -> None:
+    if error.errno in _NO_LOCKS:
+        raise BadInput(
+            f"{path.parent}: its drive has no file locks ({os.strerror(error.errno)}), without"
+            " which two commands could write there at once. Choose a directory on another drive,"
+            " for example a local one."
+        ) from None
 
 
 def message(error: OSError | sqlite3.Error) -> str:

@@ -1,6 +1,5 @@
 """The predictors that a run kept, loaded from its checkpoints."""
 
-import csv
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 from nevis_stream import metrics, user_code
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
-from nevis_stream.errors import BadInput, LearnerFault, unknown
+from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, unknown
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import integrity, outcomes
 from nevis_stream.run_directory.config import recorded_values
@@ -20,10 +19,13 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.reading import open_text
+from nevis_stream.storage.text import read_table
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Task
+
+# what a learner may raise if it is given another learner's arrays
+_MISFITS = (IndexError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,8 @@ class KeptRun:
                 " --stream=my_stream.csv."
             ) from None
         self._tasks = {task.task_id: task for task in self.stream.met(self.ledger)}
-        with open_text(run_dir / "stream.csv") as file:
-            self._recorded = {row["dataset_id"]: row for row in csv.DictReader(file)}
+        table = read_table(run_dir / "stream.csv", f"{run_dir}/stream.csv", {"dataset_id": ""})
+        self._recorded = {row["dataset_id"]: row for _, row in table.records()}
         self._places: dict[str, dict[str, tuple[str, int]]] = {}
 
     @functools.cached_property
@@ -226,7 +228,15 @@ class KeptRun:
         path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
         ctx = Context(path=path, phase="predict", trial=trial, sparing=sparing)
         tree = self.tree(predictor) if tree is None else tree
-        probabilities = self.learner.predict(tree, samples.images, ctx)
+        try:
+            probabilities = self.learner.predict(tree, samples.images, ctx)
+        except _MISFITS as error:
+            if isinstance(error, NevisStreamError):
+                raise
+            raise LearnerFault(
+                f"{predictor.checkpoint}: predict ends with {type(error).__name__}: {error}. Are"
+                " its arrays those of this learner, and its config that of the run?"
+            ) from error
         complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")

@@ -1,5 +1,8 @@
 """Checkpoints: what is saved is loaded again, and damage is detected."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -85,4 +88,37 @@ def test_damage_is_found_by_name(tmp_path, file, damage):
         data[len(data) // 2] ^= 1  # one flipped bit
         target.write_bytes(data)
     with pytest.raises(DamagedCheckpoint, match=file):
+        Checkpoint(tmp_path / "x").load("t")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trees": ["t"]}, "is not the manifest"),
+        ({"trees": {"t": "x"}}, "is not the manifest"),
+        ({"trees": {"t": {"sha256": "x"}}}, "is not the manifest"),
+        ({"record": None}, "is not the manifest"),
+        ({"trees": {}}, "has no tree 't'"),
+        ({"structure": {"__array__": "/other"}}, "its arrays are not those of the manifest"),
+        ({"structure": {"__array__": ["a"]}}, "its arrays are not those of the manifest"),
+        ({"structure": {"__array__": "/a", "dtype": "finfo"}}, "not those of the manifest"),
+        ({"structure": {"__array__": "/a", "dtype": 3}}, "not those of the manifest"),
+        ({"content": b"no safetensors"}, "not those of the manifest"),
+    ],
+)
+def test_another_shape_with_right_checksums_is_damage(tmp_path, changes, message):
+    checkpoint.write(tmp_path / "x", {"t": {"a": np.arange(3, dtype=np.uint16)}}, {"k": "v"})
+    manifest = tmp_path / "x" / "manifest.json"
+    body = json.loads(manifest.read_text())
+    del body["sha256"]
+    if "structure" in changes:
+        body["trees"]["t"]["structure"] = changes["structure"]
+    elif "content" in changes:
+        (tmp_path / "x" / "t.safetensors").write_bytes(changes["content"])
+        body["trees"]["t"]["sha256"] = hashlib.sha256(changes["content"]).hexdigest()
+    else:
+        body |= changes
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    manifest.write_text(json.dumps(body | {"sha256": digest}))
+    with pytest.raises(DamagedCheckpoint, match=message):
         Checkpoint(tmp_path / "x").load("t")

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from nevis_stream.errors import BadInput, StorageFull
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.launch import entry
 from nevis_stream.storage import append_line, exclusive, write_file
@@ -54,6 +55,14 @@ def test_a_drive_without_locks_is_refused_by_its_directory(number, tmp_path, fai
         exclusive(tmp_path / "lock"),
     ):
         pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_cache_on_a_drive_without_locks_is_refused_at_once(number, tmp_path, failing):
+    EvaluationCache(tmp_path / "c", create=True).append("m", ["a"], [1])
+    failing(fcntl, "lockf", number)
+    with pytest.raises(BadInput, match=rf"^{tmp_path}/c: its drive has no file locks"):
+        EvaluationCache(tmp_path / "c")
 
 
 def test_an_error_in_a_locked_block_names_the_directory(tmp_path):
