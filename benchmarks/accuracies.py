@@ -49,7 +49,7 @@ def main(words: Sequence[str]) -> None:
     print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---|---:|---:|")
     for record in ledger.of_kind(PredictRecord):
         task, trained = record.task_id, ledger.training_of(record)
-        start = trained.trials[0].info["initialised_from"]
+        start = trained.trials[0].info.get("initialised_from", "-")
         spent = total(trained.flops) + total(record.flops)
         print(
             f"| {task} | {100 * (1 - record.error):.2f} | {TARGETS.get(task, '-')} |"

@@ -17,11 +17,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache.files import read_model_facts
+from nevis_stream.launch import entry
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 
 BUDGETS = (5, 10, 20, 50, 100, 200)
@@ -49,7 +51,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the csv files")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
-    parser.add_argument("--splits", type=int, default=30)
+    parser.add_argument("--splits", type=positive, default=30)
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -123,4 +125,4 @@ def print_table(name: str, rows: pd.DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

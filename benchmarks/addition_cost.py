@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.machine import describe
+from nevis_stream.launch import entry
 from nevis_stream.storage import write_file
 
 BUDGET = 100
@@ -123,4 +124,4 @@ def outcomes(models: int, samples: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -8,11 +8,13 @@ two pixels, all drawn uniformly with seed 0. The file has 200,000 training image
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import affine_transform
 
 from nevis_stream.datasets import shared_files
+from nevis_stream.errors import BadInput
 from nevis_stream.launch import entry
 
 COUNT = 200_000
@@ -33,7 +35,9 @@ def distorted(images: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
 
 def main(words: Sequence[str]) -> None:
     """Writes the file."""
-    file = entry.only(words, "the file to write")
+    file = Path(entry.only(words, "the file to write"))
+    if not file.parent.is_dir():
+        raise BadInput(f"{file.parent}: there is no such folder.")
     draw = np.random.RandomState(0)
     with np.load(shared_files.shared_directory() / "data" / "mnist.npz") as mnist:
         chosen = draw.randint(len(mnist["labels_train"]), size=COUNT)

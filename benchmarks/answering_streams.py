@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import machine
+from benchmarks.commands import positive
 from nevis_stream.analysis.answering import CONTROL, against_control, rule_results
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
@@ -139,12 +140,12 @@ def main() -> None:
     )
     parser.add_argument("--out", default="runs/answering")
     parser.add_argument("--pool", default="mnist+fashion_mnist+emnist_balanced")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--samples", type=int, default=100)
-    parser.add_argument("--candidates", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rounds", type=positive, default=4)
+    parser.add_argument("--samples", type=positive, default=100)
+    parser.add_argument("--candidates", type=positive, default=1000)
+    parser.add_argument("--seeds", type=positive, default=3)
     parser.add_argument("--budget", default="tiny")
-    parser.add_argument("--trials", type=int, default=2)
+    parser.add_argument("--trials", type=positive, default=2)
     parser.add_argument("--rules", default=",".join(rules.RULES))
     parser.add_argument("--learners", default=",".join(LEARNERS))
     parser.add_argument("--kills", type=int, default=0)
@@ -157,4 +158,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

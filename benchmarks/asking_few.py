@@ -11,10 +11,12 @@ import shutil
 import time
 from pathlib import Path
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.recorded import open_run
+from nevis_stream.launch import entry
 from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
 from nevis_stream.trained_runs.predictors import KeptRun, provenance
 
@@ -47,7 +49,7 @@ def main() -> None:
     parser.add_argument("--known", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--stream", default=None)
-    parser.add_argument("--budget", type=int, default=64)
+    parser.add_argument("--budget", type=positive, default=64)
     options = parser.parse_args()
     run = open_run(options.new, options.stream)
     chosen = [predictor for predictor in run.predictors if predictor.chosen]
@@ -101,4 +103,4 @@ def differing(run: KeptRun, predictor) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -30,9 +30,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from benchmarks.commands import positive
 from benchmarks.interval_forms import OVER_SEEDS, OVER_TASKS, TRIED, ours
 from benchmarks.machine import describe
 from nevis_stream.catalogue import published
+from nevis_stream.launch import entry
 
 KEYS = 16  # sets of draws, shared by the simulations in turn
 
@@ -226,7 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--simulations", type=int, default=1000)
+    parser.add_argument("--simulations", type=positive, default=1000)
     parser.add_argument(
         "--key",
         type=int,
@@ -246,4 +248,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.launch import entry
+
 SAMPLES = 1_000_000
 PAPER = 31_250 * 1.7e6  # cells
 # FLOPs per second of a float32 matrix product on two cores, to which the bars refer
@@ -232,4 +234,4 @@ def kills(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

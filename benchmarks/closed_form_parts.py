@@ -35,11 +35,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.local25 import errors
+from benchmarks.local25 import check_tasks, errors
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import DIFFERENCES, difference
 from nevis_stream.analysis.points import phase_flops
-from nevis_stream.errors import BadInput
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
@@ -145,8 +144,7 @@ def main(words: Sequence[str]) -> None:
     """Prints the tables."""
     folder = entry.only(words, "the folder of the runs")
     runs = complete_runs(Path(folder))
-    if not runs:
-        raise BadInput(f"{folder}: no complete run below it; --help has the commands.")
+    check_tasks(Path(folder), (ledger for ledgers in runs.values() for ledger in ledgers))
     print(describe() + "\n")
     print_points(runs)
     print_differences(runs)

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from benchmarks.machine import describe
 from nevis_stream.analysis.points import phase_flops
+from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.run_directory.timing import read_timing
@@ -118,4 +119,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

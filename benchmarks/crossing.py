@@ -29,11 +29,13 @@ import pandas as pd
 from scipy.stats import t
 
 from benchmarks.acquisition import NEW, load
+from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
+from nevis_stream.launch import entry
 from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.storage import write_file
 
@@ -78,9 +80,9 @@ def main() -> None:
     parser.add_argument("--matrices", default=",".join(MATRICES), help=names)
     parser.add_argument("--policies", default=",".join(POLICIES), help=names)
     parser.add_argument("--predictors", default=",".join(PREDICTORS), help=names)
-    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--splits", type=positive, default=10)
     parser.add_argument("--hide", default="", help="number of data sets")
-    parser.add_argument("--each", type=int, help="most samples of a data set; default: all")
+    parser.add_argument("--each", type=positive, help="most samples of a data set; default: all")
     parser.add_argument("--model_split", default="", help="how known models are drawn")
     parser.add_argument("--model_facts", type=Path, help="csv of facts about models")
     parser.add_argument("--print_only", action="store_true", help="run nothing")
@@ -224,4 +226,4 @@ def interval(rows: pd.DataFrame, column: str, other: str, first: str, second: st
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

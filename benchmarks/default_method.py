@@ -20,9 +20,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.acquisition import BARS, BASELINE, BUDGETS, NEW, load, print_table
+from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.launch import entry
 from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.storage import write_file
 
@@ -38,7 +40,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the json files")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
-    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--splits", type=positive, default=10)
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -131,4 +133,4 @@ def print_verdict(results: pd.DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

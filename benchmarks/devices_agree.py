@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 
@@ -124,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

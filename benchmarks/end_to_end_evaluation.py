@@ -22,17 +22,18 @@ import argparse
 import json
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.commands import call
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.agreement import rank_agreement
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.launch import entry
 from nevis_stream.storage import write_file
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")
@@ -122,7 +123,7 @@ class Steps:
             return
         before()
         print(f"$ python -m {line}", flush=True)
-        subprocess.run([sys.executable, "-m", *map(str, words)], check=True)
+        call([sys.executable, "-m", *words], stdout=None)
         self._done = {"machine": describe(), "steps": [*self._done["steps"], line]}
         write_file(self._work / DONE, json.dumps(self._done, indent=1).encode())
 
@@ -191,4 +192,4 @@ def print_tables(frame: pd.DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

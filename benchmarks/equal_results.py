@@ -34,6 +34,9 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.errors import BadInput
+from nevis_stream.launch import entry
+
 # -- Commands; words in {braces} are placeholders ----------------------------------------------
 
 RUN = (
@@ -411,11 +414,13 @@ def _about() -> Row:
 
 def compare(first: Path, second: Path, only: str, tolerance: float) -> int:
     """Prints every difference between two records; returns how many there are."""
-    a, b = (json.loads(path.read_text()) for path in (first, second))
+    try:
+        a, b = (json.loads(path.read_text()) for path in (first, second))
+    except ValueError as error:
+        raise BadInput(f"{first} or {second} is no record: {error}.") from None
     for line in differences(a.pop("about", {}), b.pop("about", {}), 0.0):
         print(f"note: made on another machine or with other versions: {line}")
-    names = [name for name in dict.fromkeys([*a, *b]) if fnmatch.fnmatch(name, only)]
-    if not names:
+    if not (names := [name for name in dict.fromkeys([*a, *b]) if fnmatch.fnmatch(name, only)]):
         raise SystemExit(f"error: no result has a name like {only!r}.")
     count = 0
     for name in names:
@@ -492,4 +497,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -14,6 +14,9 @@ import subprocess
 import sys
 import time
 
+from benchmarks.commands import positive
+from nevis_stream.launch import entry
+
 METHODS = ("sort_and_search", "irt_1pl", "irt_2pl", "irt_multidimensional", "recommended")
 KNOWN, BUDGET = 0.6, 64
 
@@ -38,7 +41,6 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
 
     from benchmarks.machine import describe
     from nevis_stream.dynamic_evaluation import methods
-    from nevis_stream.launch import entry
     from nevis_stream.queries.asking import MatrixAsk
 
     entry.use_compilation_cache()
@@ -69,7 +71,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="value of JAX_PLATFORMS")
     parser.add_argument("--matrices", default="mmlu_pro,nlu_concat15")
     parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=positive, default=3)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -103,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

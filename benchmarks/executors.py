@@ -11,6 +11,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.experiments import run_config
 from nevis_stream.launch import entry, executors
@@ -40,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=positive, default=2)
     parser.add_argument("--executors", default="inline,threads")
     arguments = parser.parse_args()
     entry.use_compilation_cache()
@@ -83,4 +84,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

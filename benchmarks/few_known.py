@@ -11,8 +11,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.launch import entry
 from nevis_stream.queries.asking import MatrixAsk
 
 NEW = 60  # at most this many new models in a split
@@ -24,9 +26,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("matrices", type=Path, nargs="+")
-    parser.add_argument("--known", type=int, default=5)
-    parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--budget", type=int, default=64)
+    parser.add_argument("--known", type=positive, default=5)
+    parser.add_argument("--seeds", type=positive, default=6)
+    parser.add_argument("--budget", type=positive, default=64)
     options = parser.parse_args()
     print(f"{describe()}; n' = {options.budget}\n")
     print(
@@ -71,4 +73,4 @@ def covered(
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -16,7 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.commands import call, positive
 from benchmarks.machine import describe
+from nevis_stream.launch import entry
 
 ROOT = Path(__file__).resolve().parents[1]
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
@@ -25,7 +27,7 @@ _PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 def timed(command: list[str], folder: Path, environment: dict[str, str]) -> float:
     """Runs a command and returns the seconds of wall-clock time that it took."""
     begin = time.monotonic()
-    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+    call(command, cwd=folder, env=environment)
     return time.monotonic() - begin
 
 
@@ -86,7 +88,7 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--repeats", type=int, default=1, help="number of times that the steps are taken"
+        "--repeats", type=positive, default=1, help="number of times that the steps are taken"
     )
     repeats = parser.parse_args().repeats
     before = describe()
@@ -103,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe
+from nevis_stream.launch import entry
 from nevis_stream.learners.parts.model import TaskShape
 from nevis_stream.learners.parts.probe import heads_program
 
@@ -25,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=positive, default=5)
     repeats = parser.parse_args().repeats
     random = np.random.RandomState(0)
     features = jnp.asarray(random.normal(size=(EXAMPLES, FEATURES)), jnp.float32)
@@ -62,4 +64,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -37,6 +37,7 @@ from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
+from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.trained_runs.caches import fill
 
@@ -167,4 +168,4 @@ def print_scores(names: list[str], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -12,7 +12,6 @@ that run. All repetitions of the draws have the same model. `run` adds repetitio
 benchmarks/label_ordinary.csv and continues where it was stopped.
 """
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.active_tests import examples, load, train_networks
+from benchmarks.commands import call
 from benchmarks.machine import describe
 from benchmarks.recorded_paths import RecordedPaths
 from benchmarks.two_commands import start
@@ -84,7 +84,7 @@ def checkpoint_of_a_run() -> tuple[Material, np.ndarray]:
     """Returns the material and the labels of MNIST's test split for a checkpoint of local25."""
     command = [sys.executable, "-m", "launch.run", "--config=ft_prev", "--config.stream=local25"]
     command += ["--config.budget=small", "--config.keep=all", f"--run_dir={RUN_DIR.value}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    call(command)
     (checkpoint,) = Path(RUN_DIR.value, "checkpoints").glob("*-mnist")
     pool = load_pool("mnist:test")
     model = tested_model(str(checkpoint), pool, None, ())

@@ -9,13 +9,13 @@ machine.
 """
 
 import shlex
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.commands import call
 from benchmarks.machine import describe
 from nevis_stream.analysis.points import point
 from nevis_stream.errors import BadInput, unknown
@@ -31,8 +31,9 @@ def measured(name: str, folder: Path) -> tuple[float, float, float]:
     """Runs a learner's commands in a folder; returns its error, FLOPs in all, and seconds."""
     begin = time.monotonic()
     for command in TABLE[name].commands(name):
-        words = [sys.executable, *shlex.split(command)[1:]]
-        subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        _, option, module, *words = shlex.split(command)
+        # elsewhere than in the checkout, `launch` has its name in the package alone
+        call([sys.executable, option, f"nevis_stream.{module}", *words], cwd=folder)
     seconds = time.monotonic() - begin
     result = point(Ledger(folder / "runs" / name))
     return result.error, result.full_total, seconds

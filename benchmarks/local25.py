@@ -10,7 +10,7 @@ Prints a table of the complete runs in a folder (LEARNER/seed-N), and for each p
 difference in error with its paired bootstrap interval over tasks and the seeds that both have.
 """  # noqa: E501
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -35,6 +35,24 @@ def errors(ledger: Ledger) -> dict[str, float]:
     return {record.task_id: record.error for record in ledger.of_kind(PredictRecord)}
 
 
+def check_tasks(folder: Path, ledgers: Iterable[Ledger]) -> None:
+    """Checks that runs are comparable.
+
+    Raises:
+      BadInput: there is no run, or two have different tasks.
+    """
+    first = None
+    for ledger in ledgers:
+        first = first or ledger
+        if set(errors(ledger)) != set(errors(first)):
+            raise BadInput(
+                f"{folder}: {first.run_dir} and {ledger.run_dir} have different tasks. Give a"
+                " folder with runs of one stream and protocol."
+            )
+    if first is None:
+        raise BadInput(f"{folder}: no complete run below it; --help has the commands.")
+
+
 def main(words: Sequence[str]) -> None:
     """Prints the tables."""
     root = Path(entry.only(words, "the folder of the runs"))
@@ -43,8 +61,7 @@ def main(words: Sequence[str]) -> None:
         ledger = Ledger(path.parent)
         if ledger.complete:
             runs.setdefault(path.parts[-3], {})[path.parts[-2]] = ledger
-    if not runs:
-        raise BadInput(f"{root}: no complete run below it; --help has the commands.")
+    check_tasks(root, (ledger for seeds in runs.values() for ledger in seeds.values()))
     ledger = next(iter(next(iter(runs.values())).values()))
     judged = {
         record.task_id for record in ledger.of_kind(TrainRecord) if record.meta_split == "test"
@@ -53,18 +70,20 @@ def main(words: Sequence[str]) -> None:
     columns = (
         "learner",
         "seeds",
-        "error, 5 meta-test tasks",
-        "error, all 30 tasks",
+        f"error, {len(judged)} meta-test tasks",
+        f"error, all {len(errors(ledger))} tasks",
         *(f"FLOPs {p}" for p in PHASES),
     )
     print(f"| {' | '.join(columns)} |")
     print("|---|---:|---:|---:|" + "---:|" * len(PHASES))
     for learner, ledgers in runs.items():
         tables = [errors(ledger) for ledger in ledgers.values()]
-        meta = [np.mean([table[task] for task in judged]) for table in tables]
+        meta = [np.mean([table[task] for task in judged]) for table in tables] if judged else []
         all_tasks = [np.mean(list(table.values())) for table in tables]
         flops = phase_flops(next(iter(ledgers.values())))
-        cells = [f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" for v in (meta, all_tasks)]
+        cells = [
+            f"{np.mean(v):.4f} ({min(v):.4f}–{max(v):.4f})" if v else "-" for v in (meta, all_tasks)
+        ]
         print(
             f"| {learner} | {len(tables)} | {' | '.join(cells)} |"
             f" {' | '.join(f'{flops[p]:.3g}' for p in PHASES)} |"

@@ -11,17 +11,18 @@ one label an image (a cache that does not say that its columns are labels of ima
 import argparse
 import csv
 import shutil
-import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.commands import call, positive
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.recorded import open_run
+from nevis_stream.launch import entry
 from nevis_stream.streams.named_streams import stream_rows
 from nevis_stream.trained_runs.caches import fill
 from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
@@ -54,9 +55,7 @@ def train(out: Path, seed: int) -> KeptRun:
         writer.writerow(row | {"meta_split": "test", "order": 0})
     words = ["--config=indep", f"--config.stream={stream}", "--config.search.trials=6"]
     words += ["--config.keep=all", f"--config.seed={seed}", f"--run_dir={out / f'run-{seed}'}"]
-    subprocess.run(
-        [sys.executable, "-m", "launch.run", *words], check=True, stdout=subprocess.DEVNULL
-    )
+    call([sys.executable, "-m", "launch.run", *words])
     return open_run(out / f"run-{seed}", str(stream))
 
 
@@ -97,8 +96,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--budget", type=int, default=40)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--budget", type=positive, default=40)
+    parser.add_argument("--runs", type=positive, default=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -128,4 +127,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.commands import positive
 from benchmarks.machine import clock, describe
 from benchmarks.train_step import NETWORKS, SHORT, batches_of, measure, networks_of, step_arguments
 from nevis_stream.cost.counted import counted
@@ -125,8 +126,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--repeats", type=positive, default=5)
+    parser.add_argument("--batch", type=positive, default=16)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--networks", default="small,resnet18", help=f"of {', '.join(SHORT)}")
     parser.add_argument("--trials", default="1,2,4,8", help="numbers in one program")
@@ -160,4 +161,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -16,12 +16,12 @@ only if they were made with the same state of the engine: start a new file after
 numbers (benchmarks/equal_results.py shows it).
 """  # noqa: E501
 
-import subprocess
 import sys
 from pathlib import Path
 
 from absl import flags
 
+from benchmarks.commands import call
 from benchmarks.machine import describe
 from benchmarks.recorded_runs import (
     RecordedRuns,
@@ -92,7 +92,7 @@ def weights(name: str, folder: Path) -> Path:
     file = folder / f"{name}.safetensors"
     command = [sys.executable, "-m", "launch.pretrain", "--config=indep", "--config.budget=small"]
     command += ["--config.search.trials=2", *_PRETRAIN[name], f"--out={file}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    call(command)
     return file
 
 

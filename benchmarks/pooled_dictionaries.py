@@ -5,8 +5,9 @@
   python -m benchmarks.pooled_dictionaries mixed    # half of the images from the task itself
   python -m benchmarks.closed_form_folds --config=closed_form --config.budget=huge   # its own
 
-As `closed_form_folds` at the budget `huge`, but the patches of a dictionary are cut from training
-images of all earlier tasks of local25, as many of each. The first task has its own dictionaries.
+As `closed_form_folds` at the budget `huge` (or --config.budget=…), but the patches of a dictionary
+are cut from training images of all earlier tasks of local25, as many of each. The first task has
+its own dictionaries.
 """
 
 import sys
@@ -17,6 +18,7 @@ import numpy as np
 from benchmarks import closed_form_folds
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch import entry
+from nevis_stream.launch.config_flag import split_words
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import embedding
 from nevis_stream.learners.closed_form.embedding import FeaturePlan, ImageSelection
@@ -53,10 +55,12 @@ def main(words: Sequence[str]) -> None:
     """Prints the table of `closed_form_folds` with pooled dictionaries."""
     if len(words) != 1 or words[0] not in OWN_SHARE:
         raise BadInput(unknown("kind of dictionary", " ".join(words), OWN_SHARE))
+    changed = split_words(entry.arguments()).values
     embedding._dictionaries = pooled(OWN_SHARE[words[0]])
     sys.argv[1:] = ["--config=closed_form", "--config.budget=huge"]
+    sys.argv += [f"--config.{name}={value}" for name, value in changed.items()]
     closed_form_folds.main([])
 
 
 if __name__ == "__main__":
-    entry.start(main, words="pool|mixed")
+    entry.start(main, take=lambda words: split_words(words).rest, words="pool|mixed")

@@ -6,7 +6,6 @@ their tables from that file, so that an interrupted measurement continues where 
 
 import csv
 import itertools
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
+from benchmarks.commands import call
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
@@ -75,8 +75,7 @@ class RecordedRuns:
         command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
         command += [f"--config.{name}={value}" for name, value in values.items()]
         command += [f"--config.seed={seed}", f"--run_dir={run_dir}"]
-        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-            sys.exit(f"failed: {' '.join(command)}")
+        call(command)
         self._add(run, Ledger(run_dir))
 
     def _add(self, run: Run, ledger: Ledger) -> None:

@@ -15,11 +15,13 @@ import time
 import jax
 import numpy as np
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe, matrix_product_peak
 from benchmarks.train_step import NETWORKS, measure
 from nevis_stream.cost import compilations
 from nevis_stream.cost.counted import counted
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.launch import entry
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.augmentation import Augmentation, training_view
 from nevis_stream.learners.parts.baseline import Baseline
@@ -155,7 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=positive, default=5)
     repeats = parser.parse_args().repeats
     peak, begun = matrix_product_peak(), time.time()
     scale = peak / REFERENCE_PEAK
@@ -199,4 +201,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

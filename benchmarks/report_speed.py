@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from nevis_stream.launch import entry
+
 RUNS, SEEDS, ROUNDS = 20, 2, 3
 
 
@@ -106,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

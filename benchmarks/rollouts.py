@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import machine
+from benchmarks.commands import positive
 from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.experiments.rollouts import network, page
@@ -86,7 +87,7 @@ def print_tables(both: Sequence[Rollouts]) -> None:
             )
     differences = [
         f"{data} | {row['at']} | {row['n']} | {row['labels']:.0f} | {row['path_risk']:.4f} |"
-        f" {row['risk']:.4f} | {row['difference']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f})"
+        f" {row['risk']:.4f} | {interval(row, 'difference', '+')}"
         for row in page.compared(*both).to_dict("records")
     ]
     for heads, rows in zip(HEADS, (facts, rounds, early, differences), strict=True):
@@ -98,9 +99,10 @@ def print_tables(both: Sequence[Rollouts]) -> None:
         print(f"- {data}, {page.stalls(each)}")
 
 
-def interval(row: Mapping[str, float], name: str) -> str:
-    """Returns a mean with its interval."""
-    return f"{row[name]:.4f} ({row['low']:.4f} to {row['high']:.4f})"
+def interval(row: Mapping[str, float], name: str, sign: str = "") -> str:
+    """Returns a mean with its interval, where there are enough rollouts for one."""
+    ends = f"{row['low']:{sign}.4f} to {row['high']:{sign}.4f}"
+    return f"{row[name]:{sign}.4f} ({'too few' if np.isnan(row['low']) else ends})"
 
 
 def vmapped() -> None:
@@ -147,9 +149,9 @@ def main() -> None:
     )
     parser.add_argument("--out", default="runs/rollouts")
     parser.add_argument("--data", choices=list(WANTED))
-    parser.add_argument("--images", type=int, default=2500)
-    parser.add_argument("--path", type=int)
-    parser.add_argument("--hierarchical", type=int)
+    parser.add_argument("--images", type=positive, default=2500)
+    parser.add_argument("--path", type=positive)
+    parser.add_argument("--hierarchical", type=positive)
     parser.add_argument("--vmapped", action="store_true")
     arguments = parser.parse_args()
     entry.use_compilation_cache()
@@ -168,4 +170,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

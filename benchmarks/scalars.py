@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.commands import positive
 from benchmarks.executors import learner
 from benchmarks.machine import describe
 from nevis_stream.launch import entry
@@ -49,8 +50,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--points", type=int, default=2000)
+    parser.add_argument("--repeats", type=positive, default=5)
+    parser.add_argument("--points", type=positive, default=2000)
     arguments = parser.parse_args()
     entry.use_compilation_cache()
     stream = load_stream("pico")
@@ -87,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

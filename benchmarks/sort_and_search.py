@@ -21,6 +21,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe, matrix_product_peak
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.method import context
@@ -28,6 +29,7 @@ from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.launch import entry
 from nevis_stream.queries.asking import Answers, MatrixAsk
 from nevis_stream.storage import write_file
 
@@ -57,7 +59,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--matrices", type=Path, default=shared / "matrices")
-    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--splits", type=positive, default=10)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
     parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")
     parser.add_argument(
@@ -343,4 +345,4 @@ def synthetic(path: Path, models: int, n: int) -> EvaluationCache:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -14,9 +14,11 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from benchmarks.commands import positive
 from benchmarks.machine import describe
 from benchmarks.train_step import NETWORKS, SHORT
 from nevis_stream.cost.counted import CountedFunction
+from nevis_stream.launch import entry
 from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import TaskShape, begin, initialise_program
 
@@ -83,8 +85,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--network", choices=list(SHORT), default="small")
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--batch", type=positive, default=16)
+    parser.add_argument("--steps", type=positive, default=20)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     arguments = parser.parse_args()
     name = SHORT[arguments.network]
@@ -108,4 +110,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -18,8 +18,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+
+from nevis_stream.launch import entry
 
 INTERVAL = 0.01  # seconds
 # The first entry that matches a frame of the stack, by file and function, names the work.
@@ -82,14 +85,14 @@ def sample(out: Path, seconds: float, words: list[str]) -> None:
 def planned(words: list[str], budget: str | None = None) -> list[dict]:
     """Returns the plan's rows of the tasks, with another budget if one is named."""
     from nevis_stream.experiments import plan, run_config
+    from nevis_stream.launch.config_flag import split_words
     from nevis_stream.streams.named_streams import load_stream
 
-    values = dict(word.removeprefix("--config.").split("=", 1) for word in words if "=" in word)
-    config = run_config.default(values["--config"])
-    config.stream, config.budget = values["stream"], budget or values["budget"]
-    if budget is None and "train.steps" in values:
-        config.train.steps = int(values["train.steps"])
-        config.train.validate_every = int(values.get("train.validate_every", config.train.steps))
+    command = split_words(words)
+    if budget is not None:  # with all that it sets
+        stream = {key: value for key, value in command.values.items() if key == "stream"}
+        command = replace(command, values=stream | {"budget": budget})
+    config = command.config()
     return plan.plan(run_config.resolve(config), load_stream(config.stream))
 
 
@@ -143,6 +146,9 @@ def main() -> None:
     if options.sample:
         sample(options.sample, options.seconds, run_words)
         return
+    from nevis_stream.launch.config_flag import split_words
+
+    split_words(words).config()  # what does not fit is refused before the run
     options.run_dir.parent.mkdir(parents=True, exist_ok=True)
     record = options.run_dir.with_suffix(".sittings.jsonl")
     out = options.run_dir.with_suffix(".sitting.json")
@@ -159,4 +165,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.commands import positive
 from benchmarks.machine import clock, describe, matrix_product_peak
 from nevis_stream.cost.counted import counted
 from nevis_stream.datasets.images import ArrayImages
@@ -192,7 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=positive, default=5)
     parser.add_argument(
         "--all",
         action="store_true",
@@ -209,7 +210,7 @@ def main() -> None:
         "--networks", default="small,resnet18,resnet34", help=f"of {', '.join(SHORT)}"
     )
     parser.add_argument("--batches", help="numbers joined by commas; default: see --all")
-    parser.add_argument("--together", type=int, default=1, help="steps in one program")
+    parser.add_argument("--together", type=positive, default=1, help="steps in one program")
     parser.add_argument("--steps_only", action="store_true", help="without the input path")
     parser.add_argument("--count_only", action="store_true", help="run nothing: exact FLOPs")
     arguments = parser.parse_args()
@@ -248,4 +249,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import runpy
 import sys
 import time
@@ -30,6 +31,8 @@ if __name__ == "__main__":
             print(f"{path.stem}: {traceback.format_exc()}")
             continue
         runs = "__main__" in path.read_text()
+        if runs and not re.search(r"^    (entry\.)?(start|guard)\(", path.read_text(), re.M):
+            print(f"{path.stem}: a user's mistake shows a traceback; see nevis_stream.launch.entry")
         if runs and (status != 0 or "usage" not in output.getvalue().lower()):
             print(f"{path.stem}: --help ends with {status}:\n{output.getvalue()[-300:]}")
         if time.process_time() - begin > 10:
