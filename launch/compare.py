@@ -19,6 +19,7 @@ Measured coverage: benchmarks/RESULTS.md.
 import glob
 import itertools
 import math
+import sys
 from operator import attrgetter
 from pathlib import Path
 
@@ -61,6 +62,8 @@ def main(argv):
 
         write_file(Path(_OUT.value), csv_bytes(table(comparison)))
         print(f"table: {_OUT.value}")
+    if any(item.unread for item in left_out):
+        sys.exit(entry.INCOMPLETE)
 
 
 def _sides(argv) -> list[list[Path]]:

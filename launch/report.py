@@ -9,9 +9,11 @@ as PNG and PDF.
 The page is a single file that needs no network. Unfinished runs have no point, damaged ones are left
 out, and each stream has its own section; the page says why. The directories may include those of
 launch.transfer_matrix. Files in OUT that an earlier report wrote (listed in OUT/files.sha256) and this
-one does not write are removed; all others stay.
+one does not write are removed; all others stay. If a file could not be read, the page and stderr
+name it, and the exit status is 1.
 """  # noqa: E501
 
+import sys
 from pathlib import Path
 
 from absl import flags
@@ -31,9 +33,12 @@ def main(argv):
             "name at least one run directory: python -m launch.report runs/a runs/b --out=report"
         )
     from nevis_stream.launch.terminal import track
-    from nevis_stream.report.build import write_report
+    from nevis_stream.report.build import make_report
 
-    print(write_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value, track))
+    report = make_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value, track)
+    print(report.page)
+    if not report.complete:
+        sys.exit(entry.INCOMPLETE)
 
 
 if __name__ == "__main__":

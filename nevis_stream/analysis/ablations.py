@@ -8,14 +8,14 @@ import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from nevis_stream.analysis.judged import task_errors
-from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, by_seed, spread
 from nevis_stream.catalogue import published
-from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import open_text
 
 _OF_THE_STREAM = ("stream", "stream_digest")
@@ -200,13 +200,14 @@ def _judged_data(run: Run) -> dict[str, str]:
     """What identifies the data of each judged task: the fingerprint in stream.csv, or without one
     the number of predicted samples.
     """
-    try:
-        with open_text(own_file(run.path, "stream.csv")) as file:
-            fingerprints = {row["task_id"]: row["fingerprint"] for row in csv.DictReader(file)}
-    except (BadInput, OSError, ValueError, KeyError, csv.Error):
-        fingerprints = {}
+    fingerprints = read_own_file(run.path, "stream.csv", _fingerprints, run.unread) or {}
     return {
         result.task_id: fingerprints.get(result.task_id) or f"n = {result.n}"
         for result in task_errors(run.ledger)
         if result.judged
     }
+
+
+def _fingerprints(file: Path) -> dict[str, str]:
+    with open_text(file) as text:
+        return {row["task_id"]: row["fingerprint"] for row in csv.DictReader(text)}

@@ -12,11 +12,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from nevis_stream.analysis.judged import task_errors
-from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
-from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.vocabulary import ADAPTIVE
@@ -141,7 +140,5 @@ def _errors(run: Run) -> np.ndarray:
 
 def _pool_digest(run: Run) -> str:
     """Returns what is equal for equal data: the digest of stream.csv, which knows no rule."""
-    try:
-        return hashlib.sha256(read_bytes(own_file(run.path, "stream.csv"))).hexdigest()
-    except (OSError, BadInput):
-        return run.header.stream_digest
+    content = read_own_file(run.path, "stream.csv", read_bytes, run.unread)
+    return run.header.stream_digest if content is None else hashlib.sha256(content).hexdigest()

@@ -1,10 +1,14 @@
 """Files that really are in a directory: one from elsewhere may contain links to other files."""
 
+import csv
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from nevis_stream.errors import BadInput
 
 _READ = ("config.json", "environment.jsonl", "readings.json", "stream.csv", "thumbnails")
+T = TypeVar("T")
 
 
 def own_file(directory: Path, name: str) -> Path:
@@ -29,6 +33,28 @@ def own_file(directory: Path, name: str) -> Path:
     if not path.is_file():
         raise BadInput(f"{path}: not a regular file.")
     return path
+
+
+def read_own_file(
+    directory: Path, name: str, read: Callable[[Path], T], unread: dict[str, str]
+) -> T | None:
+    """Returns what `read` makes of a file of a directory; None without the file, or if it cannot be
+    read.
+
+    Args:
+      directory, name: as of `own_file`.
+      read: reads the file; raises OSError or ValueError if it cannot.
+      unread: gains the reason under `name` if the file is there and cannot be read.
+    """
+    try:
+        return read(own_file(directory, name))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, RecursionError, csv.Error) as error:
+        text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reason = text.removeprefix(f"{directory / name}: ")
+        unread[name] = f"cannot be read ({reason.rstrip('.')})"
+        return None
 
 
 def links(directory: Path) -> list[str]:

@@ -31,6 +31,8 @@ class Run:
       settings: the config's values by dotted name, except the seed; None if config.json cannot be
         used.
       notes: what a reader of its numbers should know.
+      unread: by name, why a file of it that is there could not be read; it grows while a report
+        reads them.
     """
 
     path: Path
@@ -38,6 +40,7 @@ class Run:
     ledger: Ledger = field(repr=False, compare=False)
     settings: Mapping[str, str] | None = field(repr=False, compare=False)
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    unread: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def header(self) -> Header:
@@ -52,10 +55,15 @@ class Run:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A path that is not used, and why."""
+    """A path that is not used, why, and whether it is because a file could not be read."""
 
     path: Path
     reason: str
+    unread: bool = False
+
+
+class NothingToRead(BadInput):
+    """A path has no results yet, or none at all."""
 
 
 def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]:
@@ -79,14 +87,17 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
     for path in paths:
         try:
             ledger = _read_ledger(path)
-            settings, reason = _settings(path, ledger.header.config_hash)
+            unread: dict[str, str] = {}
+            settings, reason = _settings(path, ledger.header.config_hash, unread)
             notes = tuple(filter(None, (reason, *run_notes(ledger))))
-            runs.append(Run(path, names[path], ledger, settings, notes))
-        except (BadInput, OSError) as error:
+            runs.append(Run(path, names[path], ledger, settings, notes, unread))
+        except NothingToRead as error:
             left_out.append(LeftOut(path, str(error)))
+        except (BadInput, OSError) as error:
+            left_out.append(LeftOut(path, str(error), unread=True))
         except Exception as error:  # one damaged file must not stop the others from being read
             reason = f"cannot be read: {type(error).__name__}: {str(error)[:_LONGEST]}"
-            left_out.append(LeftOut(path, reason))
+            left_out.append(LeftOut(path, reason, unread=True))
     return _without_repetitions(_without_contradictions(runs, left_out), left_out)
 
 
@@ -133,18 +144,22 @@ def _read_ledger(path: Path) -> Ledger:
     if not path.is_dir():
         raise BadInput("not a directory" if path.exists() else "no such directory")
     if not (path / FILE_NAME).exists():
-        raise BadInput(f"not a run directory: it has no {FILE_NAME}")
+        raise NothingToRead(f"not a run directory: it has no {FILE_NAME}")
     own_file(path, FILE_NAME)
     ledger = Ledger(path)
     if not ledger.records:
         if ledger.path.stat().st_size:
             raise BadInput(f"{FILE_NAME} has no complete line: it is cut, or not a ledger")
-        raise BadInput(f"{FILE_NAME} is empty: the run has not begun")
+        raise NothingToRead(f"{FILE_NAME} is empty: the run has not begun")
     return ledger
 
 
-def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]:
-    """Returns the settings and an empty text, or None and why there are none."""
+def _settings(
+    path: Path, config_hash: str, unread: dict[str, str]
+) -> tuple[dict[str, str] | None, str]:
+    """Returns the settings and an empty text, or None and why there are none; `unread` as of
+    `read_own_file`.
+    """
     try:
         own_file(path, "config.json")
         config = read_config(path)
@@ -152,6 +167,7 @@ def _settings(path: Path, config_hash: str) -> tuple[dict[str, str] | None, str]
     except FileNotFoundError:
         return None, f"config.json is missing; {_ALONE}"
     except (BadInput, RecursionError) as error:
+        unread["config.json"] = str(error).removeprefix(f"{path}/config.json: ").rstrip(".")
         return None, f"{str(error).rstrip('.')}; {_ALONE}"
     if config.config_hash not in ("", config_hash):
         return None, (

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from nevis_stream.analysis.answering import pool_name
 from nevis_stream.analysis.points import unfinished
-from nevis_stream.analysis.runs import LeftOut, Run, group_by_stream, read_runs
+from nevis_stream.analysis.runs import LeftOut, NothingToRead, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.report.across import Across
@@ -32,6 +32,24 @@ _PAGE = "report.html"
 _OTHERS = (is_matrix, is_cache, is_study)  # what is not a run
 _SCRIPTS = ("sort.js", "curves.js")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that was written.
+
+    Attributes:
+      page: the path of report.html.
+      left_out: the paths that are left out; some of them may be files of directories that are not.
+    """
+
+    page: Path
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file that is there could be read."""
+        return not any(item.unread for item in self.left_out)
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,13 @@ def write_report(
     Raises:
       BadInput: no run can be used (the message says why, path by path), or `out` is a file.
     """
+    return make_report(run_dirs, out, figures, track).page
+
+
+def make_report(
+    run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _silent
+) -> Report:
+    """As `write_report`, but also returns what is left out."""
     paths = [Path(run_dir) for run_dir in run_dirs]
     runs, left_out = read_runs(
         track("read runs", [path for path in paths if not any(kind(path) for kind in _OTHERS)])
@@ -101,9 +126,10 @@ def write_report(
         if not faults or (len(faults) == len(runs) and not any(others)):
             raise
         runs = [run for run in runs if run not in faults]
-        left_out += [LeftOut(run.path, reason) for run, reason in faults.items()]
+        left_out += [LeftOut(run.path, reason, unread=True) for run, reason in faults.items()]
         files = write()
     changed = files.close()
+    left_out += _unread(runs)
     partial = [LeftOut(run.path, unfinished(run.ledger)) for run in runs if not run.ledger.complete]
     for omitted, place in ((left_out, "report"), (partial, "points, the front and the regret")):
         if omitted:
@@ -115,7 +141,16 @@ def write_report(
             f" {', '.join(changed)}",
             stacklevel=2,
         )
-    return out / _PAGE
+    return Report(out / _PAGE, tuple(left_out))
+
+
+def _unread(runs: Iterable[Run]) -> list[LeftOut]:
+    """Returns the files of runs that could not be read so far."""
+    return [
+        LeftOut(run.path / name, reason, unread=True)
+        for run in runs
+        for name, reason in sorted(run.unread.items())
+    ]
 
 
 def fault(run: Run) -> str:
@@ -161,7 +196,8 @@ def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftO
         try:
             values.append(read(path))
         except BadInput as error:
-            left_out.append(LeftOut(path, str(error)))
+            unread = not isinstance(error, NothingToRead)
+            left_out.append(LeftOut(path, str(error), unread))
     return values
 
 
@@ -175,7 +211,7 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
     return render(
         "page.html",
         chapters=[*whole, *chapters] if across.answering else [*chapters, *whole],
-        left_out=left_out,
+        left_out=[*left_out, *_unread(run for section in sections for run in section.runs)],
         contents=_contents(across),
         sections=len(sections),
         answering=across.answering,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.runs import NothingToRead
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes, read_json
 
@@ -52,7 +53,7 @@ def read_evaluation(path: Path) -> Evaluation:
       BadInput: there is none, it is damaged, or a later version wrote it.
     """
     if not (path / FILE).is_file():
-        raise BadInput(
+        raise NothingToRead(
             "an evaluation cache without a summary; to make one: python -m launch.evaluate metrics"
             f" --cache={path}"
         )

@@ -7,14 +7,14 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.runs import Run
-from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import environment as environment_file
 from nevis_stream.run_directory import readings as readings_file
 from nevis_stream.storage.reading import read_bytes
@@ -50,13 +50,10 @@ def readings(runs: Sequence[Run]) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for run in runs:
-        try:
-            file = own_file(run.path, readings_file.FILE_NAME)
-            if file.stat().st_size <= _LARGEST_TABLE:
-                read = readings_file.read_readings(file)
-                found = {name: each.texts for name, each in read.items()} | found
-        except (BadInput, OSError, ValueError):
-            pass
+        read = read_own_file(
+            run.path, readings_file.FILE_NAME, readings_file.read_readings, run.unread
+        )
+        found = {name: each.texts for name, each in (read or {}).items()} | found
     return found
 
 
@@ -65,15 +62,17 @@ def overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:
     samples (docs/run-directory.md).
     """
     for run in runs:
-        path = run.path / "overlap.csv"
-        try:
-            if path.stat().st_size <= _LARGEST_TABLE:
-                rows = csv.DictReader(io.StringIO(read_bytes(path).decode()))
-                if rows.fieldnames == _OVERLAP:
-                    return [row for row in rows if None not in (*row, *row.values())]
-        except (OSError, ValueError, csv.Error):
-            pass
+        if (rows := read_own_file(run.path, "overlap.csv", _overlaps, run.unread)) is not None:
+            return rows
     return []
+
+
+def _overlaps(file: Path) -> list[dict[str, str]] | None:
+    """Returns the rows of overlap.csv; None if another version wrote it, with other columns."""
+    rows = csv.DictReader(io.StringIO(read_bytes(file, _LARGEST_TABLE).decode()))
+    if rows.fieldnames != _OVERLAP:
+        return None
+    return [row for row in rows if None not in (*row, *row.values())]
 
 
 def thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | None:
@@ -104,25 +103,30 @@ def picture(run: Run, name: str, count: int | None = None, small: bool = True) -
       count: how many of its images, from the left; None: all.
       small: with 128 colours, which takes fewer bytes.
     """
+
+    def read(path: Path) -> str:
+        data = read_bytes(path, _LARGEST_THUMBNAIL)
+        if not data.startswith(_PNG):
+            raise ValueError("is not a PNG image")
+        return (
+            "data:image/png;base64,"
+            + base64.b64encode(_cut(data, count) if small or count else data).decode()
+        )
+
+    return read_own_file(run.path, f"thumbnails/{name}", read, run.unread)
+
+
+def _cut(data: bytes, count: int | None) -> bytes:
+    """Returns a PNG's first images, None: all, with 128 colours."""
     try:
-        path = own_file(run.path, f"thumbnails/{name}")
-        if path.stat().st_size > _LARGEST_THUMBNAIL:
-            return None
-        data = read_bytes(path)
-        if small or count:
-            with Image.open(io.BytesIO(data), formats=["PNG"]) as row, io.BytesIO() as buffer:
-                width = min(row.width, PITCH * count - _GAP) if count else row.width
-                cut = row.convert("RGB").crop((0, 0, width, row.height))
-                # median cut is far slower
-                cut.quantize(_COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG")
-                data = buffer.getvalue()
-    except (BadInput, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return None  # Pillow raises SyntaxError for a broken PNG
-    return (
-        "data:image/png;base64," + base64.b64encode(data).decode()
-        if data.startswith(_PNG)
-        else None
-    )
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as row, io.BytesIO() as buffer:
+            width = min(row.width, PITCH * count - _GAP) if count else row.width
+            cut = row.convert("RGB").crop((0, 0, width, row.height))
+            # median cut is far slower
+            cut.quantize(_COLOURS, Image.Quantize.FASTOCTREE).save(buffer, "PNG")
+            return buffer.getvalue()
+    except (SyntaxError, Image.DecompressionBombError) as error:  # SyntaxError: a broken PNG
+        raise ValueError(f"is damaged: {error}") from None
 
 
 def pixels(address: str) -> np.ndarray:
@@ -136,11 +140,8 @@ def pixels(address: str) -> np.ndarray:
 def _facts(run: Run) -> dict[str, set[str]]:
     """The distinct values of each fact over the processes of one run."""
     facts: dict[str, set[str]] = {}
-    try:
-        processes = environment_file.read(own_file(run.path, environment_file.FILE_NAME))
-    except (BadInput, OSError):
-        return {}
-    for process in processes:
+    name, read = environment_file.FILE_NAME, environment_file.read
+    for process in read_own_file(run.path, name, read, run.unread) or ():
         for name, value in process.items():
             facts.setdefault(name, set()).add(_text(value))
     return facts

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.runs import NothingToRead
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_json
 
@@ -32,7 +33,7 @@ def read_study(path: Path) -> Study:
       BadInput: there is none yet, it is damaged, or a later version wrote it.
     """
     if not (path / FILE).is_file():
-        raise BadInput("a study without a summary; let `launch.evaluate study` finish first")
+        raise NothingToRead("a study without a summary; let `launch.evaluate study` finish first")
     try:
         summary = read_json(own_file(path, FILE))
         if summary.get("schema", 0) > SCHEMA:

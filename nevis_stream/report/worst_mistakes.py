@@ -4,9 +4,8 @@ be read is not shown.
 
 from dataclasses import dataclass
 
-from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.runs import Run
-from nevis_stream.errors import BadInput
 from nevis_stream.report.run_files import is_file_name, picture
 from nevis_stream.run_directory import mistakes as mistakes_file
 from nevis_stream.run_directory.mistakes import Mistake
@@ -46,9 +45,9 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
     if not is_file_name(task_id):
         return None
     name = f"{task_id}-mistakes"
-    try:
-        record = mistakes_file.read(own_file(run.path, f"thumbnails/{name}.json"))
-    except (BadInput, OSError, ValueError):
+    file = f"thumbnails/{name}.json"
+    record = read_own_file(run.path, file, mistakes_file.read, run.unread)
+    if record is None:
         return None
     shown = record.mistakes[:most]
     captions = [_caption(mistake) for mistake in shown]

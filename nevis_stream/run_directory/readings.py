@@ -10,6 +10,7 @@ from nevis_stream.storage.checks import json_object
 from nevis_stream.storage.reading import read_json
 
 FILE_NAME = "readings.json"
+LARGEST = 2**22  # bytes; a stream of 106 tasks has fewer
 
 
 def write_readings(directory: Path, readings: Mapping[str, Reading]) -> None:
@@ -28,7 +29,7 @@ def read_readings(file: Path) -> dict[str, Reading]:
       ValueError: it is damaged.
     """
     try:
-        values = json_object(read_json(file))
+        values = json_object(read_json(file, LARGEST))
         return {name: Reading.from_json(each) for name, each in values.items()}
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"is damaged ({error})") from None

@@ -1,15 +1,19 @@
 """What the page says about unusual runs: mixed, unfinished, damaged, or simply odd."""
 
+import errno
 import json
+import os
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.report import build, exports
-from nevis_stream.report.build import write_report
+from nevis_stream.report.build import make_report, write_report
 from nevis_stream.report.parts import answer, points, runs
+from tests import forked
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -129,6 +133,53 @@ def test_damaged_side_files_do_not_hurt(tmp_path):
     assert "1 of 1 runs" in page.text
     assert page.text.count("no thumbnail in the run directories") == 2
     assert [tag for tag, _ in page.tags].count("img") == 2
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("config.json", "Input/output error"),
+        ("environment.jsonl", "Input/output error"),
+        ("thumbnails/task_001.png", "is not a PNG image"),
+        ("thumbnails/task_002.png", "runcated"),
+        ("readings.json", "can't decode"),
+        ("overlap.csv", "can't decode"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path, name, reason, monkeypatch):
+    path = RUN.write(tmp_path / "run")
+    file = path / name
+    if "Input" in reason:
+        file.touch()
+        _fail_at(file, monkeypatch)
+    else:
+        is_cut = reason == "runcated"
+        file.write_bytes(file.read_bytes()[:60] if is_cut else b"\xff")
+    with pytest.warns(UserWarning, match=f"left out of the report:\n  {file}: .*{reason}"):
+        made = make_report([path], tmp_path / "out")
+    assert not made.complete
+    assert str(file) in Page(made.page).text
+
+
+def _fail_at(file, monkeypatch):
+    """Makes reading one file fail, as on a drive that does."""
+    real = os.open
+
+    def fail(path, *more, **options):
+        if Path(path) == file:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return real(path, *more, **options)
+
+    monkeypatch.setattr(os, "open", fail)
+
+
+def test_a_report_without_a_file_ends_with_1(tmp_path):
+    path = RUN.but(tasks=1, meta_test=1).write(tmp_path / "run")
+    (path / "thumbnails" / "task_001.png").write_bytes(b"no picture")
+    done = forked.run("launch.report", path, f"--out={tmp_path / 'out'}")
+    assert done.returncode == 1
+    assert "thumbnails/task_001.png: cannot be read (is not a PNG image)" in done.stderr
 
 
 def rewritten(path, change):
