@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.networks import RetrainedEnsemble
 from nevis_stream.active_testing.simulation import squared_error_ratio
+from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates.convolutional import ARCHITECTURE
 from nevis_stream.datasets.shared_files import shared_directory
-from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator
 from nevis_stream.storage.npz import read_npz
 
-NO_ANSWERS = Answers(Cells.none(1), np.empty((1, 0), np.int32))
+NO_ANSWERS = Responses(Query.none(1), np.empty((1, 0), np.int32))
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -29,9 +29,9 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     return images.reshape(*images.shape[:3], -1), labels.astype(np.int64)
 
 
-def examples(images, labels, rows, features=None) -> Examples:
+def examples(images, labels, rows, features=None) -> LabelledSamples:
     """Returns the examples at some rows."""
-    return Examples(labels[rows], None if features is None else features[rows], images[rows])
+    return LabelledSamples(labels[rows], None if features is None else features[rows], images[rows])
 
 
 def train_networks(
@@ -46,7 +46,7 @@ def train_networks(
       members: number of networks.
       classes: their number, c.
     """
-    material = Material(
+    material = SurrogateData(
         np.full((len(pool), classes), 1 / classes),
         images=images[pool],
         training=examples(images, labels, train),

@@ -85,13 +85,13 @@ def measured(method: str, models: int, samples: int) -> dict:
     """
     from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
     from nevis_stream.evaluation_cache import EvaluationCache
-    from nevis_stream.queries.asking import Answers, Cells
+    from nevis_stream.queries.oracle import Query, Responses
 
     values = outcomes(models + ADDITIONS, samples)
     ids = [f"s{column}" for column in range(samples)]
 
-    def answering(row: np.ndarray) -> Callable[[Cells], Answers]:
-        return lambda cells: Answers(cells, row[cells.samples])
+    def answering(row: np.ndarray) -> Callable[[Query], Responses]:
+        return lambda cells: Responses(cells, row[cells.samples])
 
     with tempfile.TemporaryDirectory() as folder:
         cache = EvaluationCache(Path(folder) / "cache", create=True)

@@ -23,7 +23,7 @@ from nevis_stream.cost.engineering import engineering
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.launch.evaluate_commands.filling import fill
+from nevis_stream.launch.evaluate_commands.fill import fill
 from nevis_stream.launch.one_run import run_config_once
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.adaptive import rules

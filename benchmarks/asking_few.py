@@ -17,14 +17,14 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
+from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle
 from nevis_stream.trained_runs.predictors import KeptRun, provenance
 
 METHODS = ("sort_and_search", "recommended")
 FULL = 64
 
 
-class Recording(CheckpointAsk):
+class Recording(CheckpointOracle):
     """Records the number of samples asked at a time, and the CPU seconds of their answers."""
 
     def __init__(self, *args):
@@ -32,7 +32,7 @@ class Recording(CheckpointAsk):
         self.sizes, self.seconds = [], 0.0
 
     def __call__(self, cells):
-        """As any `Ask`."""
+        """As any `Oracle`."""
         start = time.process_time()
         answers = super().__call__(cells)
         self.seconds += time.process_time() - start

@@ -121,7 +121,7 @@ def measure(directory: Path) -> dict:
     from nevis_stream.dynamic_evaluation.search import cuts
     from nevis_stream.dynamic_evaluation.sort import sort
     from nevis_stream.evaluation_cache import EvaluationCache
-    from nevis_stream.queries.asking import Answers, Cells
+    from nevis_stream.queries.oracle import Query, Responses
     from nevis_stream.queries.sampling import centres
 
     cache, lines = EvaluationCache(directory), {}
@@ -166,8 +166,8 @@ def measure(directory: Path) -> dict:
     # imports JAX, which the lines above do not need
     from nevis_stream.dynamic_evaluation.adding import add_models
 
-    def dice(cells: Cells) -> Answers:
-        return Answers(cells, random.integers(0, 2, cells.samples.shape).astype(np.uint8))
+    def dice(cells: Query) -> Responses:
+        return Responses(cells, random.integers(0, 2, cells.samples.shape).astype(np.uint8))
 
     def added():
         add_models(cache, {f"new{next(new)}": dice}, 2048, "sort_and_search")

@@ -36,7 +36,7 @@ from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import entry
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage import write_file
 
 BUDGETS = (20, 100)
@@ -155,7 +155,7 @@ def run(matrix: Matrix, design: StudyDesign, seed: int, pairs: Sequence[str], fo
         evaluator, rows = method.fit(known, None, fit_key), []
         for budget in BUDGETS:
             estimates = evaluator.evaluate(
-                MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
+                MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
             )
             measured = method_study.measures(estimates, truth, known.facts)
             policy, predictor = pair.split("+")

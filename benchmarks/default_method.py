@@ -25,7 +25,7 @@ from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.launch import entry
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage import write_file
 
 DEFAULT = "default"
@@ -81,7 +81,7 @@ def rows(matrix: Matrix, share: float, seed: int) -> Iterator[dict]:
         results, errors = {}, {}
         for name, evaluator in evaluators.items():
             estimates = evaluator.evaluate(
-                MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
+                MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
             )
             results[name] = method_study.measures(estimates, truth, known.facts)
             if name in candidates:

@@ -41,7 +41,8 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
 
     from benchmarks.machine import describe
     from nevis_stream.dynamic_evaluation import methods
-    from nevis_stream.queries.asking import MatrixAsk
+    from nevis_stream.launch import entry
+    from nevis_stream.queries.oracle import MatrixOracle
 
     entry.use_compilation_cache()
     print(json.dumps({"machine": describe()}), flush=True)
@@ -56,7 +57,7 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
             for _ in range(repeats + 1):
                 begun = time.perf_counter()
                 evaluator = methods.get(name).fit(known, None, fit_key)
-                estimates = evaluator.evaluate(MatrixAsk(new), len(new), BUDGET, key)
+                estimates = evaluator.evaluate(MatrixOracle(new), len(new), BUDGET, key)
                 seconds.append(time.perf_counter() - begun)
             row = {"matrix": matrix_name, "method": name, "first": seconds[0]}
             row["seconds"] = min(seconds[1:])

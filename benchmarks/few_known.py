@@ -15,7 +15,7 @@ from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.launch import entry
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 
 NEW = 60  # at most this many new models in a split
 
@@ -65,7 +65,7 @@ def covered(
     evaluator = methods.get("recommended").fit(
         outcomes[known], None if groups is None else list(groups[known]), fitting
     )
-    estimate = evaluator.evaluate(MatrixAsk(outcomes[new]), len(new), options.budget, key)
+    estimate = evaluator.evaluate(MatrixOracle(outcomes[new]), len(new), options.budget, key)
     truth = outcomes[new].mean(axis=1)
     return float(((estimate.low <= truth) & (truth <= estimate.high)).mean()), float(
         (estimate.high - estimate.low).mean()

@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.commands import positive
 from benchmarks.machine import describe
 from nevis_stream.launch import entry
+from nevis_stream.learners.parts.linear_probe import heads_program
 from nevis_stream.learners.parts.model import TaskShape
-from nevis_stream.learners.parts.probe import heads_program
 
 FEATURES, OUTPUTS, EXAMPLES, BATCH, STEPS = 512, 64, 4096, 16, 250
 

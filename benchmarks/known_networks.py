@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from benchmarks.active_tests import examples, load, train_networks
-from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.seeds import generator, seed_for
 
@@ -34,13 +34,13 @@ def _trained(number: int, size: int, lacks: int | None, *name: str | int):
     return answer, pool, train, held_out
 
 
-def tested_network(number: int) -> tuple[Material, np.ndarray]:
+def tested_network(number: int) -> tuple[SurrogateData, np.ndarray]:
     """Returns the new network's answers on the pool of a repetition, and the pool's labels."""
     predictions, pool, _, _ = _trained(number, 2000, MISSING, "new")
-    return Material(predictions), _data()[1][pool]
+    return SurrogateData(predictions), _data()[1][pool]
 
 
-def repetition(number: int, case: str) -> tuple[Material, np.ndarray]:
+def repetition(number: int, case: str) -> tuple[SurrogateData, np.ndarray]:
     """Returns the material and the pool's labels of a repetition.
 
     Args:
@@ -64,4 +64,4 @@ def repetition(number: int, case: str) -> tuple[Material, np.ndarray]:
     features[used] = extractor(images[used])
     given = (examples(images, labels, rows, features) for rows in (train, held_out))
     known = np.array(outcomes, float)
-    return Material(predictions, features[pool], None, None, known, *given), labels[pool]
+    return SurrogateData(predictions, features[pool], None, None, known, *given), labels[pool]

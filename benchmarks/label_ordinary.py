@@ -26,7 +26,7 @@ from benchmarks.recorded_paths import RecordedPaths
 from benchmarks.two_commands import start
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.pools import load_pool
-from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling.models import gather, tested_model
 from nevis_stream.seeds import generator, seed_for
@@ -55,7 +55,7 @@ SURROGATES = flags.DEFINE_list("surrogates", ["ensemble", "heads"], "Surrogates 
 RUN_DIR = flags.DEFINE_string("run_dir", "runs/label_ordinary", "Directory of the run of FT-prev.")
 
 
-def small_networks(name: str) -> tuple[Material, np.ndarray]:
+def small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
     """Returns the material and the pool's labels of a small network and five others.
 
     The last pictures are the pool, so the training pictures are drawn from the others; in
@@ -77,10 +77,10 @@ def small_networks(name: str) -> tuple[Material, np.ndarray]:
         held_out.labels, held_out.features, None, answers[0, size:], answers[1:, size:]
     )
     given = examples(images, labels, train, features), held_out
-    return Material(predictions, features[pool], None, ensemble, None, *given), labels[pool]
+    return SurrogateData(predictions, features[pool], None, ensemble, None, *given), labels[pool]
 
 
-def checkpoint_of_a_run() -> tuple[Material, np.ndarray]:
+def checkpoint_of_a_run() -> tuple[SurrogateData, np.ndarray]:
     """Returns the material and the labels of MNIST's test split for a checkpoint of local25."""
     command = [sys.executable, "-m", "launch.run", "--config=ft_prev", "--config.stream=local25"]
     command += ["--config.budget=small", "--config.keep=all", f"--run_dir={RUN_DIR.value}"]

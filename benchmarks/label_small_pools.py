@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.known_networks import tested_network
 from benchmarks.machine import describe
-from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.launch import entry
 from nevis_stream.seeds import generator, seed_for
@@ -37,7 +37,7 @@ def coverage(subjects, size: int, loss: str) -> np.ndarray:
         path = simulate(
             pool,
             truth[rows],
-            build_surrogate("tested_model", Material(pool.predictions)),
+            build_surrogate("tested_model", SurrogateData(pool.predictions)),
             Acquisition.named("rms_loss"),
             steps[-1],
             seed_for(number, "path", size, loss),

@@ -17,21 +17,21 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
-from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import (
+    EnsemblePredictions,
     KnownLabels,
-    Members,
     active_test,
     choose_samples,
     expected_losses,
 )
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch import entry
-from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.queries.oracle import Query, Responses
 
 CLASSES, MEMBERS, REPEATS = 10, 10, 5
 
@@ -80,11 +80,11 @@ def step(n: int, members) -> None:
     labels = random.integers(CLASSES, size=n)
 
     def acquire():
-        choose_samples([pool], members, left, 20, random, "xwed", Drawn())
+        choose_samples([pool], members, left, 20, random, "xwed", ProportionalSampling())
         expected_losses(pool, members)
 
     acquired = _measured(acquire)
-    believed = Members(members)
+    believed = EnsemblePredictions(members)
     *_, evidence = active_test(
         pool, lambda answers: believed, KnownLabels(labels), 1000, random, batch=1000
     )
@@ -118,14 +118,14 @@ def heads() -> None:
     labels = random.integers(CLASSES, size=n + 2500)
     features = random.normal(0, 1, (n + 2500, 256)).astype(np.float32)
     features[np.arange(len(labels)), labels] += 3
-    material = Material(
+    material = SurrogateData(
         _probabilities(n),
         features[2500:],
-        training=Examples(labels[:2000], features[:2000]),
-        calibration=Examples(labels[2000:2500], features[2000:2500]),
+        training=LabelledSamples(labels[:2000], features[:2000]),
+        calibration=LabelledSamples(labels[2000:2500], features[2000:2500]),
     )
     samples = np.arange(1000)[None]
-    answers = Answers(Cells(samples), labels[2500:][samples].astype(np.int32))
+    answers = Responses(Query(samples), labels[2500:][samples].astype(np.int32))
     surrogate = build_surrogate("heads", material)
     surrogate(answers)  # compiles
     print(f"{_measured(lambda: surrogate(answers))} | –")

@@ -25,7 +25,7 @@ from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.streams.named_streams import stream_rows
 from nevis_stream.trained_runs.caches import fill
-from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
+from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle
 from nevis_stream.trained_runs.predictors import KeptRun, provenance
 
 DATA = "voc2007"
@@ -33,13 +33,13 @@ METHODS = ("sort_and_search", "copy_nearest", "stratified_mean", "recommended")
 HEADS = "kept | method | images paid | answers computed | kept | accuracy error | MAE | width"
 
 
-class Counting(CheckpointAsk):
+class Counting(CheckpointOracle):
     """Counts the images that a model ran on."""
 
     images = 0
 
     def __call__(self, cells):
-        """As any `Ask`."""
+        """As any `Oracle`."""
         names = {sample.rpartition("#")[0] for sample in self._ids(cells.samples[0])}
         self.images += len(names)
         return super().__call__(cells)

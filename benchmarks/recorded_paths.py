@@ -11,18 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage import append_line
 
 FACTS = ("n", "risk", "variance")
-_PUBLISHED_RULES = Drawn(uniform=0.1)  # nearer to the papers than the default
+_PUBLISHED_RULES = ProportionalSampling(uniform=0.1)  # nearer to the papers than the default
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class RecordedPaths:
         self,
         words: Sequence[str],
         number: int,
-        material: Material,
+        material: SurrogateData,
         truth: np.ndarray,
         steps: Sequence[int] = PUBLISHED,
         budget: int | None = None,
@@ -89,7 +89,9 @@ class RecordedPaths:
             pool,
             truth,
             build_surrogate(surrogate, material, seed_for(number, surrogate)),
-            Acquisition.named(rule, Drawn() if rule == "rms_loss" else _PUBLISHED_RULES),
+            Acquisition.named(
+                rule, ProportionalSampling() if rule == "rms_loss" else _PUBLISHED_RULES
+            ),
             budget or max(self.shown),
             seed_for(number, "path", surrogate, loss, rule),
             steps=steps,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.active_tests import examples, train_networks
-from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.seeds import generator, seed_for
 
 TRAINING, CALIBRATION, MISSING = 2000, 500, 7
@@ -19,5 +19,5 @@ def repetition(images, labels, features, number, size):
     seed = seed_for(number, "tested")
     (predictions,) = train_networks(images, labels, train, rest, pool, seed)
     given = (examples(images, labels, rows, features) for rows in (train, rest))
-    material = Material(predictions, features[pool], images[pool], None, None, *given)
+    material = SurrogateData(predictions, features[pool], images[pool], None, None, *given)
     return material, labels[pool]

@@ -30,7 +30,7 @@ from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.launch import entry
-from nevis_stream.queries.asking import Answers, MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.storage import write_file
 
 KNOWN_SHARE = 0.6
@@ -114,10 +114,10 @@ def cells(files: list[Path], splits: range) -> None:
             rank, published = sort(known), methods.get("published").fit(known, None, None)
             rows_new = np.arange(len(new))
             for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
-                answers = MatrixAsk(new)(grid(rank.order, len(new), budget))
+                answers = MatrixOracle(new)(grid(rank.order, len(new), budget))
                 cells = thresholded(rank, answers, context()).astype(np.uint8)
                 cells[rows_new[:, None], answers.samples] = answers.values
-                script = published.evaluate(MatrixAsk(new), len(new), budget, None)
+                script = published.evaluate(MatrixOracle(new), len(new), budget, None)
                 for name, outcomes in (("sort_and_search", cells), ("published", script.outcomes)):
                     wrong = agreement.mean_absolute_error(outcomes, new).mean()
                     rows.append(
@@ -156,7 +156,7 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
             key, fit_key = jax.random.split(jax.random.key(split))
             evaluator = methods.get(name).fit(known, None, fit_key)
             for budget in budgets:
-                estimates = evaluator.evaluate(MatrixAsk(new), len(new), budget, key)
+                estimates = evaluator.evaluate(MatrixOracle(new), len(new), budget, key)
                 row = {
                     "matrix": file.stem,
                     "n": n,
@@ -317,7 +317,7 @@ def scale(out: Path) -> None:
 
     def add():
         cells = grid(rank.order, 1, 2048)
-        thresholded(rank, Answers(cells, new[:, cells.samples[0]]), context())
+        thresholded(rank, Responses(cells, new[:, cells.samples[0]]), context())
 
     line("add a model, n' = 2,048, without inference", add)
     line("add its row to the rank and sort again", lambda: rank.add(new).order)

@@ -16,7 +16,7 @@ from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS, YEARS
 
 
 def _list(_: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.listing import show_list
+    from nevis_stream.launch.data_commands.list import show_list
 
     values = _LIST.flags
     only = {"domain": values.domain, "kind": values.kind, "state": values.state}
@@ -24,7 +24,7 @@ def _list(_: Sequence[str]) -> None:
 
 
 def _prepare(_: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.preparing import prepare
+    from nevis_stream.launch.data_commands.prepare import prepare
 
     values = _PREPARE.flags
     paths = [Path(path) for path in values["from"].value]
@@ -42,7 +42,7 @@ def _prepare(_: Sequence[str]) -> None:
 
 
 def _import(words: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.preparing import import_file
+    from nevis_stream.launch.data_commands.prepare import import_file
 
     values = _IMPORT.flags
     given = {name: values[name].value or "" for name in HELP}
@@ -59,19 +59,19 @@ def _import(words: Sequence[str]) -> None:
 
 
 def _verify(_: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.inspecting import verify
+    from nevis_stream.launch.data_commands.show import verify
 
     verify(_VERIFY.flags.task)
 
 
 def _show(words: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.inspecting import show
+    from nevis_stream.launch.data_commands.show import show
 
     show(words[0], Path(_SHOW.flags.out))
 
 
 def _overlap(_: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.inspecting import overlap
+    from nevis_stream.launch.data_commands.show import overlap
 
     overlap(_OVERLAP.flags.stream, _OVERLAP.flags.format)
 

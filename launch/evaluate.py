@@ -172,7 +172,7 @@ define_flags(SUBCOMMANDS)
 
 def _fail_at_damage(error: Exception) -> None:
     """Names what is damaged in the cache instead of an error that the damage may have caused."""
-    from nevis_stream.launch.evaluate_commands.looking import damage
+    from nevis_stream.launch.evaluate_commands.show import damage
 
     # the errors that the values of a damaged index can cause; messages for people stay
     caused = isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError)

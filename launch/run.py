@@ -77,7 +77,7 @@ def main(_):
         )
         print(f"done: {directory}")
         if _CACHE.value:
-            from nevis_stream.launch.evaluate_commands.filling import import_run
+            from nevis_stream.launch.evaluate_commands.fill import import_run
 
             module = config.learner.partition(":")[0]  # a user who runs a class trusts it
             import_run(directory, Path(_CACHE.value), stream=config.stream, trust=[module])

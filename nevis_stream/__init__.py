@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nevis_stream.metrics.metric import Metric as Metric
     from nevis_stream.named_learners import learner_names as learner_names
     from nevis_stream.named_learners import make_learner as make_learner
-    from nevis_stream.queries.asking import Estimate as Estimate
+    from nevis_stream.queries.oracle import Estimate as Estimate
     from nevis_stream.report.build import write_report as write_report
     from nevis_stream.run_directory.ledger import Ledger as Ledger
     from nevis_stream.runner import run as run
@@ -63,7 +63,7 @@ _HOMES = {
     "DamagedCheckpoint": "errors",
     "DataSet": "datasets.dataset",
     "DataWarning": "errors",
-    "Estimate": "queries.asking",
+    "Estimate": "queries.oracle",
     "EvaluationCache": "evaluation_cache.evaluation_cache",
     "Event": "streams.task",
     "Executor": "executor",

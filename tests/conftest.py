@@ -69,7 +69,7 @@ LONGEST = (
     "tests/report/test_statements.py",
     "tests/dynamic_evaluation/test_neural_process.py",
     "tests/dynamic_evaluation/test_reinforcement.py",
-    "tests/dynamic_evaluation/test_beliefs.py",
+    "tests/dynamic_evaluation/test_response_posterior.py",
     "tests/report/test_report.py",
     "tests/learners/test_fit.py",
     "tests/launch/test_slurm.py",

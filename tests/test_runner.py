@@ -255,11 +255,11 @@ def test_a_chain_of_damaged_checkpoints_is_made_again_from_the_start(tmp_path):
 
 def answers(function):
     @dataclass(frozen=True)
-    class Answers(toy.ToyLearner):
+    class Answering(toy.ToyLearner):
         def predict(self, predictor, images, ctx):
             return function(super().predict(predictor, images, ctx))
 
-    return Answers()
+    return Answering()
 
 
 def with_nan(p):
@@ -283,7 +283,7 @@ def with_nan(p):
     ],
 )
 def test_a_wrong_answer_names_learner_and_task(tmp_path, change, message):
-    with pytest.raises(LearnerFault, match=rf"learner Answers, task 'alpha': .*({message})"):
+    with pytest.raises(LearnerFault, match=rf"learner Answering, task 'alpha': .*({message})"):
         run(answers(change), toy.stream(), tmp_path)
     assert len(Ledger(tmp_path).records) == 2  # what was trained is kept
 

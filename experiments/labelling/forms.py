@@ -18,7 +18,7 @@ from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.labelling.settings import UNKNOWN
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.queries.asking import NO_LABEL
+from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.templates import render, resource
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file

@@ -9,7 +9,7 @@ import numpy as np
 
 from nevis_stream.active_testing.labelling import probability_files
 from nevis_stream.active_testing.labelling.pools import PoolImages
-from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -88,7 +88,7 @@ def gather(
     runs: Sequence[KeptRun] = (),
     cache: EvaluationCache | None = None,
     seed: int = 0,
-) -> Material:
+) -> SurrogateData:
     """Returns what a surrogate can learn from.
 
     The training split of a checkpoint's task is for training, its dev split for calibration.
@@ -96,7 +96,7 @@ def gather(
     Args:
       model: the (first) tested model.
       pool: the images.
-      needs: attributes of `Material` that are needed; others are left out.
+      needs: attributes of `SurrogateData` that are needed; others are left out.
       runs: further runs of the same task, whose predictors join the ensemble.
       cache: known models' outcomes on the pool's samples.
       seed: of the features.
@@ -118,7 +118,7 @@ def gather(
         small = None if images is None else _small(samples.images)
         answers = [(model.run, model.predictor), *others] if split == "dev" else []
         predicted = [probabilities(*each, known) for each in answers]
-        return Examples(
+        return LabelledSamples(
             samples.labels,
             None if extractor is None else extractor(small),
             small if "images" in needs else None,
@@ -126,7 +126,7 @@ def gather(
             np.stack(predicted[1:]) if len(predicted) > 1 else None,
         )
 
-    return Material(
+    return SurrogateData(
         model.predictions,
         None if extractor is None else extractor(images),
         images if "images" in needs else None,

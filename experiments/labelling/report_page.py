@@ -17,7 +17,7 @@ from nevis_stream.active_testing.testing import expected_losses
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.forms import contact_sheet
-from nevis_stream.queries.asking import NO_LABEL
+from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.storage import write_file
 

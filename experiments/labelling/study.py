@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.pools import shown
 from nevis_stream.active_testing.labelling.settings import STUDY
-from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context
@@ -66,7 +66,7 @@ class StudySettings:
 class _Repetition:
     """A trial: its result is {"estimates": float64[estimators, s, 3], "steps": int64[s]}."""
 
-    material: Material
+    material: SurrogateData
     labels: np.ndarray
     settings: StudySettings
 
@@ -79,7 +79,7 @@ class _Repetition:
             pool,
             self.labels,
             surrogate,
-            Acquisition.named(rule, Drawn(uniform=self.settings.uniform)),
+            Acquisition.named(rule, ProportionalSampling(uniform=self.settings.uniform)),
             self.settings.labels,
             seed,
             steps=self.settings.steps,
@@ -89,7 +89,7 @@ class _Repetition:
 
 def run_study(
     settings: StudySettings,
-    material: Material,
+    material: SurrogateData,
     labels: np.ndarray,
     rules: Sequence[str],
     repetitions: int,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import method_study, methods
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import hidden_samples
 from nevis_stream.errors import BadInput

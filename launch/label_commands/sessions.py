@@ -16,7 +16,7 @@ from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling import forms
 from nevis_stream.launch import entry
-from nevis_stream.launch.label_commands.material import (
+from nevis_stream.launch.label_commands.surrogate_data import (
     Subject,
     check_flags,
     check_order,

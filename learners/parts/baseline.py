@@ -9,7 +9,7 @@ import numpy as np
 
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.learners.parts import costs, probe
+from nevis_stream.learners.parts import costs, linear_probe
 from nevis_stream.learners.parts.fit import MAIN, Recipe, fit
 from nevis_stream.learners.parts.halving import Halving
 from nevis_stream.learners.parts.initialisation import FromRelated, Initialisation, Start
@@ -63,7 +63,7 @@ class Baseline:
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
         initialise, look, step = costs.programs(self.recipe, classes=1, n_train=1)
-        heads = probe.programs(self.recipe, self.search.at_once, 1, 1) if self.frozen else ()
+        heads = linear_probe.programs(self.recipe, self.search.at_once, 1, 1) if self.frozen else ()
         ctx.compile([initialise, look, *(heads or [step])])
         return {}
 
@@ -138,7 +138,7 @@ class Baseline:
             "params": {"backbone": backbone["params"]["backbone"]},
             "batch_stats": backbone["batch_stats"],
         }
-        results = probe.fit_heads(ctx, task, frozen, hypers, self.recipe)
+        results = linear_probe.fit_heads(ctx, task, frozen, hypers, self.recipe)
         for result in results:
             head = result["variables"]["params"]["head"]
             result["variables"] = {

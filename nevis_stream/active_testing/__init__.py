@@ -23,12 +23,12 @@ from nevis_stream.lazy import load_lazily
 if TYPE_CHECKING:
     from nevis_stream.active_testing.estimation import estimate as estimate
     from nevis_stream.active_testing.estimation import estimates as estimates
-    from nevis_stream.queries.asking import Cost as Cost
-    from nevis_stream.queries.asking import Estimate as Estimate
+    from nevis_stream.queries.oracle import Cost as Cost
+    from nevis_stream.queries.oracle import Estimate as Estimate
 
 _HOMES = {
-    "Cost": "queries.asking",
-    "Estimate": "queries.asking",
+    "Cost": "queries.oracle",
+    "Estimate": "queries.oracle",
     "estimate": "active_testing.estimation",
     "estimates": "active_testing.estimation",
 }

@@ -25,7 +25,7 @@ def check_scores(scores: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Highest:
+class TopK:
     """Takes the highest scores; of equal ones the first sample.
 
     No estimator that weights by probabilities can be used with it.
@@ -37,7 +37,7 @@ class Highest:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ProportionalSampling:
     """Draws in proportion to the scores, one sample after the other, without replacement.
 
     Attributes:

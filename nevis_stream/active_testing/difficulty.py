@@ -17,9 +17,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logit, softmax
 
-from nevis_stream.active_testing.material import Material
-from nevis_stream.active_testing.testing import Members, Surrogate
-from nevis_stream.queries.asking import Answers, Cells, Cost
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.seeds import generator
 
 PAIRS = 8
@@ -67,12 +67,12 @@ class DifficultySurrogate:
       seed: of the draws.
     """
 
-    material: Material
+    material: SurrogateData
     base: Surrogate
     prior: Prior
     seed: int
 
-    def __call__(self, answers: Answers) -> Members:
+    def __call__(self, answers: Responses) -> EnsemblePredictions:
         """Returns the members' probabilities, float64[16, n, c]."""
         samples, labels = answers.samples[0], answers.values[0]
         predicted = np.asarray(self.material.predictions).argmax(axis=1)
@@ -101,7 +101,7 @@ class DifficultySurrogate:
             logits = _other_logits(members[number % PAIRS % len(members)], predicted)
             probabilities[number] = chance[:, None] * softmax(power * logits + factors, axis=1)
             probabilities[number, rows, predicted] = 1 - chance
-        return Members(probabilities, cost + Cost(uncounted=UNCOUNTED))
+        return EnsemblePredictions(probabilities, cost + Cost(uncounted=UNCOUNTED))
 
     def _folded(self, answers, classes):
         """Returns for each bought label the probabilities of a base that did not see it,
@@ -111,8 +111,8 @@ class DifficultySurrogate:
         halves = np.array_split(generator(self.seed, "halves", count).permutation(count), 2)
         unseen, cost = np.empty((count, classes)), Cost()
         for left_out, kept in (halves, halves[::-1]):
-            cells = Cells(answers.samples[:, np.sort(kept)])  # the base needs no probabilities
-            belief = self.base(Answers(cells, answers.values[:, np.sort(kept)]))
+            cells = Query(answers.samples[:, np.sort(kept)])  # the base needs no probabilities
+            belief = self.base(Responses(cells, answers.values[:, np.sort(kept)]))
             rows = answers.samples[0, left_out]
             unseen[left_out] = np.asarray(belief.probabilities[:, rows], np.float64).mean(axis=0)
             cost += belief.cost

@@ -6,14 +6,14 @@ import numpy as np
 
 from nevis_stream import extensions
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.evidence import Evidence
-from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.labelled_draws import LabelledDraws
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import Schedule
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import active_test
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.queries.asking import Answers, Cells, Cost, Estimate, given_numbers
+from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, given_numbers
 from nevis_stream.seeds import generator
 
 Label = Callable[[list[int]], "Sequence[int] | np.ndarray"]
@@ -95,17 +95,17 @@ def _evidence(
     features: np.ndarray | str,
     batch: int,
     seed: int,
-) -> Iterator[Evidence]:
+) -> Iterator[LabelledDraws]:
     """Yields what is known after each batch of labels. The surrogate is retrained after the numbers
     of labels of `Schedule`.
     """
     pool = Pool.of(probabilities, loss)
     vectors = _features(pool.n, images, features, seed)
-    material = Material(pool.predictions, features=vectors)
+    material = SurrogateData(pool.predictions, features=vectors)
     name = "tested_model" if vectors is None else "heads"
     surrogate = Schedule().applied(build_surrogate(name, material, seed))
 
-    def ask(cells: Cells) -> Answers:
+    def ask(cells: Query) -> Responses:
         rows = cells.samples[0].tolist()
         labels = given_numbers(label(rows))
         if labels.shape != (len(rows),):
@@ -113,7 +113,7 @@ def _evidence(
                 f"asked for the labels of {len(rows)} samples, got an array of shape"
                 f" {list(labels.shape)}; [{len(rows)}] is expected, a class for each."
             )
-        return Answers(cells, labels[None], Cost(labels=len(rows)))
+        return Responses(cells, labels[None], Cost(labels=len(rows)))
 
     random = generator(seed, "draws")
     return active_test(pool, surrogate, ask, budget, random, rule, batch=batch)

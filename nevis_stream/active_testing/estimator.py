@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from nevis_stream.active_testing.evidence import Evidence
+from nevis_stream.active_testing.labelled_draws import LabelledDraws
 from nevis_stream.estimation.intervals import MOST_MISSING, too_many_missing
-from nevis_stream.queries.asking import Estimate
+from nevis_stream.queries.oracle import Estimate
 
 NO_LABELS = "there is no usable label yet"
 
@@ -22,17 +22,17 @@ class Estimator:
     about = ""
     no_interval = ""
 
-    def refusal(self, evidence: Evidence) -> str:
+    def refusal(self, evidence: LabelledDraws) -> str:
         """Returns why these labels cannot be used; empty if they can."""
         if not evidence.random:
             return "the samples were chosen, not drawn at random with known probabilities"
         return ""
 
-    def estimate(self, evidence: Evidence) -> Estimate:
+    def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the estimate from at least one and less than all labels."""
         raise NotImplementedError
 
-    def __call__(self, evidence: Evidence) -> Estimate:
+    def __call__(self, evidence: LabelledDraws) -> Estimate:
         """Returns the estimate with its 95% interval, or NaN with the reason.
 
         With all labels it is the exact risk.
@@ -48,7 +48,7 @@ class Estimator:
             return Estimate(np.nan, reason=reason, asked=asked, cost=cost)
         return self.estimate(evidence)
 
-    def _of_known(self, evidence: Evidence) -> Estimate:
+    def _of_known(self, evidence: LabelledDraws) -> Estimate:
         """Returns the mean loss of the samples that give a label, with an interval of the whole
         pool's: from that if each failed one had its least loss to that if it had its largest.
 

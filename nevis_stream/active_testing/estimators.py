@@ -8,7 +8,7 @@ from scipy.stats import hypergeom
 from nevis_stream.active_testing.estimator import Estimator
 from nevis_stream.active_testing.intervals import bounded, with_interval
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
-from nevis_stream.queries.asking import Estimate
+from nevis_stream.queries.oracle import Estimate
 
 START = 10  # draws before which the factor of the tuned difference stays at 1/2
 

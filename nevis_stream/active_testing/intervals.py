@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import gammaincinv
 
-from nevis_stream.active_testing.evidence import Evidence
-from nevis_stream.queries.asking import Estimate
+from nevis_stream.active_testing.labelled_draws import LabelledDraws
+from nevis_stream.queries.oracle import Estimate
 
 FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 88% were covered
 _TAIL = 0.025
@@ -12,7 +12,7 @@ _NONE_SEEN = float(gammaincinv(1, 1 - _TAIL))  # 3.69: the count that leaves a t
 _ROUNDING = 1e-12  # relative error of sums of losses
 
 
-def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) -> Estimate:
+def with_interval(evidence: LabelledDraws, weights: np.ndarray, steps: np.ndarray) -> Estimate:
     """Returns Σ a_m θ_m with its 95% interval.
 
     The error is a sum of martingale differences s_m = a_m (θ_m - θ), whose conditional variances
@@ -45,7 +45,7 @@ def with_interval(evidence: Evidence, weights: np.ndarray, steps: np.ndarray) ->
     return bounded(evidence, value, value - below, value + above)
 
 
-def surprises(evidence: Evidence, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def surprises(evidence: LabelledDraws, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns by how much a surprising label of each sample would lower and raise its loss, both
     float64[n] and at least 0.
 
@@ -86,7 +86,7 @@ def _size(values: np.ndarray) -> float:
     return float((values**3).sum() / (values**2).sum())
 
 
-def bounded(evidence: Evidence, value: float, low: float, high: float) -> Estimate:
+def bounded(evidence: LabelledDraws, value: float, low: float, high: float) -> Estimate:
     """Returns an estimate whose interval contains no risk that the pool and the labels so far make
     impossible. The value stays as it is: clipping it would bias it.
     """

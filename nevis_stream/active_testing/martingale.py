@@ -11,10 +11,10 @@ weights a_m that sum to 1 keep Σ a_m θ_m unbiased, and its error is a sum of m
 
 import numpy as np
 
-from nevis_stream.active_testing.evidence import Evidence
+from nevis_stream.active_testing.labelled_draws import LabelledDraws
 
 
-def step_estimates(evidence: Evidence, predicted, remaining) -> np.ndarray:
+def step_estimates(evidence: LabelledDraws, predicted, remaining) -> np.ndarray:
     """Returns θ_m, float64[M].
 
     Args:

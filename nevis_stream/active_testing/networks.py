@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.active_testing.calibration import calibrated
-from nevis_stream.active_testing.material import Material, start_logits
-from nevis_stream.active_testing.testing import Members
+from nevis_stream.active_testing.surrogate_data import SurrogateData, start_logits
+from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.cost.counted import counted, made_once
-from nevis_stream.queries.asking import Answers, Cost
+from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import generator, key_of, seed_for
 
 BATCH = 64
@@ -105,7 +105,7 @@ class RetrainedEnsemble:
 
     Attributes:
       architecture: of every member.
-      inputs: "features" or "images", an attribute of `Material`.
+      inputs: "features" or "images", an attribute of `SurrogateData`.
       material: what is known.
       seed: of all random numbers.
       members: number of networks.
@@ -113,17 +113,17 @@ class RetrainedEnsemble:
 
     architecture: Architecture
     inputs: str
-    material: Material
+    material: SurrogateData
     seed: int
     members: int = 8
 
-    def __call__(self, answers: Answers) -> Members:
+    def __call__(self, answers: Responses) -> EnsemblePredictions:
         """Returns the members' probabilities, float32[e, n, c], and the FLOPs."""
         inputs, labels, offsets = self.material.learned_from(self.inputs, answers)
         pool, pool_offsets = getattr(self.material, self.inputs), self.material.offsets()
         if not len(labels):  # nothing to learn from: the tested model
             belief = np.exp(pool_offsets)
-            return Members((belief / belief.sum(axis=1, keepdims=True))[None])
+            return EnsemblePredictions((belief / belief.sum(axis=1, keepdims=True))[None])
         calibration, training = self.material.calibration, self.material.training
         known = None if calibration is None else getattr(calibration, self.inputs)
         if known is not None and (training is not None or calibration.predictions is not None):
@@ -140,7 +140,7 @@ class RetrainedEnsemble:
         members, more = self._predict(parameters, pool, pool_offsets)
         held, rest = self._predict(parameters, held_out, held_offsets)
         flops += more + rest
-        return Members(calibrated(members, held, held_labels), Cost(flops))
+        return EnsemblePredictions(calibrated(members, held, held_labels), Cost(flops))
 
     def _train(self, inputs, labels, offsets):
         count = len(labels)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from nevis_stream.active_testing.testing import Members, Surrogate
-from nevis_stream.queries.asking import Answers, Cost
+from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.queries.oracle import Cost, Responses
 
 UNCOUNTED = frozenset({"EM on known models' outcomes"})
 _HARD = 0.15  # share of hard samples in every class
@@ -48,7 +48,7 @@ class OutcomePatterns:
     base: Surrogate
     outcomes: np.ndarray
 
-    def __call__(self, answers: Answers) -> Members:
+    def __call__(self, answers: Responses) -> EnsemblePredictions:
         """Returns the updated probabilities, float64[e, n, c]."""
         belief = self.base(answers)
         members = np.asarray(belief.probabilities, np.float64)
@@ -57,7 +57,7 @@ class OutcomePatterns:
             members.mean(axis=0), wrong, answers.samples[0], answers.values[0]
         )
         updated = softmax(np.log(members + _LEAST) + evidence, axis=2)
-        return Members(updated, belief.cost + Cost(uncounted=UNCOUNTED))
+        return EnsemblePredictions(updated, belief.cost + Cost(uncounted=UNCOUNTED))
 
 
 def class_evidence(

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nevis_stream.active_testing.testing import Members, Surrogate
-from nevis_stream.queries.asking import Answers, Cost
+from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.queries.oracle import Cost, Responses
 
 PUBLISHED = (
     *(0, 5, 10, 20, 30, 40, 50, 70, 100, 125, 150, 200),
@@ -37,13 +37,13 @@ class Schedule:
 
     def applied(self, surrogate: Surrogate) -> Surrogate:
         """Returns a surrogate that is called again only when a step has been passed."""
-        last: list[tuple[int, Members]] = []
+        last: list[tuple[int, EnsemblePredictions]] = []
 
-        def scheduled(answers: Answers) -> Members:
+        def scheduled(answers: Responses) -> EnsemblePredictions:
             passed = sum(step <= answers.values.size for step in self.steps)
             if not last or last[0][0] != passed:
                 last[:] = [(passed, surrogate(answers))]
                 return last[0][1]
-            return Members(last[0][1].probabilities, Cost())
+            return EnsemblePredictions(last[0][1].probabilities, Cost())
 
         return scheduled

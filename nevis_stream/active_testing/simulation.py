@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.active_testing.acquisition_functions import RULES
-from nevis_stream.active_testing.choosing import Drawn, Highest
+from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
@@ -29,10 +29,12 @@ class Acquisition:
 
     name: str
     rule: str
-    choose: Drawn | Highest
+    choose: ProportionalSampling | TopK
 
     @classmethod
-    def named(cls, name: str, drawn: Drawn = Drawn()) -> "Acquisition":  # noqa: B008, frozen
+    def named(
+        cls, name: str, drawn: ProportionalSampling = ProportionalSampling()
+    ) -> "Acquisition":  # noqa: B008, frozen
         """Returns the acquisition of a name: "xwed" draws, "xwed!" takes the highest scores.
 
         >>> Acquisition.named("bald!").choose
@@ -40,7 +42,7 @@ class Acquisition:
         """
         rule = name.removesuffix(HIGHEST)
         look_up(RULES, "acquisition rule", rule)
-        return cls(name, rule, Highest() if name.endswith(HIGHEST) else drawn)
+        return cls(name, rule, TopK() if name.endswith(HIGHEST) else drawn)
 
 
 @dataclass(frozen=True)

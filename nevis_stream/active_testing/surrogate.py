@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.errors import BadInput
 
@@ -12,7 +12,7 @@ WORDS = {
     "ensemble": "other models of the run (train with --config.keep=all, or give --run_dir)",
     "outcomes": "outcomes of known models (an evaluation cache, --cache=…)",
 }
-"""What people call an attribute of `Material`."""
+"""What people call an attribute of `SurrogateData`."""
 
 
 class SurrogateKind:
@@ -20,7 +20,7 @@ class SurrogateKind:
 
     Attributes:
       about: one line for people.
-      needs: names of the attributes of `Material` that must be there.
+      needs: names of the attributes of `SurrogateData` that must be there.
       retrained: whether it learns from bought labels.
     """
 
@@ -28,17 +28,17 @@ class SurrogateKind:
     needs: tuple[str, ...] = ()
     retrained = True
 
-    def lacks(self, material: Material) -> str:
+    def lacks(self, material: SurrogateData) -> str:
         """Returns what is missing, in words; empty if nothing is."""
         missing = [WORDS[name] for name in self.needs if getattr(material, name) is None]
         return " and ".join(missing)
 
-    def check(self, name: str, material: Material) -> None:
+    def check(self, name: str, material: SurrogateData) -> None:
         """Raises BadInput if something that the surrogate needs is missing."""
         if missing := self.lacks(material):
             raise BadInput(f"the surrogate {name!r} needs {missing}.")
 
-    def build(self, material: Material, seed: int) -> Surrogate:
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate. It depends on the material, the seed and the bought labels alone,
         not on how often it was called, so that a stopped test can be continued.
         """
@@ -46,7 +46,7 @@ class SurrogateKind:
 
 
 def calibration_labels(
-    calibration: Examples | None, answers, name: str, pool: np.ndarray
+    calibration: LabelledSamples | None, answers, name: str, pool: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns probabilities [e, k, c] and labels int[k] of all samples on which a surrogate that is
     not trained here can be calibrated: the examples and the bought labels.
@@ -54,7 +54,7 @@ def calibration_labels(
     Args:
       calibration: examples, or None.
       answers: the bought labels.
-      name: of the attribute of `Examples` with the probabilities.
+      name: of the attribute of `LabelledSamples` with the probabilities.
       pool: the probabilities of the pool, [e, n, c].
     """
     parts, labels = [pool[:, answers.samples[0]]], [answers.values[0]]

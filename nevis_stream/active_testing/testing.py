@@ -8,15 +8,15 @@ import numpy as np
 
 from nevis_stream.active_testing.acquisition_functions import RULES
 from nevis_stream.active_testing.candidates import Candidates
-from nevis_stream.active_testing.choosing import Drawn, Highest
-from nevis_stream.active_testing.evidence import Evidence
+from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
+from nevis_stream.active_testing.labelled_draws import LabelledDraws
 from nevis_stream.active_testing.pool import Pool, check_probabilities
 from nevis_stream.errors import BadInput, RunWarning, look_up
-from nevis_stream.queries.asking import (
-    Answers,
-    Ask,
-    Cells,
+from nevis_stream.queries.oracle import (
     Cost,
+    Oracle,
+    Query,
+    Responses,
     answered,
     check_budget,
     check_cells,
@@ -28,7 +28,7 @@ _BLOCK = 16384  # samples that are computed at a time: a large pool may stay on 
 
 
 @dataclass(frozen=True)
-class Members:
+class EnsemblePredictions:
     """A surrogate's belief about the labels of the pool.
 
     Attributes:
@@ -41,20 +41,20 @@ class Members:
     cost: Cost = Cost()
 
 
-Surrogate = Callable[[Answers], Members]
+Surrogate = Callable[[Responses], EnsemblePredictions]
 """Given all labels so far, returns members that may have learned from them."""
 
 
 def active_test(
     pool: Pool,
     surrogate: Surrogate,
-    ask: Ask,
+    ask: Oracle,
     budget: int,
     random: np.random.Generator,
     rule: str = "rms_loss",
-    choose: Drawn | Highest = Drawn(),  # noqa: B008, it is frozen
+    choose: ProportionalSampling | TopK = ProportionalSampling(),  # noqa: B008, it is frozen
     batch: int | Callable[[int], int] = 1,
-) -> Iterator[Evidence]:
+) -> Iterator[LabelledDraws]:
     """Yields the evidence after each batch of labels.
 
     A sample without a label (see `asking.answered`) is left out and counted; estimates allow for
@@ -77,9 +77,9 @@ def active_test(
     look_up(RULES, "acquisition rule", rule)
     check_budget(budget, pool.n, "labels")
     batch_size = batch if callable(batch) else lambda asked: batch
-    answers = Answers(Cells.none(1), np.empty((1, 0), np.int32))
+    answers = Responses(Query.none(1), np.empty((1, 0), np.int32))
     members, evidence = _believe(
-        Evidence(pool, answers, np.zeros(0), np.zeros(0), np.zeros(0)), surrogate
+        LabelledDraws(pool, answers, np.zeros(0), np.zeros(0), np.zeros(0)), surrogate
     )
     left = np.ones(pool.n, bool)
     while evidence.asked < budget:
@@ -114,8 +114,8 @@ def choose_samples(
     count: int,
     random: np.random.Generator,
     rule: str = "rms_loss",
-    choose: Drawn | Highest = Drawn(),  # noqa: B008, it is frozen
-) -> Cells:
+    choose: ProportionalSampling | TopK = ProportionalSampling(),  # noqa: B008, it is frozen
+) -> Query:
     """Returns the samples to label next, int64[1, count], with the probabilities of the draws.
 
     Args:
@@ -138,7 +138,7 @@ def choose_samples(
     if len(pools) > 1:
         scores = scores / np.maximum(abs(scores).sum(axis=1, keepdims=True), 1e-300)
     positions, probabilities = choose(scores.sum(axis=0), count, random)
-    return Cells(samples[positions][None], None if probabilities is None else probabilities[None])
+    return Query(samples[positions][None], None if probabilities is None else probabilities[None])
 
 
 def expected_losses(pool: Pool, members: np.ndarray) -> np.ndarray:
@@ -167,7 +167,7 @@ def expected_losses(pool: Pool, members: np.ndarray) -> np.ndarray:
 def beliefs_before(
     expected: np.ndarray, earlier: np.ndarray, samples: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what was believed before each of b labels: `Evidence.predicted` and `remaining`.
+    """Returns what was believed before each of b labels: `LabelledDraws.predicted` and `remaining`.
 
     Args:
       expected: float64[n], the losses that the surrogate expects.
@@ -201,17 +201,17 @@ def _believe(evidence, surrogate):
 
 def fixed(probabilities: np.ndarray) -> Surrogate:
     """Returns a surrogate float64[e, n, c] that learns nothing from labels."""
-    members = Members(probabilities)
+    members = EnsemblePredictions(probabilities)
     return lambda answers: members
 
 
 class KnownLabels:
-    """An `Ask` for simulations: reads labels int[n], and counts each as bought."""
+    """An `Oracle` for simulations: reads labels int[n], and counts each as bought."""
 
     def __init__(self, labels: np.ndarray):
         self.labels = np.asarray(labels)
 
-    def __call__(self, cells: Cells) -> Answers:
+    def __call__(self, cells: Query) -> Responses:
         """Returns the labels of the cells, at a cost of one label each."""
         samples = check_cells(cells.samples, (len(cells.samples), len(self.labels)))
-        return Answers(cells, self.labels[samples], Cost(labels=samples.size))
+        return Responses(cells, self.labels[samples], Cost(labels=samples.size))

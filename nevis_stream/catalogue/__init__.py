@@ -9,7 +9,7 @@ Reading them loads only the standard library.
 | `nevis22_lists.csv`    | published lists that no rule gives: SHORT, TINY, DEBUG, …                      |
 | `published.csv`        | published results of four learners on 104 of the tasks, percent (Appendix N)   |
 | `published_variants.csv` | published errors of FT-d on variants of the stream (Table 5)                    |
-| `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.layouts)   |
+| `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.raw_formats)   |
 | `embedded.csv`         | data sets made of images that installed packages carry                         |
 | `shared.csv`           | small files of real data sets in the folder of shared data sets                |
 | `streams/*.csv`        | streams of these                                                               |

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL
-from nevis_stream.datasets.layouts.companion import equal_mass_bins
-from nevis_stream.datasets.layouts.tree import Example
+from nevis_stream.datasets.raw_formats.companion import equal_mass_bins
+from nevis_stream.datasets.raw_formats.tree import Example
 from nevis_stream.errors import BadInput
 
 ANY = "any"

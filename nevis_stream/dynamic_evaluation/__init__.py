@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.board import read_board as read_board
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
-    from nevis_stream.queries.asking import Cost as Cost
-    from nevis_stream.queries.asking import Estimate as Estimate
+    from nevis_stream.queries.oracle import Cost as Cost
+    from nevis_stream.queries.oracle import Estimate as Estimate
 
 _HOMES = {
     "Board": "dynamic_evaluation.board",
-    "Cost": "queries.asking",
-    "Estimate": "queries.asking",
+    "Cost": "queries.oracle",
+    "Estimate": "queries.oracle",
     "EvaluationCache": "evaluation_cache.evaluation_cache",
     "evaluate": "dynamic_evaluation.evaluation",
     "read_board": "dynamic_evaluation.board",

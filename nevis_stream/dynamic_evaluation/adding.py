@@ -19,7 +19,7 @@ from nevis_stream.dynamic_evaluation.adding_part import (
 )
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.known import KNOWN_SHARE, InMemory, Known
+from nevis_stream.dynamic_evaluation.known_models import KNOWN_SHARE, InMemory, KnownModels
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
 from nevis_stream.dynamic_evaluation.stages import staged_context
@@ -27,11 +27,11 @@ from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
-from nevis_stream.evaluation_cache.cached_ask import TooFewAnswers
+from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.groups import groups_of
-from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, answered, check_budget
 from nevis_stream.queries.matrix import observed, unknown_cells
+from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, answered, check_budget
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.whole_images import images_of, with_all_labels
 from nevis_stream.vocabulary import MULTI_LABEL
@@ -40,7 +40,7 @@ from nevis_stream.wording import plural
 
 def add_models(
     cache: EvaluationCache,
-    asks: Mapping[str, Ask],
+    asks: Mapping[str, Oracle],
     budget: int,
     method: str | None = None,
     *,
@@ -198,7 +198,7 @@ def fit_method(
 def add_samples(
     cache: EvaluationCache,
     samples: Sequence[str],
-    asks: Mapping[str, Ask],
+    asks: Mapping[str, Oracle],
     budget: int,
     method: str = "sort_and_search",
     *,
@@ -219,12 +219,12 @@ def add_samples(
       seed: of the method's random choices.
       provenances: of each sample; a sample with `low` and `high` has scores.
       source: what the asks read, for messages; default: the cache.
-      remedy: what to do if a model has no `Ask`, for messages.
+      remedy: what to do if a model has no `Oracle`, for messages.
       progress: called with the name of each stage when it begins.
 
     Raises:
       BadInput: there is no known model, the method is unknown, the budget is not valid, or there is
-        no `Ask` for a known model with an unobserved cell: a policy may choose any of them. Then
+        no `Oracle` for a known model with an unobserved cell: a policy may choose any of them. Then
         nothing is asked or written.
     """
     named, columns, facts = methods.within_budget(method), cache.samples(), cache.models()
@@ -249,7 +249,7 @@ def add_samples(
 
     failed: set[tuple[str, str]] = set()
 
-    def ask_models(cells: Cells) -> Answers:
+    def ask_models(cells: Query) -> Responses:
         models = cells.samples
         for model in np.unique(models):
             new = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
@@ -258,16 +258,16 @@ def add_samples(
                 new = new[~observed(values[new, model])]
             if len(new):
                 name, ids = names[model], [samples[i] for i in new.tolist()]
-                answers = answered(asks[name], Cells(new[None]), cache.scores)
+                answers = answered(asks[name], Query(new[None]), cache.scores)
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[new, model] = answers.values[0]
                 cache.append(name, ids, answers.values[0], confidence)
                 costs.append(answers.cost)
                 empty = ~observed(answers.values[0])
                 failed.update((name, samples[i]) for i in new[empty].tolist())
-        return Answers(cells, np.take_along_axis(values, models, axis=1))
+        return Responses(cells, np.take_along_axis(values, models, axis=1))
 
-    def ask(cells: Cells) -> Answers:
+    def ask(cells: Query) -> Responses:
         return replaced.answered(cells, ask_models)
 
     is_learned = observed(known).mean(axis=0) >= KNOWN_SHARE
@@ -333,7 +333,7 @@ def _cannot_answer(
 
 
 def _stored_fit(
-    cache: EvaluationCache, name: str, method: Method, known: Known, seed: int
+    cache: EvaluationCache, name: str, method: Method, known: KnownModels, seed: int
 ) -> StoredFit:
     additions = read_additions(cache.directory)
     folder = cache.directory / FOLDER / stored_name(name, known)

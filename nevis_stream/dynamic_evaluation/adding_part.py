@@ -12,11 +12,11 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import memory, methods, price
+from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
 from nevis_stream.dynamic_evaluation.stages import staged_context
@@ -25,10 +25,10 @@ from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
-from nevis_stream.evaluation_cache.cached_ask import CachedAsk, TooFewAnswers, askable_cells
+from nevis_stream.evaluation_cache.cached_oracle import CachedOracle, TooFewAnswers, askable_cells
 from nevis_stream.evaluation_cache.groups import groups_of
-from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, Estimate
 from nevis_stream.queries.matrix import numbers, observed, unknown_cells
+from nevis_stream.queries.oracle import Cost, Estimate, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.wording import plural
 
@@ -54,7 +54,7 @@ class PartAdder:
 
     def add(
         self,
-        asks: Mapping[str, Ask],
+        asks: Mapping[str, Oracle],
         budget: int,
         method: str | None,
         seed: int,
@@ -76,7 +76,7 @@ class PartAdder:
             known.facts = dataclasses.replace(known.facts, image=None)
         image, labels = known.facts.image, len(columns) // known.facts.points
         rows = [
-            CachedAsk(self._cache, model, columns, provenances.get(model, {}), ask, image)
+            CachedOracle(self._cache, model, columns, provenances.get(model, {}), ask, image)
             for model, ask in asks.items()
         ]
         for row in rows:
@@ -112,7 +112,7 @@ class PartAdder:
         replaced = Substitutes(known, askable)
         unasked = ~askable
 
-        def ask(cells: Cells) -> Answers:
+        def ask(cells: Query) -> Responses:
             return replaced.answered(cells, lambda cells: _of_rows(rows, cells))
 
         try:
@@ -188,11 +188,11 @@ class PartAdder:
         return accounts
 
 
-def _of_rows(rows: Sequence[CachedAsk], cells: Cells) -> Answers:
+def _of_rows(rows: Sequence[CachedOracle], cells: Query) -> Responses:
     """Returns the answers of some models, unknown where there is none."""
-    parts = [row(Cells(samples[None])) for row, samples in zip(rows, cells.samples, strict=True)]
+    parts = [row(Query(samples[None])) for row, samples in zip(rows, cells.samples, strict=True)]
     cost = sum((part.cost for part in parts), Cost())
-    return Answers(cells, np.vstack([part.values for part in parts]), cost)
+    return Responses(cells, np.vstack([part.values for part in parts]), cost)
 
 
 def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
@@ -225,8 +225,8 @@ def _with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[
 
 def evaluate(
     stored: StoredFit,
-    known: Known,
-    ask: Ask,
+    known: KnownModels,
+    ask: Oracle,
     new: int,
     budget: int,
     seed: int,
@@ -251,7 +251,7 @@ def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:
 
 def warn_of_cost(
     method: Method,
-    known: Known,
+    known: KnownModels,
     prices: Sequence[float | None],
     budget: int,
     stored: StoredFit,
@@ -260,7 +260,7 @@ def warn_of_cost(
     """Warns if a method will cost more than it saves and the prices of answers are known."""
     if None in prices or budget == known.facts.points:
         return
-    if message := price.warning(method, known, prices, budget, stored.tree, kind):
+    if message := predicted_cost.warning(method, known, prices, budget, stored.tree, kind):
         warnings.warn(message, RunWarning, stacklevel=3)
 
 

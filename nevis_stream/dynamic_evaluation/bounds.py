@@ -4,11 +4,11 @@ methods.
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.search import thresholds
-from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.oracle import Query
 
 
 class Everything(Policy):
@@ -17,10 +17,10 @@ class Everything(Policy):
     about = "every sample, regardless of the budget (for bounds)"
     representative = True
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns every cell."""
         shape = (len(answers.values), plan.n)
-        return Cells(np.broadcast_to(np.arange(plan.n), shape), shares=np.full(shape, 1 / plan.n))
+        return Query(np.broadcast_to(np.arange(plan.n), shape), shares=np.full(shape, 1 / plan.n))
 
 
 class SingleOrderFloor(SortAndSearch):
@@ -41,7 +41,7 @@ class SingleOrderFloor(SortAndSearch):
         return Prediction(rank.place < thresholds(truth)[:, None], keeps_answers=False)
 
 
-class OracleAccuracyPrefix(CellPredictor):
+class OracleAccuracyPrefix(ScorePredictor):
     """The true number of ones, for the first samples without sorting: the mean is exact, and the
     cells are nearly as wrong as possible.
 

@@ -17,9 +17,9 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.dynamic_evaluation import memory, methods, price
+from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.known import Known, digest
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
 from nevis_stream.errors import BadInput
@@ -38,7 +38,7 @@ MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
 VERSION = 7  # of stored choices
 
 
-def default(budget: int, known: Known) -> str:
+def default(budget: int, known: KnownModels) -> str:
     """Returns the method that is used unless another one is clearly better.
 
     Of outcomes, a few answers tell most if they are asked near the model's ability; of scores, an
@@ -73,7 +73,7 @@ class Choice:
 
 def choose(
     directory: Path,
-    known: Known,
+    known: KnownModels,
     models: int,
     budget: int,
     seed: int,
@@ -113,7 +113,7 @@ def choose(
     affordable, left_out = _affordable([*CANDIDATES, baseline], known, models, budget, limit)
     too_dear = f"too many FLOPs for {', '.join(left_out)}"
     if not affordable:
-        cheap = price.within(limit, known, models, budget)
+        cheap = predicted_cost.within(limit, known, models, budget)
         return Choice(cheap or baseline, too_dear, 0, key)
     if len(affordable) == 1:  # nothing to compare it with
         return Choice(affordable[0], too_dear, 0, key)
@@ -166,17 +166,17 @@ def _read(path: Path, key: str) -> dict | None:
         return None
 
 
-def independent(known: Known) -> int:
+def independent(known: KnownModels) -> int:
     """Returns the number of groups of known models."""
     return len(set(known.groups)) if known.groups else known.shape[0]
 
 
-def _too_few(known: Known) -> str:
+def _too_few(known: KnownModels) -> str:
     few = independent(known) < FEWEST
     return f"fewer than {FEWEST} known models or runs to compare methods on" if few else ""
 
 
-def _too_large(known: Known, models: int) -> str:
+def _too_large(known: KnownModels, models: int) -> str:
     try:
         memory.readable(methods.get(CANDIDATES[0]), known, models)
     except BadInput as error:
@@ -185,13 +185,14 @@ def _too_large(known: Known, models: int) -> str:
 
 
 def _affordable(
-    names: Sequence[str], known: Known, models: int, budget: int, most_flops: float
+    names: Sequence[str], known: KnownModels, models: int, budget: int, most_flops: float
 ) -> tuple[list[str], list[str]]:
     """Returns the methods, in their order, of which the cheapest ones together cost at most the
     limit; and the others with their prices.
     """
     prices = {
-        name: price.price(methods.get(name), known, models, budget, errors=True) for name in names
+        name: predicted_cost.price(methods.get(name), known, models, budget, errors=True)
+        for name in names
     }
     cheapest = sorted(names, key=lambda name: prices[name])
     totals = np.cumsum([prices[name] for name in cheapest])
@@ -205,7 +206,7 @@ def _affordable(
 def _errors(
     directory: Path,
     method: Method,
-    known: Known,
+    known: KnownModels,
     budget: int,
     seed: int,
     additions: Sequence[Addition],

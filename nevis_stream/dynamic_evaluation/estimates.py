@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.queries.asking import Answers, Cost, Estimate
+from nevis_stream.queries.oracle import Cost, Estimate, Responses
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Estimates:
     """
 
     values: np.ndarray
-    answers: Answers
+    answers: Responses
     accuracy: np.ndarray
     low: np.ndarray
     high: np.ndarray

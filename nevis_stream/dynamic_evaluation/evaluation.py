@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
-from nevis_stream.queries.asking import Answers, Cells, Cost, Estimate, given_numbers
+from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, given_numbers
 
 AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
 """Takes b of a board's sample ids, returns b values, in the units of the board."""
@@ -62,10 +62,10 @@ def evaluate(
             f" {', '.join(part.name for part in facts.parts)}. Read each into a board of its own."
         )
 
-    def ask(cells: Cells) -> Answers:
+    def ask(cells: Query) -> Responses:
         columns = cells.samples[0]
         values = _checked(board, model, columns, low, high)
-        return Answers(cells, values[None], Cost(None))
+        return Responses(cells, values[None], Cost(None))
 
     with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
         cache = EvaluationCache(Path(folder) / "cache", create=True, about=board.cache.about)

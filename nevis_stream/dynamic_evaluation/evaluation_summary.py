@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import agreement, methods
-from nevis_stream.dynamic_evaluation.known import learned_from
+from nevis_stream.dynamic_evaluation.known_models import learned_from
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
@@ -27,8 +27,8 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, read_additions
 from nevis_stream.evaluation_cache.groups import groups_of, kind_of_groups
-from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage import write_file
 
@@ -266,7 +266,7 @@ def _decomposition(
         key = jax.random.key(int(seed))
         evaluator = methods.get("sort_and_search").fit(outcomes[known_rows], None, key)
         for i, budget in enumerate(budgets):
-            estimates = evaluator.evaluate(MatrixAsk(truth), len(truth), budget, key)
+            estimates = evaluator.evaluate(MatrixOracle(truth), len(truth), budget, key)
             predicted = thresholded(rank, estimates.answers, context())
             errors = agreement.decompose(truth, rank.order, predicted)
             sums[:, i] += [part.mean() for part in vars(errors).values()]

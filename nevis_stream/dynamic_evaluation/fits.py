@@ -10,7 +10,7 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import positions
-from nevis_stream.dynamic_evaluation.known import Known, digest
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.errors import DamagedCheckpoint
 from nevis_stream.evaluation_cache.additions import Addition
@@ -24,7 +24,7 @@ ERRORS = "errors"  # the name of a part that only a choice of methods needs, wit
 FIT = "fit"  # the name of the part that does not depend on the budget
 
 
-def stored_name(name: str, known: Known) -> str:
+def stored_name(name: str, known: KnownModels) -> str:
     """Returns under which name a method's fit to known models is stored: earlier versions stored
     fits of multi-label data sets for single columns, not for whole images."""
     return name if known.facts.image is None else f"{name}-images"
@@ -53,7 +53,7 @@ class StoredFit:
         self,
         directory: Path,
         method: Method,
-        known: Known,
+        known: KnownModels,
         seed: int,
         additions: Sequence[Addition],
     ):
@@ -78,7 +78,7 @@ class StoredFit:
         except (DamagedCheckpoint, KeyError, ValueError):
             return None, {}
 
-    def evaluator(self, known: Known, budget: int, key, ctx: Compute) -> Evaluator:
+    def evaluator(self, known: KnownModels, budget: int, key, ctx: Compute) -> Evaluator:
         """Returns an evaluator for a budget: from the stored fit, or from a new fit that is stored.
 
         Args:
@@ -104,7 +104,7 @@ class StoredFit:
             self._write(str(budget), evaluator, before)
         return evaluator
 
-    def errors(self, known: Known, budget: int, key, ctx: Compute) -> np.ndarray:
+    def errors(self, known: KnownModels, budget: int, key, ctx: Compute) -> np.ndarray:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
         with the fit; arguments as of `evaluator`.
         """

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known import InMemory, Known
+from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
 from nevis_stream.queries.matrix import numbers, observed
 
 FOLDS = 5
@@ -36,7 +36,7 @@ def folds(
 
 
 def divided(
-    known: Known, random: np.random.Generator, columns: int | None = None
+    known: KnownModels, random: np.random.Generator, columns: int | None = None
 ) -> Iterator[tuple[np.ndarray, InMemory]]:
     """Yields the values of the models of each fold, [k, n], and the other models.
 

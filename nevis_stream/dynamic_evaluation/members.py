@@ -8,8 +8,8 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import neighbours, response
 from nevis_stream.dynamic_evaluation.response import Abilities, Items
-from nevis_stream.queries.asking import Answers
 from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -51,7 +51,7 @@ def fit(known: np.ndarray, key, ctx: Compute) -> Tree:
 
 
 def predict(
-    tree: Tree, answers: Answers, weights: np.ndarray, ctx: Compute
+    tree: Tree, answers: Responses, weights: np.ndarray, ctx: Compute
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the members' logits, float32[6, m, n] in the order of `NAMES`, and the posterior
     standard deviation of the mean under the multidimensional model, float64[m].

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known import InMemory, Known
+from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.errors import BadInput
 
@@ -14,7 +14,7 @@ MOST_MODELS = 512  # that such methods learn from; of further models only the va
 MEMORY_INFO = Path("/proc/meminfo")
 
 
-def readable(method: Method, known: Known, new: int) -> Known:
+def readable(method: Method, known: KnownModels, new: int) -> KnownModels:
     """Returns the known models in the form that a method reads: in the cache, or as a matrix in
     memory if the method needs the whole matrix.
 
@@ -38,7 +38,7 @@ def readable(method: Method, known: Known, new: int) -> Known:
     return InMemory(known.matrix(), known.groups, known.facts)
 
 
-def transposed(method: Method, known: Known, new: int) -> np.ndarray:
+def transposed(method: Method, known: KnownModels, new: int) -> np.ndarray:
     """Returns the known models' values, [m, n], for a method that adds new samples: it learns from
     their transpose.
 

@@ -16,10 +16,10 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import folds
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.known import Known, known_models
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, known_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.upright import (
     is_lower,
     turned_ask,
@@ -29,7 +29,7 @@ from nevis_stream.dynamic_evaluation.upright import (
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import whole_images
-from nevis_stream.queries.asking import Answers, Ask, Cells, Cost, MatrixAsk, check_budget
+from nevis_stream.queries.oracle import Cost, MatrixOracle, Oracle, Query, Responses, check_budget
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -62,7 +62,7 @@ class Prediction:
         return np.ones(len(self.values)) if self.deviation is None else self.deviation
 
 
-class CellPredictor:
+class ScorePredictor:
     """Predicts the cells that were not asked; the base of all `predictors`.
 
     Attributes:
@@ -87,12 +87,12 @@ class CellPredictor:
         """
         return False
 
-    def fit(self, known: Known, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets."""
         return {}
 
     def tune(
-        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Returns what is learned from the known models for one budget. If this holds `errors` of
         known models' means and the `unit` of each, float64[k], intervals are learned from these.
@@ -107,12 +107,12 @@ class CellPredictor:
         return {}
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: Known, answers: Answers, ctx: Compute
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts all cells of the models, given some answers."""
         raise NotImplementedError
 
-    def beliefs(self, tree: Tree, known: Known, ctx: Compute) -> Beliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
         """Returns what the fitted predictor believes, for policies.
 
         Args:
@@ -120,10 +120,10 @@ class CellPredictor:
           known: as given to `fit`.
           ctx: counts FLOPs.
         """
-        return Beliefs(known.shape[1])
+        return ResponsePosterior(known.shape[1])
 
     def errors(
-        self, tree: Tree, known: Known, policy: Policy, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> np.ndarray | None:
         """Returns the cross-validation errors of known models' means, float64[k]: true means less
         those predicted without the model and its group. None if this needs new fits; the evaluator
@@ -148,9 +148,9 @@ class Method:
 
     name: str
     policy: Policy
-    predictor: CellPredictor
+    predictor: ScorePredictor
     cross_validated: bool = False
-    fallback: "Callable[[Known], Method] | None" = None
+    fallback: "Callable[[KnownModels], Method] | None" = None
     about: str = ""
     alternatives: Sequence[str] = ()
 
@@ -164,7 +164,7 @@ class Method:
         """Whether values may be real scores instead of outcomes."""
         return self.predictor.takes_scores
 
-    def for_known(self, known: Known) -> "Method":
+    def for_known(self, known: KnownModels) -> "Method":
         """Returns the method to use with these known models: this one, or its fallback.
 
         Raises:
@@ -180,7 +180,7 @@ class Method:
             )
         return self
 
-    def check(self, budget: int, known: Known) -> None:
+    def check(self, budget: int, known: KnownModels) -> None:
         """Raises BadInput if the budget, of samples asked of each model, is not between the least
         that the policy needs and the number of samples.
         """
@@ -194,7 +194,7 @@ class Method:
     @in_full_precision
     def fit(
         self,
-        known: "np.ndarray | Known",
+        known: "np.ndarray | KnownModels",
         groups: Sequence[str] | None = None,
         key: Key = None,
         ctx: Compute | None = None,
@@ -202,8 +202,8 @@ class Method:
         """Learns from the known models, once for all new models.
 
         Args:
-          known: a `known.Known`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores.
-          groups: the known models' groups, or None; a `Known` has its own groups.
+          known: a `known.KnownModels`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores.
+          groups: the known models' groups, or None; a `KnownModels` has its own groups.
           key: a JAX key.
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
@@ -214,7 +214,7 @@ class Method:
             policy = method.fit_policy(predictor, higher, key, ctx)
         return Evaluator(method, known, {"predictor": predictor, "policy": policy}, key, ctx)
 
-    def fit_policy(self, tree: Tree, known: Known, key: Key, ctx: Compute) -> Tree:
+    def fit_policy(self, tree: Tree, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits the policy to the known models, given the tree of the fitted predictor."""
         return self.policy.fit(known, self.predictor.beliefs(tree, known, ctx), key, ctx)
 
@@ -238,7 +238,7 @@ class Evaluator:
     """
 
     method: Method
-    known: Known
+    known: KnownModels
     tree: Tree
     key: Key
     ctx: Compute = field(default_factory=context)
@@ -249,7 +249,7 @@ class Evaluator:
         self._charged = 0
 
     @in_full_precision
-    def evaluate(self, ask: Ask, models: int, budget: int, key: jax.Array) -> Estimates:
+    def evaluate(self, ask: Oracle, models: int, budget: int, key: jax.Array) -> Estimates:
         """Evaluates new models, all in one batch.
 
         Args:
@@ -321,7 +321,7 @@ class Evaluator:
         beliefs = self.method.predictor.beliefs(self.tree["predictor"], self.known, self.ctx)
         return self.method.policy.plan(self.tree["policy"], beliefs, budget, self.key, self.ctx)
 
-    def _answers(self, ask: Ask, models: int, budget: int, key: Key) -> Answers:
+    def _answers(self, ask: Oracle, models: int, budget: int, key: Key) -> Responses:
         """Asks what the policy chooses, and for a predictor that takes all values the other labels
         of as many images."""
         answers = self.method.policy.ask(self.plan(budget), ask, models, key, self.ctx)
@@ -329,9 +329,9 @@ class Evaluator:
         if image is None or not self.method.predictor.takes_all:
             return answers
         rest = whole_images.others(answers.samples, image)
-        return answers.then(ask(Cells(rest))) if rest.size else answers
+        return answers.then(ask(Query(rest))) if rest.size else answers
 
-    def _predicted(self, tuned: Tree, answers: Answers) -> Estimates:
+    def _predicted(self, tuned: Tree, answers: Responses) -> Estimates:
         prediction, mean = self._prediction(tuned["predictor"], answers)
         low = high = np.full(len(mean), np.nan)
         reason = "the method gives none"
@@ -348,7 +348,7 @@ class Evaluator:
             (low, high), reason = prediction.interval, ""
         return Estimates(prediction.values, answers, mean, low, high, reason)
 
-    def _prediction(self, tuned: Tree, answers: Answers) -> tuple[Prediction, np.ndarray]:
+    def _prediction(self, tuned: Tree, answers: Responses) -> tuple[Prediction, np.ndarray]:
         """Returns the predictor's prediction with the answers in its values, and the means."""
         prediction = self.method.predictor.predict(
             self.tree["predictor"], tuned, self.known, answers, self.ctx
@@ -374,7 +374,7 @@ class Evaluator:
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
-            ask = MatrixAsk(folds.filled(values, random))
+            ask = MatrixOracle(folds.filled(values, random))
             answers = evaluator._answers(ask, len(values), budget, self.key)
             prediction, mean = evaluator._prediction(tuned, answers)
             errors.append(rest.facts.mean(ask.truth) - mean)

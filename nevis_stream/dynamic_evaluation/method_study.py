@@ -22,12 +22,12 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_agreement
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import MatrixAsk
 from nevis_stream.queries.matrix import observed, unknown_cells
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.spreadsheet import quoted, unquoted
 from nevis_stream.storage import write_file
@@ -282,7 +282,7 @@ def parts(
             evaluator, part = methods.get(name).fit(known_models, None, fit_key), []
             for budget in budgets:
                 estimates = evaluator.evaluate(
-                    MatrixAsk(truth), len(truth), budget, jax.random.fold_in(key, budget)
+                    MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
                 )
                 seconds = time.perf_counter() - start
                 part.append(

@@ -8,14 +8,13 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
-from nevis_stream.dynamic_evaluation.beliefs import QUANTITIES
 from nevis_stream.dynamic_evaluation.bounds import (
     Everything,
     OracleAccuracyPrefix,
     SingleOrderFloor,
 )
-from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Method
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.method import Method, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process.prediction import NeuralProcess
 from nevis_stream.dynamic_evaluation.policies import clusters, sequential
 from nevis_stream.dynamic_evaluation.policies.adaptive import Adaptive
@@ -45,6 +44,7 @@ from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSe
 from nevis_stream.dynamic_evaluation.predictors.stratified import Stratified
 from nevis_stream.dynamic_evaluation.published_script import PublishedPolicy, PublishedPredictor
 from nevis_stream.dynamic_evaluation.reinforcement.trained_policy import Reinforcement
+from nevis_stream.dynamic_evaluation.response_posterior import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
 
 POLICIES: Mapping[str, Policy] = {
@@ -118,7 +118,7 @@ POLICIES: Mapping[str, Policy] = {
     "uniform": Uniform(),
 }
 
-PREDICTORS: Mapping[str, CellPredictor] = {
+PREDICTORS: Mapping[str, ScorePredictor] = {
     "anchor_weights": AnchorWeights(),
     "combination": Combination(),
     "gp_irt": GeneralizedItemResponse(),
@@ -266,7 +266,7 @@ def pair(text: str) -> Method:
     )
 
 
-def stratified(known: Known) -> Method:
+def stratified(known: KnownModels) -> Method:
     """Returns the stratified mean for these known models' kind of values."""
     return pair("strata+mean" if known.scores else "strata+stratified")
 

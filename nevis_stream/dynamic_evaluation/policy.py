@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs
-from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.queries.asking import Answers, Ask, Cells
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import Oracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Tree
 
@@ -29,7 +29,7 @@ class Plan:
 
     tree: Tree
     design: Tree
-    beliefs: Beliefs
+    beliefs: ResponsePosterior
     budget: int
 
     @property
@@ -65,7 +65,7 @@ class Policy:
         """Returns the smallest budget with which the policy can be used on these samples."""
         return 1
 
-    def fit(self, known: Known, beliefs: Beliefs, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets.
 
         Args:
@@ -76,7 +76,9 @@ class Policy:
         """
         return {}
 
-    def design(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Compute) -> Tree:
+    def design(
+        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Returns what is learned for one budget; {} if that is nothing.
 
         Args:
@@ -86,7 +88,9 @@ class Policy:
         """
         return {}
 
-    def plan(self, tree: Tree, beliefs: Beliefs, budget: int, key: Key, ctx: Compute) -> Plan:
+    def plan(
+        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+    ) -> Plan:
         """Returns what is ready to ask; the design of a new budget is added to the tree."""
         designs = tree.get("designs", {})
         if str(budget) in designs:
@@ -96,7 +100,7 @@ class Policy:
             tree["designs"] = designs | {str(budget): design}
         return Plan(tree, design, beliefs, budget)
 
-    def next(self, plan: Plan, answers: Answers, key: Key, ctx: Compute) -> Cells:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the cells to ask next: at least one of each model, and over all steps at most the
         budget.
 
@@ -108,9 +112,9 @@ class Policy:
         """
         raise NotImplementedError
 
-    def ask(self, plan: Plan, ask: Ask, models: int, key: Key, ctx: Compute) -> Answers:
+    def ask(self, plan: Plan, ask: Oracle, models: int, key: Key, ctx: Compute) -> Responses:
         """Asks m models step by step until the budget is spent."""
-        answers = Answers(Cells.none(models), np.empty((models, 0), np.uint8))
+        answers = Responses(Query.none(models), np.empty((models, 0), np.uint8))
         while answers.samples.shape[1] < plan.budget:
             answers = answers.then(ask(self.next(plan, answers, key, ctx)))
         return answers

@@ -10,10 +10,10 @@ sample in the full order, and replaces the observed outcomes.
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sort import ranked
-from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.oracle import Query
 
 
 def points(n: int, budget: int) -> np.ndarray:
@@ -37,11 +37,11 @@ class PublishedPolicy(Policy):
         """Ranks the samples by the known models."""
         return {"order": published_order(known, ctx)}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole grid."""
         shape = (len(answers.values), plan.budget)
         samples = plan.tree["order"][points(plan.n, plan.budget)]
-        return Cells(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / plan.budget))
+        return Query(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / plan.budget))
 
 
 def last_indices(outcomes: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ def last_indices(outcomes: np.ndarray) -> np.ndarray:
     return np.cumsum(2 * outcomes.astype(np.int64) - 1, axis=1).argmax(axis=1)
 
 
-class PublishedPredictor(CellPredictor):
+class PublishedPredictor(ScorePredictor):
     """Searches thresholds as published."""
 
     about = "the published script's rule, with its defects"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known import InCache, learned_rows
+from nevis_stream.dynamic_evaluation.known_models import InCache, learned_rows
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import numbers, observed

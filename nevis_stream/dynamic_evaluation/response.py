@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.queries.asking import Answers
 from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 
 ITERATIONS = 30
@@ -267,7 +267,7 @@ class PaddedAnswers:
     there: jax.Array
 
     @classmethod
-    def of(cls, answers: Answers, budget: int) -> "PaddedAnswers":
+    def of(cls, answers: Responses, budget: int) -> "PaddedAnswers":
         """Pads answers to a length that depends on the budget only, not on their number."""
         length = SHORTEST
         while length < budget:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.evaluation_cache.cached_ask import TooFewAnswers
-from nevis_stream.queries.asking import Answers, Cells, Cost
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
 from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.wording import plural
 
 MODELS = 64  # known models by whose values samples are compared, at most
@@ -33,7 +33,7 @@ class Substitutes:
         asked.
     """
 
-    def __init__(self, known: Known, askable: np.ndarray):
+    def __init__(self, known: KnownModels, askable: np.ndarray):
         self._known, self._free = known, askable.copy()
         self._without = (~askable).sum(axis=1)
         self.counts = np.zeros(len(askable), np.int64)
@@ -44,7 +44,7 @@ class Substitutes:
         rows = np.linspace(0, self._known.shape[0] - 1, min(self._known.shape[0], MODELS))
         return self._known.matrix(np.unique(rows.astype(np.int64)))
 
-    def answered(self, cells: Cells, ask: Callable[[Cells], Answers]) -> Answers:
+    def answered(self, cells: Query, ask: Callable[[Query], Responses]) -> Responses:
         """Returns answers to these cells, or to similar ones where there is none.
 
         Args:
@@ -64,7 +64,7 @@ class Substitutes:
                 return dataclasses.replace(answers, cost=cost)
             cells = self._replaced(cells, ~failed)
 
-    def __call__(self, cells: Cells) -> Cells:
+    def __call__(self, cells: Query) -> Query:
         """Returns the cells to ask instead of these, [m, b]; none of them was returned before."""
         samples = cells.samples
         stays = np.take_along_axis(self._free, samples, axis=1)
@@ -72,7 +72,7 @@ class Substitutes:
         self.counts += (~stays).sum(axis=1)
         return self._replaced(cells, stays)
 
-    def _replaced(self, cells: Cells, stays: np.ndarray) -> Cells:
+    def _replaced(self, cells: Query, stays: np.ndarray) -> Query:
         samples = np.array(cells.samples)
         for model, row in enumerate(samples):
             for place in np.flatnonzero(~stays[model]):
@@ -81,7 +81,7 @@ class Substitutes:
                     raise TooFewAnswers
                 row[place] = self._nearest(row[place], others)
                 self._free[model][row[place]] = False
-        return Cells(samples, cells.probabilities, cells.shares)
+        return Query(samples, cells.probabilities, cells.shares)
 
     def message(self, models: Sequence[str]) -> str:
         """Returns for which of the models, by their ids, similar samples were asked."""

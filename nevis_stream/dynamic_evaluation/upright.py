@@ -12,13 +12,13 @@ from typing import cast
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.queries.asking import Answers, Ask, Cells
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.oracle import Oracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
 
 
-def is_lower(known: Known) -> bool:
+def is_lower(known: KnownModels) -> bool:
     """Returns whether lower values of all samples are better."""
     lower = known.facts.lower
     return lower is not None and bool(lower.all())
@@ -29,15 +29,15 @@ def turned(values: np.ndarray) -> np.ndarray:
     return np.where(observed(values), 1 - values, values).astype(values.dtype)
 
 
-def upright(known: Known) -> Known:
+def upright(known: KnownModels) -> KnownModels:
     """Returns known models of whose values higher ones are better."""
-    return cast(Known, _Turned(known)) if is_lower(known) else known
+    return cast(KnownModels, _Turned(known)) if is_lower(known) else known
 
 
-def turned_ask(ask: Ask) -> Ask:
-    """Returns an `Ask` that answers 1 minus each value."""
+def turned_ask(ask: Oracle) -> Oracle:
+    """Returns an `Oracle` that answers 1 minus each value."""
 
-    def turned_answers(cells: Cells) -> Answers:
+    def turned_answers(cells: Query) -> Responses:
         answers = ask(cells)
         return dataclasses.replace(answers, values=turned(np.asarray(answers.values)))
 
@@ -58,9 +58,9 @@ def turned_estimates(estimates: Estimates) -> Estimates:
 
 
 class _Turned:
-    """Known models, with 1 minus each value, read when they are needed; see `Known`."""
+    """Known models, with 1 minus each value, read when they are needed; see `KnownModels`."""
 
-    def __init__(self, known: Known):
+    def __init__(self, known: KnownModels):
         self._known = known
         self.shape, self.groups, self.scores = known.shape, known.groups, known.scores
         self.facts: SampleFacts = dataclasses.replace(known.facts, lower=None)

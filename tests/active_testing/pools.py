@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.testing import KnownLabels, Members, active_test
+from nevis_stream.active_testing.testing import EnsemblePredictions, KnownLabels, active_test
 
 CLASSES = 3
 
@@ -24,7 +24,7 @@ def retrained(shape):
 
     def surrogate(answers):
         seed = [7, *(answers.samples[0] * CLASSES + answers.values[0]).tolist()]
-        return Members(distributions(np.random.default_rng(seed), *shape[:2]))
+        return EnsemblePredictions(distributions(np.random.default_rng(seed), *shape[:2]))
 
     return surrogate
 

@@ -5,7 +5,7 @@ import pytest
 
 from nevis_stream.active_testing.acquisition_functions import RULES
 from nevis_stream.active_testing.candidates import Candidates
-from nevis_stream.active_testing.choosing import Drawn, Highest
+from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS, factors
 from nevis_stream.active_testing.losses import LOSSES
 from nevis_stream.active_testing.pool import Pool, difference
@@ -41,7 +41,12 @@ def test_the_expectation_is_the_risk(n, budget, loss, rule, batch):
 
 
 @pytest.mark.parametrize(
-    "choose", [Drawn(uniform=0.0), Drawn(clip=0.2), Drawn(quantile=0.5, uniform=0.3)]
+    "choose",
+    [
+        ProportionalSampling(uniform=0.0),
+        ProportionalSampling(clip=0.2),
+        ProportionalSampling(quantile=0.5, uniform=0.3),
+    ],
 )
 @pytest.mark.parametrize("n,budget", [(2, 1), (5, 2), (5, 4)])
 def test_the_expectation_is_the_risk_with_changed_probabilities(n, budget, choose):
@@ -91,7 +96,7 @@ def test_the_difference_of_two_models_is_unbiased():
 
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
-@pytest.mark.parametrize("choose", [Drawn(), Highest()])
+@pytest.mark.parametrize("choose", [ProportionalSampling(), TopK()])
 def test_all_labels_give_the_exact_risk(choose, loss):
     pool, labels, members = example(30, 3, loss)
     evidence = run(pool, labels, fixed(members), 30, rule="xwed", batch=7, choose=choose)
@@ -161,7 +166,7 @@ def test_equal_members_have_nothing_to_learn():
     for rule in ("bald", "xwed"):
         scores = RULES[rule](candidates)
         np.testing.assert_allclose(scores, 0, atol=1e-12)
-        np.testing.assert_allclose(Drawn().probabilities(scores), 1 / 40)
+        np.testing.assert_allclose(ProportionalSampling().probabilities(scores), 1 / 40)
 
 
 def test_scores_are_the_published_sums():

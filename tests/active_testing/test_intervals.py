@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.choosing import Drawn, Highest
+from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
@@ -34,7 +34,7 @@ def test_every_estimator_says_whether_it_has_an_interval():
 
 def test_there_is_no_interval_without_reason():
     pool, labels, members = example(60, 1)
-    chosen = run(pool, labels, members, 45, choose=Highest())
+    chosen = run(pool, labels, members, 45, choose=TopK())
     for name in ("monte_carlo", "lure", "equal_steps", "difference"):
         estimate = ESTIMATORS[name](chosen)
         assert np.isnan(estimate.value) and "drawn" in estimate.reason
@@ -108,7 +108,9 @@ def test_intervals_cover(loss):
         predictions, labels, members = shifted_pool(seed)
         pool = Pool.of(predictions, loss)
         risk = pool.risk(labels)
-        evidence = run(pool, labels, members, 100, seed, batch=20, choose=Drawn(uniform=0.3))
+        evidence = run(
+            pool, labels, members, 100, seed, batch=20, choose=ProportionalSampling(uniform=0.3)
+        )
         for name in names:
             estimate = ESTIMATORS[name](evidence)
             covered[name] += estimate.low <= risk <= estimate.high
@@ -178,7 +180,9 @@ def test_a_surrogate_that_finds_the_mistakes_does_not_make_them_common():
     labels = np.where(random.random(1000) < 0.1, 1, 0)
     pool = Pool.of(np.tile([0.9, 0.1], (1000, 1)), "zero_one")
     members = np.stack([1 - 0.9 * labels, 0.9 * labels], axis=1)
-    evidence = run(pool, labels, members[None], 60, batch=20, choose=Drawn(uniform=0.3))
+    evidence = run(
+        pool, labels, members[None], 60, batch=20, choose=ProportionalSampling(uniform=0.3)
+    )
     assert evidence.losses.mean() > 0.5
     estimate = ESTIMATORS["lure"](evidence)
     assert estimate.high - estimate.value > estimate.value - estimate.low

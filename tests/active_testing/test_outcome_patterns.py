@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 
 from nevis_stream.active_testing.outcome_patterns import OutcomePatterns, class_evidence
-from nevis_stream.active_testing.testing import Members
-from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.active_testing.testing import EnsemblePredictions
+from nevis_stream.queries.oracle import Query, Responses
 
 N, CLASSES, NEW = 900, 4, 3
 LACKING = (1, 4)
@@ -32,9 +32,9 @@ def pool():
 
 
 def updated(outcomes, belief, samples, labels):
-    surrogate = OutcomePatterns(lambda _: Members(belief[None]), outcomes)
-    cells = Cells(np.asarray(samples, np.int64)[None])
-    return surrogate(Answers(cells, labels[samples][None].astype(np.int32))).probabilities[0]
+    surrogate = OutcomePatterns(lambda _: EnsemblePredictions(belief[None]), outcomes)
+    cells = Query(np.asarray(samples, np.int64)[None])
+    return surrogate(Responses(cells, labels[samples][None].astype(np.int32))).probabilities[0]
 
 
 def test_the_pattern_finds_the_class_that_known_models_lack(pool):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from nevis_stream.active_testing.calibration import calibrated, temperature, tempered
-from nevis_stream.active_testing.material import Examples, Material
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
+from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates import SURROGATES, build_surrogate
-from nevis_stream.active_testing.testing import Members
+from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import Answers, Cells, Cost
+from nevis_stream.queries.oracle import Cost, Query, Responses
 
 CLASSES, N = 3, 240
 
@@ -41,13 +41,13 @@ def material():
     pool = np.arange(N) < 160
     known = {"features": features[~pool], "images": images[~pool], "labels": labels[~pool]}
     seen = known["labels"] < 2
-    training = Examples(**{name: each[seen][:30] for name, each in known.items()})
+    training = LabelledSamples(**{name: each[seen][:30] for name, each in known.items()})
     rest = {name: each[30:] for name, each in known.items()}
-    calibration = Examples(
+    calibration = LabelledSamples(
         **rest, predictions=predictions[~pool][30:], ensemble=ensemble[:, ~pool][:, 30:]
     )
     return (
-        Material(
+        SurrogateData(
             predictions[pool],
             features[pool],
             images[pool],
@@ -62,7 +62,7 @@ def material():
 
 def bought(labels, samples):
     samples = np.asarray(samples, np.int64)[None]
-    return Answers(Cells(samples), labels[samples].astype(np.int32))
+    return Responses(Query(samples), labels[samples].astype(np.int32))
 
 
 def likelihood(members, labels, rows):
@@ -109,7 +109,7 @@ def test_retrained_surrogates_learn_from_labels(name, material):
 @pytest.mark.parametrize("name", slowly(["bayesian", "forest", "heads", "networks"]))
 def test_without_examples_a_surrogate_begins_as_the_tested_model(name, material):
     material, labels = material
-    alone = Material(material.predictions, material.features, material.images)
+    alone = SurrogateData(material.predictions, material.features, material.images)
     surrogate = build_surrogate(name, alone)
     before = np.asarray(surrogate(bought(labels, [])).probabilities)
     np.testing.assert_allclose(before.mean(axis=0), material.predictions, atol=1e-5)
@@ -169,7 +169,7 @@ def test_errors_show_which_class_the_model_does_not_know(material):
 def test_known_models_that_share_nothing_change_little(material):
     material, labels = material
     random = np.random.default_rng(5)
-    noise = Material(
+    noise = SurrogateData(
         material.predictions,
         material.features,
         outcomes=(random.random((6, 160)) < 0.7).astype(float),
@@ -188,7 +188,7 @@ def test_known_models_that_share_nothing_change_little(material):
 def test_what_is_missing_is_named(material):
     with pytest.raises(BadInput, match="unknown surrogate 'head'. Did you mean 'heads'"):
         build_surrogate("head", material[0])
-    alone = Material(material[0].predictions)
+    alone = SurrogateData(material[0].predictions)
     with pytest.raises(BadInput, match="'known_models_heads' needs features .* and outcomes of"):
         build_surrogate("known_models_heads", alone)
     with pytest.raises(BadInput, match="'ensemble' needs other models of the run"):
@@ -216,7 +216,7 @@ def test_the_schedule_is_the_published_one():
 
     def surrogate(answers):
         calls.append(answers.values.size)
-        return Members(np.full((1, 9, 2), 0.5), Cost(flops=7))
+        return EnsemblePredictions(np.full((1, 9, 2), 0.5), Cost(flops=7))
 
     scheduled = schedule.applied(surrogate)
     costs = [scheduled(bought(np.zeros(9, int), range(count))).cost.flops for count in (0, 1, 5, 6)]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.active_testing.pool import Pool, difference
-from nevis_stream.active_testing.testing import KnownLabels, Members, active_test, fixed
+from nevis_stream.active_testing.testing import EnsemblePredictions, KnownLabels, active_test, fixed
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import Answers, Cost
+from nevis_stream.queries.oracle import Cost, Responses
 from tests.active_testing.pools import example
 
 
@@ -38,7 +38,7 @@ def test_costs_add_up_and_the_surrogate_sees_all_labels():
 
     def surrogate(answers):
         seen.append(answers.values.size)
-        return Members(members, Cost(flops=100))
+        return EnsemblePredictions(members, Cost(flops=100))
 
     *_, evidence = start(pool, labels, surrogate, budget=5, batch=2)
     assert seen == [0, 2, 4, 5]
@@ -51,7 +51,7 @@ def test_the_beliefs_kept_are_those_before_the_label():
     truth = np.eye(3)[labels][None]
 
     def surrogate(answers):
-        return Members(truth if answers.values.size else members)
+        return EnsemblePredictions(truth if answers.values.size else members)
 
     (evidence,) = start(pool, labels, surrogate, budget=4, batch=4)
     expected = (members.mean(axis=0) * pool.losses).sum(axis=1)
@@ -86,7 +86,7 @@ def test_labels_are_checked():
             active_test(
                 pool,
                 fixed(members),
-                lambda cells: Answers(cells, np.zeros((1, 3))),
+                lambda cells: Responses(cells, np.zeros((1, 3))),
                 2,
                 np.random.default_rng(0),
             )

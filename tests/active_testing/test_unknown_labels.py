@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from nevis_stream import active_testing as at
-from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import active_test, fixed
 from nevis_stream.errors import RunWarning
-from nevis_stream.queries.asking import Answers, Cost
+from nevis_stream.queries.oracle import Cost, Responses
 
 N, CLASSES = 400, 4
 RANDOM = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def evidence(missing, budget, uniform, seed, loss="zero_one"):
     def ask(cells):
         (samples,) = cells.samples
         values = np.where(missing[samples], np.nan, LABELS[samples])
-        return Answers(cells, values[None], Cost())
+        return Responses(cells, values[None], Cost())
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
@@ -67,7 +67,7 @@ def evidence(missing, budget, uniform, seed, loss="zero_one"):
             ask,
             budget,
             np.random.default_rng(seed),
-            choose=Drawn(uniform=uniform),
+            choose=ProportionalSampling(uniform=uniform),
             batch=20,
         )
     return last

@@ -12,7 +12,7 @@ import pytest
 
 from nevis_stream import catalogue
 from nevis_stream.catalogue import variants
-from nevis_stream.datasets import layouts, shared_files, sources
+from nevis_stream.datasets import raw_formats, shared_files, sources
 from nevis_stream.datasets.preparation import fetch
 from nevis_stream.errors import BadInput
 from nevis_stream.streams.named_streams import load_stream, stream_rows
@@ -119,7 +119,7 @@ def test_every_data_set_can_be_read_from_files_that_are_named():
             )
             assert len(source.md5) in (0, 32) and "<" not in source.file + source.url
         assert all(
-            read["reader"] in layouts.READERS for read in catalogue.file_layouts()[name]["read"]
+            read["reader"] in raw_formats.READERS for read in catalogue.file_layouts()[name]["read"]
         )
     variants_of = {
         name: row["like"] for name, row in catalogue.file_layouts().items() if "like" in row

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.datasets.layouts.coco import coco
-from nevis_stream.datasets.layouts.table import table
-from nevis_stream.datasets.layouts.tree import FileTree
-from nevis_stream.datasets.layouts.voc import voc_actions, voc_objects
 from nevis_stream.datasets.preparation.content import from_examples
 from nevis_stream.datasets.preparation.prepare import silent
+from nevis_stream.datasets.raw_formats.coco import coco
+from nevis_stream.datasets.raw_formats.table import table
+from nevis_stream.datasets.raw_formats.tree import FileTree
+from nevis_stream.datasets.raw_formats.voc import voc_actions, voc_objects
 from nevis_stream.errors import BadInput
 
 SETS = [{"part": "train", "images": "{file_name}", "annotations": "a.json"}]

@@ -16,7 +16,7 @@ from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.files import walk
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.datasets.layouts.tree import FileTree
+from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.datasets.splits import divide

@@ -14,9 +14,9 @@ from nevis_stream.datasets import decoding
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.decoding import decode
 from nevis_stream.datasets.images import ArrayImages, EncodedImages
-from nevis_stream.datasets.layouts.paths import paths
-from nevis_stream.datasets.layouts.tree import FileTree
 from nevis_stream.datasets.preparation.encode import stored
+from nevis_stream.datasets.raw_formats.paths import paths
+from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.source_images import BytesImage, Crop, FileImage
 from nevis_stream.errors import BadInput, DataWarning

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nevis_stream.evaluation_cache.file_ask import FileAsk
+from nevis_stream.evaluation_cache.file_oracle import FileOracle
 
 
 def outcomes(values=(0, 1), models=(1, 8), samples=(1, 30)):
@@ -39,4 +39,4 @@ def simulated(models, samples, factors, seed=0, spread=0.4):
 
 def file_asks(cache, table, models):
     """What answers for models out of a file, by id."""
-    return {model: FileAsk(table, model, cache.samples) for model in models}
+    return {model: FileOracle(table, model, cache.samples) for model in models}

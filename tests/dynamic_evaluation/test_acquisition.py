@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods, response
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs
-from nevis_stream.dynamic_evaluation.known import known_models
+from nevis_stream.dynamic_evaluation.known_models import known_models
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import adaptive
-from nevis_stream.queries.asking import Answers, Cells, MatrixAsk
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import simulated
 
 OUTCOMES, D, A, ABILITY = simulated(60, 150, factors=1)
@@ -20,8 +20,8 @@ ITEMS, _ = response.fit(KNOWN, 1, jax.random.key(0), CTX)
 
 def asked(policy, budget):
     """Answers of new models, chosen by the items above."""
-    ask, n = MatrixAsk(NEW), NEW.shape[1]  # refuses to be asked twice
-    beliefs = Beliefs(n, items=ITEMS)
+    ask, n = MatrixOracle(NEW), NEW.shape[1]  # refuses to be asked twice
+    beliefs = ResponsePosterior(n, items=ITEMS)
     tree = policy.fit(known_models(KNOWN), beliefs, None, CTX)
     plan = policy.plan(tree, beliefs, budget, None, CTX)
     answers = policy.ask(plan, ask, len(NEW), None, CTX)
@@ -41,7 +41,7 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
 
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
-    answers = Answers(Cells(np.zeros((1, 1), int)), NEW[:1, :1])
+    answers = Responses(Query(np.zeros((1, 1), int)), NEW[:1, :1])
     scores = adaptive.usefulness(ITEMS, response.PaddedAnswers.of(answers, 1), "information")
     p, a = jax.nn.sigmoid(ITEMS.mean[:, 0]), ITEMS.mean[:, 1]
     assert np.corrcoef(np.asarray(scores[0, 1:]), np.asarray(a**2 * p * (1 - p))[1:])[0, 1] > 0.8

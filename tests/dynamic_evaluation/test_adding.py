@@ -11,16 +11,16 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import memory
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.known import InMemory, learned_from
+from nevis_stream.dynamic_evaluation.known_models import InMemory, learned_from
 from nevis_stream.dynamic_evaluation.ranking import complete_models
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions, read_additions
-from nevis_stream.evaluation_cache.file_ask import FileAsk
+from nevis_stream.evaluation_cache.file_oracle import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
-from nevis_stream.queries.asking import Answers, Cells, Cost
 from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks
 
@@ -69,9 +69,9 @@ class Counting:
         return {model: partial(self.ask, model, ids) for model in models}
 
     def ask(self, model, ids, cells):
-        answers = FileAsk(self.truth, model, ids)(cells)
+        answers = FileOracle(self.truth, model, ids)(cells)
         self.asked += [(model, sample) for sample in ids(cells.samples[0])]
-        return Answers(cells, answers.values, Cost(self.price(cells.samples.size)))
+        return Responses(cells, answers.values, Cost(self.price(cells.samples.size)))
 
 
 def of(samples):
@@ -389,7 +389,7 @@ def test_a_substitute_is_of_the_same_data_set_and_the_nearest_to_the_known_model
         askable = np.array([[True, False, False, True]])
         replaced = Substitutes(InMemory(known, None, facts), askable)
         # sample 1 differs from 0 in two models, from 3 in all three: with 0 free, it is nearest
-        assert replaced(Cells(np.array([[3, 2]]))).samples.tolist() == [[3, 0]]
+        assert replaced(Query(np.array([[3, 2]]))).samples.tolist() == [[3, 0]]
         replaced = Substitutes(InMemory(known, None, facts), askable)
-        wanted = replaced(Cells(np.array([[1 if expected == 0 else 2]]))).samples.tolist()
+        wanted = replaced(Query(np.array([[1 if expected == 0 else 2]]))).samples.tolist()
         assert wanted == [[expected]] and replaced.counts.tolist() == [1]

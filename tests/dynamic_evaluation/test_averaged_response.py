@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import simulated
 
 PREDICTOR = methods.PREDICTORS["irt_gaussian"]
@@ -29,7 +29,7 @@ def test_cells_and_means_are_averaged_and_answers_stay():
 
     def evaluated(name):
         evaluator = methods.get(name).fit(known, None, key)
-        return evaluator, evaluator.evaluate(MatrixAsk(new), len(new), budget, jax.random.key(1))
+        return evaluator, evaluator.evaluate(MatrixOracle(new), len(new), budget, jax.random.key(1))
 
     evaluator, ours = evaluated("adaptive_testing")
     _, by_response = evaluated("fluid_benchmarking")
@@ -52,6 +52,6 @@ def test_cells_and_means_are_averaged_and_answers_stay():
 def test_a_single_known_model_leaves_the_default_and_gives_no_interval():
     outcomes, *_ = simulated(3, 30, 1)
     evaluator = methods.get("adaptive_testing").fit(outcomes[:1], None, jax.random.key(0))
-    estimates = evaluator.evaluate(MatrixAsk(outcomes[1:]), 2, 4, jax.random.key(1))
+    estimates = evaluator.evaluate(MatrixOracle(outcomes[1:]), 2, 4, jax.random.key(1))
     assert evaluator.tree["tuned"]["4"]["predictor"]["share"] == PREDICTOR.share
     assert np.isnan(estimates.low).all() and "fewer than" in estimates.reason

@@ -7,7 +7,7 @@ from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.evaluation_cache.exchange import import_file
-from nevis_stream.queries.asking import Answers
+from nevis_stream.queries.oracle import Responses
 
 METHOD = "stratified_mean"
 
@@ -43,7 +43,7 @@ def test_a_file_an_array_and_a_cache_give_the_estimate_of_the_command(tmp_path, 
     assert not (tmp_path / "cache" / "additions.jsonl").exists()
 
     def ask(cells):
-        return Answers(cells, new[cells.samples])
+        return Responses(cells, new[cells.samples])
 
     (account,) = add_models(cache, {"new": ask}, 20, METHOD)
     for each in found:

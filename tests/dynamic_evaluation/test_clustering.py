@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, rows
 from nevis_stream.dynamic_evaluation.policies.clusters import anchors, by_values
 from nevis_stream.dynamic_evaluation.policies.representative import divided
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order, simulated
 
@@ -53,7 +53,7 @@ def test_samples_that_no_known_model_has_met_have_the_overall_mean():
     known[:, :100] = 255
     for name in ("sparse_eval", "clusters_values+anchor_weights"):
         evaluator = methods.get(name).fit(InMemory(known), None, jax.random.key(0))
-        estimates = evaluator.evaluate(MatrixAsk(new), 1, 20, jax.random.key(1))
+        estimates = evaluator.evaluate(MatrixOracle(new), 1, 20, jax.random.key(1))
         unseen = np.delete(np.arange(100), estimates.answers.samples[0] % 100)
         assert estimates.values[0, unseen].min() > 0.2, name
 
@@ -86,7 +86,7 @@ def test_the_mean_of_equal_numbers_by_data_set_is_unbiased():
     known = InMemory(one_order(8, 300, seed=1), sample_facts=SampleFacts(300, dataset=dataset))
     evaluator = methods.get("datasets+mean").fit(known, None, jax.random.key(0))
     means = [
-        evaluator.evaluate(MatrixAsk(new), 1, 20, jax.random.key(seed)).accuracy[0]
+        evaluator.evaluate(MatrixOracle(new), 1, 20, jax.random.key(seed)).accuracy[0]
         for seed in range(200)
     ]
     error = np.std(means) / np.sqrt(len(means))
@@ -100,7 +100,7 @@ def test_a_budget_below_the_number_of_data_sets_is_refused_and_left_out_of_studi
     with pytest.raises(
         BadInput, match="a budget of 2, but at least 3 are needed: one sample of each"
     ):
-        evaluator.evaluate(MatrixAsk(values[8:]), 4, 2, jax.random.key(0))
+        evaluator.evaluate(MatrixOracle(values[8:]), 4, 2, jax.random.key(0))
     design = StudyDesign(["datasets+mean"], (2, 3), seeds=1)
     assert [row["budget"] for row in rows(Matrix("m", values, None, facts), design)] == [3]
 
@@ -120,7 +120,7 @@ def test_averaging_is_no_worse_than_the_worse_of_both_and_learns_its_share():
     def estimates(name):
         evaluator = methods.get(name).fit(known, None, key)
         return evaluator, np.abs(
-            evaluator.evaluate(MatrixAsk(new), len(new), 20, jax.random.key(1)).accuracy - truth
+            evaluator.evaluate(MatrixOracle(new), len(new), 20, jax.random.key(1)).accuracy - truth
         )
 
     evaluator, errors = estimates("clusters_items+gp_irt")

@@ -7,7 +7,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit, outcomes_image
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix
 from nevis_stream.dynamic_evaluation.ranking import complete_models
 from nevis_stream.errors import BadInput
@@ -15,7 +15,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import import_file, read_for
 from nevis_stream.evaluation_cache.files import read_values
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks, one_order
 
@@ -78,7 +78,7 @@ def test_methods_estimate_errors_as_they_estimate_outcomes(name):
     estimates = []
     for values, truth in ((known, new), (1 - known, 1 - new)):
         evaluator = methods.get(name).fit(InMemory(values), key=jax.random.key(0))
-        result = evaluator.evaluate(MatrixAsk(truth), len(truth), 20, jax.random.key(1))
+        result = evaluator.evaluate(MatrixOracle(truth), len(truth), 20, jax.random.key(1))
         estimates.append(result.accuracy)
     assert np.allclose(estimates[0], 1 - estimates[1], atol=0.12)
 
@@ -103,7 +103,7 @@ def test_errors_give_one_minus_what_accuracies_give(name):
         for each, facts in ((values, SampleFacts(60)), (1 - values, SampleFacts(60, lower=lower))):
             known = InMemory(each[:10], None, facts)
             evaluator = methods.get(name).fit(known, key=jax.random.key(0))
-            found.append(evaluator.evaluate(MatrixAsk(each[10:]), 3, 20, jax.random.key(1)))
+            found.append(evaluator.evaluate(MatrixOracle(each[10:]), 3, 20, jax.random.key(1)))
         up, down = found
         assert np.array_equal(up.answers.samples, down.answers.samples)
         assert np.allclose(up.answers.values, 1 - down.answers.values, atol=1e-6)

@@ -8,14 +8,14 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import choice, fits, methods, response
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.errors import RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.evaluation_cache.file_ask import FileAsk
+from nevis_stream.evaluation_cache.file_oracle import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Checkpoint
 from tests.dynamic_evaluation.making import file_asks, one_order
@@ -78,7 +78,7 @@ def test_a_stored_evaluator_says_what_the_fitted_one_says(tmp_path):
         folder, ctx = tmp_path / "fits" / "recommended", context()
         stored = fits.StoredFit(folder, method, known, 0, [])
         evaluator = stored.evaluator(known, 20, key, ctx)
-        estimates.append(evaluator.evaluate(MatrixAsk(VALUES[28:]), 4, 20, key))
+        estimates.append(evaluator.evaluate(MatrixOracle(VALUES[28:]), 4, 20, key))
     assert np.array_equal(*(each.values for each in estimates))
     assert np.array_equal(*(np.stack([each.low, each.high]) for each in estimates))
 
@@ -109,7 +109,7 @@ def test_another_budget_needs_no_folds_again(tmp_path, method, monkeypatch):
     monkeypatch.undo()
     first, _ = evaluated("alone", 24)
     estimates = [
-        each.evaluate(MatrixAsk(VALUES[28:]), 4, 24, key).low.tolist() for each in (later, first)
+        each.evaluate(MatrixOracle(VALUES[28:]), 4, 24, key).low.tolist() for each in (later, first)
     ]
     assert estimates[0] == estimates[1]
 
@@ -123,7 +123,7 @@ def test_added_samples_store_their_fit_and_warn_of_its_price(cache):
         provenances=[{"flops_per_sample": 10.0}] * 28,
     )
     asks = {
-        model: FileAsk(fresh, model, lambda columns: [fresh.samples[i] for i in columns])
+        model: FileOracle(fresh, model, lambda columns: [fresh.samples[i] for i in columns])
         for model in TABLE.models[:28]
     }
     with pytest.warns(RunWarning, match="24 models that will not be asked for 2 new samples"):

@@ -10,7 +10,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.files import ValueTable
 from nevis_stream.evaluation_cache.groups import groups_of, joined, kind_of_groups
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import file_asks
 
 ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
@@ -66,7 +66,7 @@ def test_known_models_that_are_all_alike_do_not_narrow_an_interval():
     known = np.repeat(random.random((1, 400)) < 0.6, 12, axis=0).astype(np.uint8)
     new = (random.random((200, 400)) < random.uniform(0.2, 0.9, (200, 1))).astype(np.uint8)
     evaluator = methods.get("stratified_mean").fit(known, None, jax.random.key(0))
-    result = evaluator.evaluate(MatrixAsk(new), len(new), 64, jax.random.key(1))
+    result = evaluator.evaluate(MatrixOracle(new), len(new), 64, jax.random.key(1))
     covered = (result.low <= new.mean(axis=1)) & (new.mean(axis=1) <= result.high)
     assert 0.9 <= covered.mean() < 1
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation import methods, search
 from nevis_stream.dynamic_evaluation.sort import sort
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.sampling import centres
 from tests.dynamic_evaluation.making import one_order, outcomes
 
@@ -15,13 +15,13 @@ KEY = jax.random.key(0)
 def test_new_samples_are_evaluated_on_few_models():
     matrix = one_order(200, 400, noise=0.5)
     known, new = matrix[:, :300], np.ascontiguousarray(matrix[:, 300:].T)
-    ask = MatrixAsk(new)
+    ask = MatrixOracle(new)
     evaluator = methods.get("sort_and_search").fit(known.T, None, KEY)
     estimate = evaluator.evaluate(ask, len(new), 32, KEY)
     assert estimate.outcomes.shape == (100, 200) and (ask.counts == 32).all()
     assert (estimate.outcomes != new).mean() < 0.16
     evaluator = methods.get("random_mean").fit(known.T, None, KEY)
-    mean = evaluator.evaluate(MatrixAsk(new), len(new), 32, KEY)
+    mean = evaluator.evaluate(MatrixOracle(new), len(new), 32, KEY)
     assert (estimate.outcomes != new).mean() < (mean.outcomes != new).mean()
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
@@ -53,7 +53,7 @@ def test_samples_that_are_equal_up_to_rounding_are_asked_in_their_order(model):
         noise=believed.noise.at[20].set(believed.noise[10]),
     )
     weights = jnp.zeros(SAMPLES).at[jnp.array([10, 20])].set(0.5)
-    state = lg.Posterior(twins.mean, twins.covariance)
+    state = lg.GaussianState(twins.mean, twins.covariance)
     asked = lg.greedy(twins, weights, state, jnp.isin(jnp.arange(SAMPLES), jnp.array([10, 20])), 1)
     assert asked.tolist() == [10]
 
@@ -83,7 +83,7 @@ def test_the_variance_of_a_sample_is_that_of_the_known_models(model):
 
 def test_the_greedy_choice_leaves_the_least_variance(model):
     believed = lg.prior(model, WEIGHTS)
-    state = lg.Posterior(believed.mean, believed.covariance)
+    state = lg.GaussianState(believed.mean, believed.covariance)
     chosen = lg.greedy(believed, model.weights, state, jnp.ones(SAMPLES, bool), 3)
     asked, weights = [], np.float64(model.weights)
     for sample in np.asarray(chosen):
@@ -118,7 +118,7 @@ def test_it_beats_random_samples_where_models_have_much_in_common(name):
 
     def error(method):
         evaluator = methods.get(method).fit(known, None, jax.random.key(0))
-        estimates = evaluator.evaluate(MatrixAsk(new), len(new), 12, jax.random.key(1))
+        estimates = evaluator.evaluate(MatrixOracle(new), len(new), 12, jax.random.key(1))
         return np.abs(estimates.accuracy - truth).mean()
 
     assert error(name) < 0.7 * error("random_mean")
@@ -131,5 +131,5 @@ def test_scores_with_holes_are_taken():
     known, new = scores[:15].copy(), scores[15:]
     known[random.random(known.shape) < 0.1] = np.nan
     evaluator = methods.get("quadrature_local+linear_gaussian").fit(known, None, jax.random.key(0))
-    estimates = evaluator.evaluate(MatrixAsk(new), 5, 8, jax.random.key(1))
+    estimates = evaluator.evaluate(MatrixOracle(new), 5, 8, jax.random.key(1))
     assert np.abs(estimates.accuracy - new.mean(axis=1)).max() < 0.03

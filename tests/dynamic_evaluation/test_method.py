@@ -4,17 +4,17 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import Cells, MatrixAsk
 from nevis_stream.queries.matrix import check_outcomes
+from nevis_stream.queries.oracle import MatrixOracle, Query
 from nevis_stream.queries.sampling import numpy_generator
 
 TRUTH = np.array([[0, 1, 1, 0], [1, 1, 255, 0]], np.uint8)
 
 
 def test_asking_a_matrix_reads_and_counts():
-    ask = MatrixAsk(TRUTH)
-    assert ask(Cells(np.array([[1, 0], [3, 0]]))).values.tolist() == [[1, 0], [0, 1]]
-    assert ask(Cells(np.array([[3], [1]]))).values.tolist() == [[0], [1]]
+    ask = MatrixOracle(TRUTH)
+    assert ask(Query(np.array([[1, 0], [3, 0]]))).values.tolist() == [[1, 0], [0, 1]]
+    assert ask(Query(np.array([[3], [1]]))).values.tolist() == [[0], [1]]
     assert ask.counts.tolist() == [3, 3]
     assert ask.asked.tolist() == [[True, True, False, True], [True, True, False, True]]
 
@@ -31,17 +31,17 @@ def test_asking_a_matrix_reads_and_counts():
     ],
 )
 def test_asking_a_matrix_refuses(samples, message):
-    ask = MatrixAsk(TRUTH)
+    ask = MatrixOracle(TRUTH)
     with pytest.raises(BadInput, match=message):
-        ask(Cells(np.array(samples)))
+        ask(Query(np.array(samples)))
     assert not ask.asked.any()
 
 
 def test_asking_a_matrix_refuses_what_was_asked_in_an_earlier_call():
-    ask = MatrixAsk(TRUTH)
-    ask(Cells(np.array([[0], [1]])))
+    ask = MatrixOracle(TRUTH)
+    ask(Query(np.array([[0], [1]])))
     with pytest.raises(BadInput, match="asked twice"):
-        ask(Cells(np.array([[1], [1]])))
+        ask(Query(np.array([[1], [1]])))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order
 
 SEES_EVERYTHING = {"single_order_floor", "oracle_accuracy_prefix"}  # bounds
@@ -25,7 +25,7 @@ def fitted(name, seed):
 
 
 def evaluate(name, budget, seed=0, new=NEW):
-    ask = MatrixAsk(new)
+    ask = MatrixOracle(new)
     key = jax.random.split(jax.random.key(seed))[1]
     return fitted(name, seed).evaluate(ask, len(new), budget, key), ask
 
@@ -122,7 +122,7 @@ def test_intervals_that_known_models_have_tried_cover(name):
         estimate = (
             methods.get(name)
             .fit(known, None, jax.random.key(0))
-            .evaluate(MatrixAsk(new), 12, 32, jax.random.key(1))
+            .evaluate(MatrixOracle(new), 12, 32, jax.random.key(1))
         )
         true = new.mean(axis=1)
         inside.append((estimate.low <= true) & (true <= estimate.high))
@@ -135,6 +135,6 @@ def test_intervals_that_known_models_have_tried_cover(name):
 @pytest.mark.parametrize("groups", [None, ["a", "a", "b", "b"], ["a"] * 4])
 def test_of_few_known_models_there_is_no_interval_and_a_reason(name, groups):
     evaluator = methods.get(name).fit(KNOWN[:4], groups, jax.random.key(0))
-    estimate = evaluator.evaluate(MatrixAsk(NEW), 12, 32, jax.random.key(1))
+    estimate = evaluator.evaluate(MatrixOracle(NEW), 12, 32, jax.random.key(1))
     assert np.isnan(estimate.low).all() and np.isnan(estimate.high).all()
     assert "fewer than 5 known models or runs" in estimate.reason

@@ -11,7 +11,7 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods, positions
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import prediction, training
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
     sizes,
 )
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import Answers, Cells, MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order, simulated
 
@@ -37,7 +37,7 @@ def train_long(monkeypatch, steps=300):
 
 def answered(values, columns):
     samples = np.broadcast_to(np.array(columns, np.int64), (len(values), len(columns)))
-    return Answers(Cells(samples), np.take_along_axis(values, samples, axis=1))
+    return Responses(Query(samples), np.take_along_axis(values, samples, axis=1))
 
 
 def fitted(known, ctx=None):
@@ -207,7 +207,7 @@ def test_holes_and_a_single_group_are_no_obstacle():
     values[:, 7] = 255  # a sample without any value: a new one
     known = InMemory(values.astype(np.uint8), ["one run"] * len(values))
     evaluator = methods.get("random+neural_process").fit(known, None, KEY)
-    estimates = evaluator.evaluate(MatrixAsk(SMALL[:2]), 2, 10, KEY)
+    estimates = evaluator.evaluate(MatrixOracle(SMALL[:2]), 2, 10, KEY)
     assert np.isfinite(estimates.values).all() and "fewer than 5" in estimates.reason
 
 
@@ -220,7 +220,7 @@ from pathlib import Path
 import jax
 
 from nevis_stream.dynamic_evaluation import fits, methods, positions
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import training
 from nevis_stream.storage import checkpoint

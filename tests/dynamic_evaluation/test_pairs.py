@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known import InMemory
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.dynamic_evaluation.known_models import InMemory
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
@@ -44,7 +44,7 @@ def marked(name):
 @pytest.mark.parametrize("name", map(marked, PAIRS))
 def test_a_pair_estimates_with_an_interval(name):
     method, key = methods.get(name), jax.random.key(0)
-    ask = MatrixAsk(NEW)
+    ask = MatrixOracle(NEW)
     estimates = method.fit(KNOWN, None, key).evaluate(ask, len(NEW), 20, key)
     assert (ask.counts == (300 if name.startswith("everything") else 20)).all()
     assert np.isfinite(estimates.values).all() and np.isfinite(estimates.accuracy).all()
@@ -88,7 +88,7 @@ def test_a_left_out_model_takes_no_part_in_the_choice_of_its_cells(
     assert ("folds" in tree) == refitted
     new = method.fit(InMemory(KNOWN.values[:20], None, facts), None, key)
     truth = KNOWN.values[20:]
-    estimates = new.evaluate(MatrixAsk(truth), len(truth), 20, key)
+    estimates = new.evaluate(MatrixOracle(truth), len(truth), 20, key)
     away = estimates.accuracy - facts.mean(truth)
     # the errors that the interval is learned from are as large as those of new models
     assert 0.5 < np.sqrt((errors**2).mean() / (away**2).mean()) < 2

@@ -7,14 +7,14 @@ from nevis_stream.dynamic_evaluation import methods, search
 from nevis_stream.dynamic_evaluation.published_script import last_indices, points
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.queries import sampling
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order
 
 KEY = jax.random.key(0)
 
 
 def evaluated(name, known, new, budget):
-    ask = MatrixAsk(new)
+    ask = MatrixOracle(new)
     return methods.get(name).fit(known, None, KEY).evaluate(ask, len(new), budget, KEY), ask
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import folds, methods
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import simulated
 
 # Shapes and budget are those of test_methods.py, so that a session compiles each program once.
@@ -21,7 +21,7 @@ def evaluate(known, new, groups=None, name="recommended"):
     """
     fit_key, key = jax.random.split(jax.random.key(0))
     evaluator = methods.get(name).fit(known, groups, fit_key)
-    return [evaluator.evaluate(MatrixAsk(batch), len(batch), BUDGET, key) for batch in new]
+    return [evaluator.evaluate(MatrixOracle(batch), len(batch), BUDGET, key) for batch in new]
 
 
 def joined(estimates, name):

@@ -6,20 +6,20 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, positions
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policy import Plan
 from nevis_stream.dynamic_evaluation.reinforcement import training
 from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, ActorCritic, State
-from nevis_stream.queries.asking import Answers, Cells, MatrixAsk
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import one_order
 
 KEY, SAMPLES = jax.random.key(0), 24
 POLICY = methods.POLICIES["reinforcement"]
 
 
-class Noisy(Beliefs):
+class Noisy(ResponsePosterior):
     """Beliefs by which one sample in four is uncertain, until it is asked; answers to others
     change nothing.
     """
@@ -44,7 +44,9 @@ def test_it_learns_to_ask_what_lowers_the_expected_error(monkeypatch):
     beliefs, texts = Noisy(SAMPLES), descriptions(SAMPLES)
     parameters = training.trained(known, beliefs, texts, False, KEY, context())
     tree = {"parameters": parameters, "descriptions": texts, "cold": False}
-    answers = POLICY.ask(Plan(tree, {}, beliefs, 5), MatrixAsk(known.values[:2]), 2, KEY, context())
+    answers = POLICY.ask(
+        Plan(tree, {}, beliefs, 5), MatrixOracle(known.values[:2]), 2, KEY, context()
+    )
     assert (answers.samples % 4 == 0).mean() >= 0.8
     act = context().jit(training.acting_program(False))
     random = np.random.default_rng(0)
@@ -150,11 +152,11 @@ def test_it_asks_within_the_budget_in_batches():
 
     def ask(cells):
         calls.append(cells.samples.shape[1])
-        return MatrixAsk(matrix[10:])(cells)
+        return MatrixOracle(matrix[10:])(cells)
 
     answers = POLICY.ask(plan, ask, 2, KEY, context())
     assert calls == [2] * 20
     assert all(len(set(row)) == 40 for row in answers.samples.tolist())
-    empty = Answers(Cells.none(2), np.empty((2, 0), np.uint8))
+    empty = Responses(Query.none(2), np.empty((2, 0), np.uint8))
     state = training.state_of(empty, plan.beliefs.moments(empty))
     assert (state.asked == 0).all() and (state.deviation > 0).all()

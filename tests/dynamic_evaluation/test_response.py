@@ -6,8 +6,8 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.queries.asking import Answers, Cells
 from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.oracle import Query, Responses
 from tests.dynamic_evaluation.making import simulated
 
 KEY, CTX = jax.random.key(0), context()
@@ -59,7 +59,7 @@ def test_what_is_unknown_changes_nothing():
 
 def observed(truth, budget, length=None):
     samples = np.broadcast_to(np.arange(budget), (len(truth), budget))
-    answers = Answers(Cells(samples), truth[:, :budget])
+    answers = Responses(Query(samples), truth[:, :budget])
     return response.PaddedAnswers.of(answers, length or budget)
 
 

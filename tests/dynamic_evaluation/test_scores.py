@@ -6,11 +6,11 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.files import ValueTable
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import file_asks
 
@@ -38,7 +38,7 @@ CROSSED = [
 
 def evaluate(name, known=KNOWN, new=NEW, facts=None):
     evaluator = methods.get(name).fit(InMemory(known, None, facts), key=jax.random.key(0))
-    return evaluator.evaluate(MatrixAsk(new), len(new), BUDGET, jax.random.key(1))
+    return evaluator.evaluate(MatrixOracle(new), len(new), BUDGET, jax.random.key(1))
 
 
 @pytest.mark.parametrize("name", ["recommended", *CROSSED])

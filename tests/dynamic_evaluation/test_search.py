@@ -9,13 +9,13 @@ from nevis_stream.dynamic_evaluation.rank import ALL
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.queries import sampling
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 
 def searched(known, new, budget, name="sort_and_search", seed=0):
     """Estimates of new models, and what was asked."""
-    ask, key = MatrixAsk(new), jax.random.key(seed)
+    ask, key = MatrixOracle(new), jax.random.key(seed)
     evaluator = methods.get(name).fit(known, None, key)
     return evaluator.evaluate(ask, len(new), budget, key), ask
 
@@ -153,6 +153,6 @@ def test_bad_questions_are_named():
         with pytest.raises(BadInput, match="whole number"):
             searched(known, new, odd)
     with pytest.raises(BadInput, match="give a key"):
-        methods.get("random_mean").fit(known, None, None).evaluate(MatrixAsk(new), 1, 4, None)
+        methods.get("random_mean").fit(known, None, None).evaluate(MatrixOracle(new), 1, 4, None)
     with pytest.raises(BadInput, match="unknown in this matrix"):
         searched(known, np.full((1, 30), 255, np.uint8), 4)

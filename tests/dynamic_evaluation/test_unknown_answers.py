@@ -14,8 +14,8 @@ from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.asking import MOST_WITHOUT_ANSWER, Answers, Cells, Cost, answered
-from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk
+from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Cost, Query, Responses, answered
+from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 N = 100
@@ -53,7 +53,7 @@ class Failing:
             values = np.where(fails, np.nan, values)
         elif self.way == "255":
             values = np.where(fails, 255, values)
-        return Answers(cells, [values], Cost())
+        return Responses(cells, [values], Cost())
 
 
 def _added(cache, ask, budget, method="stratified_mean", **more):
@@ -180,10 +180,10 @@ def test_scores_and_new_samples_have_unknown_answers_too(cache, tmp_path):
     ],
 )
 def test_answers_of_other_cells_or_values_are_refused(values, cells, message):
-    asked = Cells(np.array([[4, 5]]))
-    given = asked if cells is None else Cells(np.array(cells))
+    asked = Query(np.array([[4, 5]]))
+    given = asked if cells is None else Query(np.array(cells))
     with pytest.raises(BadInput, match=message):
-        answered(lambda cells: Answers(given, np.array(values)), asked, scores=False)
+        answered(lambda cells: Responses(given, np.array(values)), asked, scores=False)
 
 
 def test_a_file_without_a_value_is_not_asked_in_vain(cache, tmp_path):
@@ -202,7 +202,7 @@ def test_the_first_samples_of_a_file_have_neither_interval_nor_rank(known, tmp_p
     """`--limit` takes the first 60 of 300, which are easy: accuracy .95 where the truth is .54."""
     from nevis_stream.evaluation_cache.exchange import import_file
     from nevis_stream.evaluation_cache.files import read_values
-    from nevis_stream.launch.evaluate_commands.adding import _print_account
+    from nevis_stream.launch.evaluate_commands.add import _print_account
 
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
     folder = shared / "cases/evaluation/limit_file_gets_an_interval"
@@ -246,7 +246,7 @@ def test_a_checkpoint_that_fails_on_a_sample_gives_no_answer_to_it(cache):
                 ids=parts, correct=NEW[columns], confidence=np.full(len(parts), 0.5), flops=10
             )
 
-    ask = CheckpointAsk(Run(), SimpleNamespace(task=None), cache.samples)
+    ask = CheckpointOracle(Run(), SimpleNamespace(task=None), cache.samples)
     account, said = _added(cache, ask, N)
     assert account.failed == 1 and account.asked == N - 1
     assert account.low <= NEW.mean() <= account.high

@@ -6,7 +6,7 @@ import pytest
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.asking import Answers, Cost
+from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.queries.whole_images import images_of, others
 from tests.dynamic_evaluation.making import one_order
 
@@ -24,7 +24,7 @@ class Model:
         (columns,) = cells.samples
         images = np.unique(columns // LABELS)
         self.passes += images.tolist()
-        return Answers(cells, self.row[columns][None], Cost(PASS * len(images)))
+        return Responses(cells, self.row[columns][None], Cost(PASS * len(images)))
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.known import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.estimation import intervals
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from tests.dynamic_evaluation.making import one_order
 
@@ -63,7 +63,7 @@ def test_intervals_of_the_stratified_mean_hold_with_unequal_weights_of_data_sets
     evaluator = methods.get("stratified_mean").fit(known, key=jax.random.key(0))
     inside = []
     for seed in range(5):
-        estimates = evaluator.evaluate(MatrixAsk(new), len(new), 100, jax.random.key(seed))
+        estimates = evaluator.evaluate(MatrixOracle(new), len(new), 100, jax.random.key(seed))
         truth = facts.mean(new)
         inside.append((estimates.low <= truth) & (truth <= estimates.high))
     assert np.mean(inside) > 0.9  # 0.48 for the number of asked samples

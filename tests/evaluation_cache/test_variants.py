@@ -8,7 +8,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache, variants
 from nevis_stream.evaluation_cache.additions import append, merge_additions, read_additions
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for
-from nevis_stream.launch.evaluate_commands.filling import _together
+from nevis_stream.launch.evaluate_commands.fill import _together
 from tests.dynamic_evaluation.test_additions import MODEL
 from tests.evaluation_cache.harness_logs import write
 

@@ -16,7 +16,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.launch.evaluate_commands import studying
+from nevis_stream.launch.evaluate_commands import study
 from tests import forked
 
 SHARED = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "matrices"
@@ -155,9 +155,9 @@ def test_the_main_methods_are_those_that_take_the_values():
         methods=[], policies=[], predictors=[], budgets=[8], known=0.6, seeds=1
     )
     outcomes = Matrix("outcomes", np.zeros((2, 3), np.uint8))
-    assert studying._design(values, [outcomes]).methods == studying.MAIN
+    assert study._design(values, [outcomes]).methods == study.MAIN
     scores = Matrix("scores", np.zeros((2, 3), np.float32))
-    assert studying._design(values, [scores]).methods == (
+    assert study._design(values, [scores]).methods == (
         "random_mean",
         "adaptive_testing",
         "quadrature",
@@ -283,7 +283,7 @@ def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
     (study,) = (each for each in SUBCOMMANDS if each.name == "study")
     values = copy.deepcopy(study.flags)
     path = Path(__file__).resolve().parents[2] / "experiments" / "studies" / f"{name}.toml"
-    studying._apply(path, values)
+    study._apply(path, values)
     assert all(methods.get(each) for each in values.methods) and values.budgets == [20, 100]
     assert f"--config=experiments/studies/{name}.toml" in path.read_text()
 

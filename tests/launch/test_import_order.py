@@ -8,7 +8,7 @@ import pytest
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import export_npz
 from nevis_stream.launch.evaluate import SUBCOMMANDS
-from nevis_stream.launch.evaluate_commands.filling import import_all
+from nevis_stream.launch.evaluate_commands.fill import import_all
 from tests.evaluation_cache.harness_logs import write
 
 DATES = [f"2024-06-2{day}T00-00-00.00001" for day in range(1, 6)]

@@ -11,11 +11,11 @@ from PIL import Image
 from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
 from nevis_stream.active_testing.labelling.probability_files import read as read_probabilities
 from nevis_stream.active_testing.labelling.session import Session
-from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.models import TestedModel
-from nevis_stream.launch.label_commands.material import Subject, in_order, pool_labels
+from nevis_stream.launch.label_commands.surrogate_data import Subject, in_order, pool_labels
 from nevis_stream.storage.checkpoint import Checkpoint
 from tests import forked
 
@@ -277,7 +277,7 @@ def test_classes_called_by_numbers_are_joined_by_these(folder):
 
     def labels(classes):
         model = TestedModel("m", values, classes)
-        return pool_labels(Subject(pool, [model], Material(values), "tested_model")).tolist()
+        return pool_labels(Subject(pool, [model], SurrogateData(values), "tested_model")).tolist()
 
     assert labels(names) == [int(sample.split("/")[0]) for sample in pool.ids]
     with pytest.raises(BadInput, match="those of the pool have two orders: '10' or '2' may come"):

@@ -14,15 +14,15 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch.evaluate import SUBCOMMANDS
-from nevis_stream.launch.evaluate_commands import adding
-from nevis_stream.queries.asking import Cells
+from nevis_stream.launch.evaluate_commands import add
+from nevis_stream.queries.oracle import Query
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.trained_runs.caches import add_features, fill
-from nevis_stream.trained_runs.checkpoint_ask import CheckpointAsk, MovableCheckpoint
+from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
 from nevis_stream.trained_runs.predictors import kept_model
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
@@ -176,10 +176,10 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept_run, tmp_path, mo
     read, ids = [], [*cache.samples(), "pico_coins/nowhere/1"]
     load = Checkpoint.load
     monkeypatch.setattr(Checkpoint, "load", lambda *args: read.append(args) or load(*args))
-    ask = CheckpointAsk(run, predictor, lambda columns: [ids[column] for column in columns])
+    ask = CheckpointOracle(run, predictor, lambda columns: [ids[column] for column in columns])
 
     def asked(*columns):
-        return ask(Cells(np.array([columns])))
+        return ask(Query(np.array([columns])))
 
     three = asked(200, 3, 77)
     wanted = [ids[column] for column in (200, 3, 77)]
@@ -207,7 +207,7 @@ def test_an_image_of_a_multi_label_task_is_answered_and_kept_with_all_its_labels
     ids, each = whole.samples(), new.task.num_classes
     cache.append("known", ids, whole.matrix([first.predictor_id])[0])
     cache.append("other", ids, 1 - whole.matrix([new.predictor_id])[0])
-    ask = CheckpointAsk(run, new, cache.samples)
+    ask = CheckpointOracle(run, new, cache.samples)
     account = add_models(cache, {new.predictor_id: ask}, 8, "sort_and_search")[0]
     observed = cache.matrix([new.predictor_id])[0] != 255
     assert account.asked == 8 * each == observed.sum()
@@ -231,7 +231,7 @@ def test_moved_runs_are_found_in_their_new_folder(kept_run, tmp_path):
         values = next(each.flags for each in SUBCOMMANDS if each.name == "add-samples")
         words = [f"--cache={cache}", "--splits=test", "--budget=2", "--method=sort_and_search"]
         values(["add-samples", *words, f"--stream={stream}", f"--run_dir={','.join(run_dirs)}"])
-        adding.add_samples([], values)
+        add.add_samples([], values)
 
     for run_dirs, message in (
         ([], "--run_dir=FOLDER"),
@@ -246,7 +246,7 @@ def test_moved_runs_are_found_in_their_new_folder(kept_run, tmp_path):
     with pytest.raises(BadInput, match="another run"):
         MovableCheckpoint(
             other.predictor_id, first.checkpoint, first.trial, lambda path: kept_run, lambda _: test
-        )(Cells(np.array([[0]])))
+        )(Query(np.array([[0]])))
 
 
 def test_what_cannot_be_used_is_named(kept_run, tmp_path):

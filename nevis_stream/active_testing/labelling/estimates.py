@@ -8,13 +8,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.evidence import Evidence
 from nevis_stream.active_testing.intervals import FEWEST
+from nevis_stream.active_testing.labelled_draws import LabelledDraws
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 from nevis_stream.active_testing.pool import difference
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.queries.asking import NO_LABEL, Answers, Cells, Cost, Estimate
+from nevis_stream.queries.oracle import NO_LABEL, Cost, Estimate, Query, Responses
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def accounts(session: Session, estimator: str) -> list[Account]:
     return singles + pairs
 
 
-def evidence_on(session: Session, model: int, other: int | None = None) -> list[Evidence]:
+def evidence_on(session: Session, model: int, other: int | None = None) -> list[LabelledDraws]:
     """Returns the evidence on a model in each generation, or on its difference to another one.
 
     It ends before the first drawn sample that has no label, so that which labels are missing
@@ -83,8 +83,8 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
             pool = difference(pool, session.pools[place][other])
         if not mine:
             samples, none = np.empty((1, 0), np.int64), np.empty(0)
-            empty = Answers(Cells(samples), samples)
-            result.append(Evidence(pool, empty, none, none, np.zeros(pool.n)))
+            empty = Responses(Query(samples), samples)
+            result.append(LabelledDraws(pool, empty, none, none, np.zeros(pool.n)))
             continue
         known = [int(sample) in labels for sample in joined["samples"]]
         usable = known.index(False) if False in known else len(known)
@@ -97,10 +97,10 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
             return values[:usable]
 
         values = np.array([labels[int(sample)] for sample in samples], np.int32)
-        cells = Cells((samples - generation.first)[None], joined["probabilities"][None, :usable])
-        answers = Answers(cells, values[None])
+        cells = Query((samples - generation.first)[None], joined["probabilities"][None, :usable])
+        answers = Responses(cells, values[None])
         result.append(
-            Evidence(
+            LabelledDraws(
                 pool,
                 answers,
                 believed("predicted"),
@@ -159,7 +159,7 @@ def history(
     ]
 
 
-def shortened(evidence: Evidence, asked: int) -> Evidence:
+def shortened(evidence: LabelledDraws, asked: int) -> LabelledDraws:
     """Returns the evidence after its first labels."""
     cells = replace(
         evidence.answers.cells,
@@ -178,7 +178,7 @@ def shortened(evidence: Evidence, asked: int) -> Evidence:
     )
 
 
-def plain_labels(evidence: Sequence[Evidence], half_width: float) -> float:
+def plain_labels(evidence: Sequence[LabelledDraws], half_width: float) -> float:
     """Returns how many labels plain random testing would have needed for an interval of this half
     width: the smallest M with t σ √(1/M − 1/n) at most that.
 

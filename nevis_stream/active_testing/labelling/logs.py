@@ -11,7 +11,7 @@ import numpy as np
 
 from nevis_stream.active_testing.labelling.pool_parts import Generation
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import NO_LABEL
+from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.storage import checked_lines
 
 _ROUNDING = 1e-9
@@ -27,7 +27,7 @@ class Draw:
       generation: its number.
       samples: int64[b], positions among all samples.
       probabilities: float64[b], given the samples of this generation that were drawn before.
-      predicted, remaining: float64[models, b], see `Evidence`, of this generation's samples.
+      predicted, remaining: float64[models, b], see `LabelledDraws`, of this generation's samples.
     """
 
     round: int

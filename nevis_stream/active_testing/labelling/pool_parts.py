@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.active_testing.labelling.settings import digest
-from nevis_stream.active_testing.material import Examples, Material
+from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_directory
 from nevis_stream.storage.reading import load_array, read_json
@@ -35,7 +35,7 @@ class Generation:
     pool: str
     ids: Sequence[str]
     predictions: np.ndarray
-    material: Material
+    material: SurrogateData
     hashes: np.ndarray | None = None
     first: int = 0
 
@@ -75,7 +75,7 @@ def write_generation(directory: Path, number: int, generation: Generation) -> No
             files[f"pool-{name}.npy"] = _array_bytes(array)
     for part in _EXAMPLES:
         examples = getattr(material, part)
-        for field in fields(Examples):
+        for field in fields(LabelledSamples):
             if examples is not None and (array := getattr(examples, field.name)) is not None:
                 files[f"{part}-{field.name}.npy"] = _array_bytes(array)
     write_directory(directory / f"generation-{number}", files)
@@ -100,7 +100,9 @@ def read_generation(folder: Path, first: int) -> Generation:
         about = read_json(folder / "ids.json")
         predictions = load_array(folder / "models.npy", mapped=False)
         examples = {
-            part: Examples(**{f.name: array(f"{part}-{f.name}") for f in fields(Examples)})
+            part: LabelledSamples(
+                **{f.name: array(f"{part}-{f.name}") for f in fields(LabelledSamples)}
+            )
             for part in _EXAMPLES
             if (folder / f"{part}-labels.npy").exists()
         }
@@ -110,7 +112,7 @@ def read_generation(folder: Path, first: int) -> Generation:
             raise ValueError("a value has an unexpected type")
         if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):
             raise ValueError("its pixel hashes do not fit its ids")
-        material = Material(predictions[0], **arrays, **examples)
+        material = SurrogateData(predictions[0], **arrays, **examples)
         generation = Generation(pool, ids, predictions, material, hashes, first)
         if generation.digest != about["digest"]:
             raise ValueError("the models' probabilities or the ids are not those it began with")

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.active_testing.choosing import Drawn
+from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.labelling.logs import Draw, recorded_draws, recorded_labels
 from nevis_stream.active_testing.labelling.pool_parts import (
     Generation,
@@ -33,7 +33,7 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.queries.asking import NO_LABEL, Answers, Cells
+from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
 from nevis_stream.seeds import generator
 from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.faults import lock
@@ -269,7 +269,7 @@ class Session:
             free = np.ones(len(generation.ids), bool)
             free[drawn_before] = False
             random = generator(self.settings.seed, "draw", number, place)
-            drawn = Drawn(uniform=self.settings.uniform)
+            drawn = ProportionalSampling(uniform=self.settings.uniform)
             cells = choose_samples(pools, members, free, share, random, self.settings.rule, drawn)
             samples = cells.samples[0]
             beliefs = [
@@ -301,11 +301,11 @@ class Session:
         order = [sample for sample, _ in pairs]
         samples = np.array(order, np.int64).reshape(1, -1) - generation.first
         values = np.array([labels[sample] for sample in order], np.int32).reshape(1, -1)
-        cells = Cells(samples, np.array([each for _, each in pairs]).reshape(1, -1))
+        cells = Query(samples, np.array([each for _, each in pairs]).reshape(1, -1))
         surrogate = build_surrogate(
             self.settings.surrogate, generation.material, self.settings.seed
         )
-        return surrogate(Answers(cells, values)).probabilities
+        return surrogate(Responses(cells, values)).probabilities
 
     def record(
         self,

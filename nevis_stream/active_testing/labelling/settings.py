@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.queries.asking import NO_LABEL
+from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.storage.canonical import encode
 
 UNKNOWN = "?"

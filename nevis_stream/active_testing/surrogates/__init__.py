@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from nevis_stream.active_testing.material import Material
 from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates.bayesian import Bayesian
 from nevis_stream.active_testing.surrogates.convolutional import Networks
 from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel, Ensemble
 from nevis_stream.active_testing.surrogates.forest import Forest
 from nevis_stream.active_testing.surrogates.heads import Heads
-from nevis_stream.active_testing.surrogates.known_models import KnownModels, KnownModelsHeads
+from nevis_stream.active_testing.surrogates.known_networks import KnownNetworks, KnownNetworksHeads
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.errors import look_up
 
@@ -18,14 +18,14 @@ SURROGATES: Mapping[str, SurrogateKind] = {
     "ensemble": Ensemble(),
     "forest": Forest(),
     "heads": Heads(),
-    "known_models": KnownModels(),
-    "known_models_heads": KnownModelsHeads(),
+    "known_models": KnownNetworks(),
+    "known_models_heads": KnownNetworksHeads(),
     "networks": Networks(),
     "tested_model": CalibratedModel(),
 }
 
 
-def build_surrogate(name: str, material: Material, seed: int = 0) -> Surrogate:
+def build_surrogate(name: str, material: SurrogateData, seed: int = 0) -> Surrogate:
     """Returns a surrogate.
 
     Args:

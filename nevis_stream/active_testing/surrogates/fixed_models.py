@@ -6,7 +6,7 @@ import numpy as np
 
 from nevis_stream.active_testing.calibration import calibrated
 from nevis_stream.active_testing.surrogate import SurrogateKind, calibration_labels
-from nevis_stream.active_testing.testing import Members
+from nevis_stream.active_testing.testing import EnsemblePredictions
 
 
 class CalibratedModel(SurrogateKind):
@@ -23,7 +23,7 @@ class CalibratedModel(SurrogateKind):
 
         def surrogate(answers):
             held_out = calibration_labels(material.calibration, answers, "predictions", pool)
-            return Members(calibrated(pool.copy(), *held_out))
+            return EnsemblePredictions(calibrated(pool.copy(), *held_out))
 
         return surrogate
 
@@ -45,6 +45,6 @@ class Ensemble(SurrogateKind):
 
         def surrogate(answers):
             held_out = calibration_labels(material.calibration, answers, "ensemble", pool)
-            return Members(calibrated(pool.copy(), *held_out))
+            return EnsemblePredictions(calibrated(pool.copy(), *held_out))
 
         return surrogate

@@ -4,8 +4,8 @@ import numpy as np
 
 from nevis_stream.active_testing.calibration import calibrated
 from nevis_stream.active_testing.surrogate import SurrogateKind
-from nevis_stream.active_testing.testing import Members
-from nevis_stream.queries.asking import Cost
+from nevis_stream.active_testing.testing import EnsemblePredictions
+from nevis_stream.queries.oracle import Cost
 from nevis_stream.seeds import seed_for
 
 TREES, MEMBERS = 100, 10
@@ -29,7 +29,7 @@ class Forest(SurrogateKind):
         def surrogate(answers):
             inputs, labels, _ = material.learned_from("features", answers)
             if not len(labels):
-                return Members(np.asarray(material.predictions)[None])
+                return EnsemblePredictions(np.asarray(material.predictions)[None])
             forest = _fitted(inputs, labels, seed)
             members = _members(forest, material.features, material.shape[1])
             known = material.calibration
@@ -41,7 +41,7 @@ class Forest(SurrogateKind):
                 seen = np.flatnonzero(out_of_bag.sum(axis=1) > 0)
                 held_out = _spread(out_of_bag[seen], forest.classes_, members.shape[2])[None]
                 members = calibrated(members, held_out, labels[seen])
-            return Members(members, Cost(uncounted=frozenset({"random forest"})))
+            return EnsemblePredictions(members, Cost(uncounted=frozenset({"random forest"})))
 
         return surrogate
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import layouts, prepared, reading, states
+from nevis_stream.datasets import prepared, raw_formats, reading, states
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages
-from nevis_stream.datasets.layouts.tree import Example, FileTree
 from nevis_stream.datasets.preparation import fetch, tfds_copy
 from nevis_stream.datasets.preparation.content import Content, ReportProgress, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
+from nevis_stream.datasets.raw_formats.tree import Example, FileTree
 from nevis_stream.datasets.source_images import BytesImage, PixelImage
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage import exclusive
@@ -99,7 +99,7 @@ def content(
     unpack_nested(work, layout.get("unpack", ()))
     progress("read", 0, 1)
     if copy is None:
-        examples = layouts.read(FileTree(work), layout)
+        examples = raw_formats.read(FileTree(work), layout)
     else:
         examples = tfds_copy.examples(dataset_id, copy, work)
         # its labels are ids already, and its splits may be others than those of the files

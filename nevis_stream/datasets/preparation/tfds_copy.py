@@ -14,7 +14,7 @@ import numpy as np
 
 from nevis_stream import catalogue
 from nevis_stream.datasets.dataset import MULTI_LABEL
-from nevis_stream.datasets.layouts.tree import Example
+from nevis_stream.datasets.raw_formats.tree import Example
 from nevis_stream.datasets.source_images import FileImage, PixelImage
 from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import BadInput

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from nevis_stream.datasets.layouts.tree import FileTree
+from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import (
     TEMPORARY_PREFIX,

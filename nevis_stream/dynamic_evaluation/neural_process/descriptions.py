@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known import Known, parts
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.queries.matrix import numbers, observed
 from nevis_stream.queries.sampling import numpy_generator
@@ -49,7 +49,7 @@ class Descriptions:
     kinds: np.ndarray
 
 
-def described(known: Known, key, ctx: Compute) -> Descriptions:
+def described(known: KnownModels, key, ctx: Compute) -> Descriptions:
     """Returns the descriptions of the samples of known models.
 
     Args:
@@ -113,7 +113,7 @@ def _statistics(values, there, ctx) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return np.clip(mean, CERTAIN, 1 - CERTAIN).astype(np.float64), variance, components
 
 
-def _features(known: Known, ctx: Compute) -> np.ndarray:
+def _features(known: KnownModels, ctx: Compute) -> np.ndarray:
     """Returns principal components of the samples' features, float32[d, n], the first of unit
     variance; d is 0 without features.
     """
@@ -128,7 +128,7 @@ def _features(known: Known, ctx: Compute) -> np.ndarray:
     return (components / max(float(components[:, 0].std()), 1e-6)).T
 
 
-def _kinds(known: Known, values: np.ndarray, there: np.ndarray) -> np.ndarray:
+def _kinds(known: KnownModels, values: np.ndarray, there: np.ndarray) -> np.ndarray:
     """Returns the kind of each sample; a data set has outcomes if all its values are 0 or 1.
 
     A data set that no known model has met may have any values, so it counts as one of scores: as

@@ -11,8 +11,7 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process import training
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
 from nevis_stream.dynamic_evaluation.neural_process.network import (
@@ -21,7 +20,8 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
     sizes,
 )
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
-from nevis_stream.queries.asking import Answers
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
+from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 
 LATENTS = 16  # samples of the latent variable
@@ -134,7 +134,7 @@ def _entropy(p):
     return -p * jnp.log(p) - (1 - p) * jnp.log1p(-p)
 
 
-class ProcessBeliefs(Beliefs):
+class ProcessBeliefs(ResponsePosterior):
     """Beliefs of a neural process, whose latent variable is what is unknown of a model.
 
     Args:
@@ -151,38 +151,38 @@ class ProcessBeliefs(Beliefs):
 
     @functools.cached_property
     def representations(self) -> np.ndarray:
-        """See `Beliefs`; float32[n, 16]."""
+        """See `ResponsePosterior`; float32[n, 16]."""
         represented = self._ctx.jit(representing_program(self._sizes))
         return np.asarray(represented(self._process.parameters, self._process.descriptions))
 
     def part(self, columns: np.ndarray) -> "ProcessBeliefs":
-        """See `Beliefs`."""
+        """See `ResponsePosterior`."""
         names = ("descriptions", "base", "kinds", "weights")
         of_samples = {name: np.asarray(getattr(self._process, name))[columns] for name in names}
         return ProcessBeliefs(self._process._replace(**of_samples), self._sizes, self._ctx)
 
-    def all(self, answers: Answers) -> Believed:
+    def all(self, answers: Responses) -> Believed:
         """Returns all beliefs, as numpy arrays."""
         evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
         return jax.tree.map(
             np.asarray, self._ctx.jit(program(self._sizes))(self._process, evidence)
         )
 
-    def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
-        """See `Beliefs`."""
+    def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
+        """See `ResponsePosterior`."""
         believed = self.all(answers)
         return believed.mean, believed.variance
 
-    def information(self, answers: Answers) -> np.ndarray:
-        """See `Beliefs`."""
+    def information(self, answers: Responses) -> np.ndarray:
+        """See `ResponsePosterior`."""
         return self.all(answers).information
 
-    def reduction(self, answers: Answers) -> np.ndarray:
-        """See `Beliefs`."""
+    def reduction(self, answers: Responses) -> np.ndarray:
+        """See `ResponsePosterior`."""
         return self.all(answers).reduction
 
 
-class NeuralProcess(CellPredictor):
+class NeuralProcess(ScorePredictor):
     """Trained on tasks that are drawn from the known models."""
 
     about = "attentive latent neural process, trained on the known models"

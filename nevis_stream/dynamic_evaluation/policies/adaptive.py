@@ -20,7 +20,7 @@ from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, infer, logits, moderated
 from nevis_stream.dynamic_evaluation.sort import ranked
-from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.oracle import Query
 
 ROUNDS = 8
 COUNT = 3.0  # weight of an error of one in the number of right samples, in wrong predictions
@@ -106,7 +106,7 @@ class Adaptive(Policy):
         order = (beliefs.rank or ranked(known, ctx)).order
         return {"order": order, "items": response.as_tree(items)}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the grid at first, and then one batch at a time."""
         budget, (models, asked) = plan.budget, answers.samples.shape
         first = -(-budget // 2)
@@ -121,4 +121,4 @@ class Adaptive(Policy):
         np.put_along_axis(useful, answers.samples, -1.0, axis=1)
         ctx.charge(models * plan.n)  # the selection of a batch
         best = np.argpartition(-useful, batch - 1, axis=1)[:, :batch]
-        return Cells(best.astype(np.int64))
+        return Query(best.astype(np.int64))

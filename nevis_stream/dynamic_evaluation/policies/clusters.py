@@ -11,19 +11,19 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import Cells
 from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 ROUNDS = 20  # of K-means, at most
 MODELS = 512  # known models whose values describe a sample, at most
 
-Vectors = Callable[[Known, Items | None, object, Compute], np.ndarray]
+Vectors = Callable[[KnownModels, Items | None, object, Compute], np.ndarray]
 
 
 class Clusters(Policy):
@@ -60,18 +60,18 @@ class Clusters(Policy):
         samples, shares = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
         return {"samples": samples, "shares": shares}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the samples of all clusters."""
         return fixed(plan.design, len(answers.values))
 
 
-def fixed(design: Tree, models: int) -> Cells:
+def fixed(design: Tree, models: int) -> Query:
     """Returns the same cells for m models: the `samples` of a design, int64[b], with its `shares`,
     float64[b].
     """
     shape = (models, len(design["samples"]))
     samples, shares = (np.broadcast_to(design[name], shape) for name in ("samples", "shares"))
-    return Cells(samples, shares=shares)
+    return Query(samples, shares=shares)
 
 
 def anchors(
@@ -117,7 +117,7 @@ def anchors(
     return samples, together[same.ravel()] / (weights[samples] * len(vectors))
 
 
-def by_values(known: Known, items, key, ctx) -> np.ndarray:
+def by_values(known: KnownModels, items, key, ctx) -> np.ndarray:
     """Describes a sample by the known models' values; holes are the sample's mean."""
     rows = None
     if known.shape[0] > MODELS:
@@ -128,13 +128,13 @@ def by_values(known: Known, items, key, ctx) -> np.ndarray:
     return filled.T.astype(np.float32)
 
 
-def by_items(known: Known, items: Items | None, key, ctx) -> np.ndarray:
+def by_items(known: KnownModels, items: Items | None, key, ctx) -> np.ndarray:
     """Describes a sample by its parameters under an item response model."""
     if items is None:
         items, _ = response.fit(known.matrix(), 1, key, ctx)
     return np.asarray(items.mean, np.float32)
 
 
-def by_features(known: Known, items, key, ctx) -> np.ndarray:
+def by_features(known: KnownModels, items, key, ctx) -> np.ndarray:
     """Describes a sample by its features."""
     return np.asarray(known.facts.features, np.float32)

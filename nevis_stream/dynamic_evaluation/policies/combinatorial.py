@@ -10,8 +10,8 @@ al. 2015), and of many samples a random part stands for all.
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.queries.asking import Answers, Cells
 from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
 
 MODELS = 32  # known models that take part, drawn at random
@@ -62,14 +62,14 @@ class Combinatorial(Policy):
         sets = np.array([[*chosen, sample] for sample in tried], np.int64)  # [c, b]
         samples = np.repeat(sets, models, axis=0)
         asked = np.tile(values, (len(tried), 1))
-        answers = Answers(Cells(samples), np.take_along_axis(asked, samples, axis=1))
+        answers = Responses(Query(samples), np.take_along_axis(asked, samples, axis=1))
         mean, variance = beliefs.moments(answers)
         loss = (mean - asked) ** 2 + variance
         np.put_along_axis(loss, samples, 0, axis=1)
         ctx.charge(4 * loss.size)
         return loss.sum(axis=1, dtype=np.float64).reshape(len(tried), models).sum(axis=1)
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns all samples."""
         samples = plan.design["samples"]
-        return Cells(np.broadcast_to(samples, (len(answers.values), len(samples))))
+        return Query(np.broadcast_to(samples, (len(answers.values), len(samples))))

@@ -6,7 +6,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian
-from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.oracle import Query
 
 
 class Quadrature(Policy):
@@ -27,14 +27,14 @@ class Quadrature(Policy):
         """Fits the linear-Gaussian model."""
         return linear_gaussian.fit(known, key, ctx)
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the common part, then the rest."""
         model, (models, asked) = linear_gaussian.Model(**plan.tree), answers.samples.shape
         first = int(np.ceil(self.first * plan.budget))
         if not asked:
             choose = ctx.jit(linear_gaussian.first_choice, static_argnames="count")
             samples = np.asarray(choose(model, first), np.int64)
-            return Cells(np.broadcast_to(samples, (models, first)))
+            return Query(np.broadcast_to(samples, (models, first)))
         choose = ctx.jit(linear_gaussian.next_choice, static_argnames="count")
         samples = choose(
             model,
@@ -42,4 +42,4 @@ class Quadrature(Policy):
             answers.values.astype(np.float32),
             plan.budget - first,
         )
-        return Cells(np.asarray(samples, np.int64))
+        return Query(np.asarray(samples, np.int64))

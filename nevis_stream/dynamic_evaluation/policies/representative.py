@@ -5,7 +5,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sort import ranked
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.sampling import at_random, centres, in_strata, numpy_generator, strata
 
 
@@ -26,14 +26,14 @@ class Random(Policy):
         """Stores the predictor's order, on which positions are drawn."""
         return {"order": None if beliefs.rank is None else beliefs.rank.order}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole draw."""
         n, budget, order = plan.n, plan.budget, plan.tree["order"]
         shape = (len(answers.values), budget)
         samples = at_random(n, budget, 1 if self.shared else shape[0], numpy_generator(key))
         samples = samples if order is None else order[samples]
         chances = np.broadcast_to(1 / (n - np.arange(budget)), shape)
-        return Cells(np.broadcast_to(samples, shape), chances, np.full(shape, 1 / budget))
+        return Query(np.broadcast_to(samples, shape), chances, np.full(shape, 1 / budget))
 
 
 class Strata(Policy):
@@ -46,12 +46,12 @@ class Strata(Policy):
         """Ranks the samples, unless the predictor has done so."""
         return {"order": (beliefs.rank or ranked(known, ctx)).order}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole draw."""
         models, n, budget = len(answers.values), plan.n, plan.budget
         positions = in_strata(n, budget, models, numpy_generator(key))
         sizes = np.broadcast_to(np.diff(strata(n, budget)), positions.shape)
-        return Cells(plan.tree["order"][positions], 1 / sizes, sizes / n)
+        return Query(plan.tree["order"][positions], 1 / sizes, sizes / n)
 
 
 class Uniform(Policy):
@@ -64,16 +64,16 @@ class Uniform(Policy):
         """Ranks the samples, unless the predictor has done so."""
         return {"order": (beliefs.rank or ranked(known, ctx)).order}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole grid."""
         return grid(plan.tree["order"], len(answers.values), plan.budget)
 
 
-def grid(order: np.ndarray, models: int, budget: int) -> Cells:
+def grid(order: np.ndarray, models: int, budget: int) -> Query:
     """Returns a uniform grid of `budget` samples on an order, int64[n], for each of m models."""
     samples = order[centres(len(order), budget)]
     shape = (models, budget)
-    return Cells(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / budget))
+    return Query(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / budget))
 
 
 class Datasets(Policy):
@@ -101,7 +101,7 @@ class Datasets(Policy):
         self.check(known.facts)
         return {"dataset": np.unique(known.facts.dataset, return_inverse=True)[1]}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole draw."""
         dataset, n, budget = plan.tree["dataset"], plan.n, plan.budget
         sizes, random = np.bincount(dataset), numpy_generator(key)
@@ -123,7 +123,7 @@ class Datasets(Policy):
         ]
         shape = (models, budget)
         samples = np.asarray(drawn, np.int64).reshape(shape)
-        return Cells(samples, np.broadcast_to(chances, shape), np.broadcast_to(shares, shape))
+        return Query(samples, np.broadcast_to(chances, shape), np.broadcast_to(shares, shape))
 
 
 def divided(sizes: np.ndarray, budget: int, random: np.random.Generator) -> np.ndarray:

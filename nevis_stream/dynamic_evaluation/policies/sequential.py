@@ -7,9 +7,9 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
 
 STEPS = 32  # at most; a larger budget is asked in batches of equal size
@@ -30,7 +30,7 @@ class Sequential(Policy):
 
     def __init__(
         self,
-        useful: Callable[[Beliefs, Answers, Compute], np.ndarray],
+        useful: Callable[[ResponsePosterior, Responses, Compute], np.ndarray],
         needs: str,
         about: str,
         exposed: int = 1,
@@ -38,7 +38,7 @@ class Sequential(Policy):
         self.useful, self.needs, self.about = useful, frozenset({needs}), about
         self.exposed = exposed
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
         models, asked = answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
@@ -50,10 +50,10 @@ class Sequential(Policy):
         if self.exposed > 1:
             random = numpy_generator(jax.random.fold_in(key, asked))
             best = random.permuted(best, axis=1)
-        return Cells(best[:, :batch].astype(np.int64))
+        return Query(best[:, :batch].astype(np.int64))
 
 
-def fisher_information(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
+def fisher_information(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
     """Returns the Fisher information of each cell at the model's estimated ability, float32[m, n].
 
     Adaptive testing: Lord 1980; Fluid Benchmarking, Hofmann et al. 2025. The published method
@@ -81,14 +81,14 @@ def information(items: response.Items, evidence: response.PaddedAnswers) -> jax.
     return ability * p * (1 - p)
 
 
-def mutual_information(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
+def mutual_information(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
     """Returns what each cell reveals about what is unknown of the model, float32[m, n] (active
     evaluation acquisition, equation 6).
     """
     return beliefs.information(answers)
 
 
-def reduction(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
+def reduction(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
     """Returns by how much each cell reduces the variance of the mean, as the predictor believes,
     float32[m, n] (Bayesian quadrature, O'Hagan 1991).
 
@@ -97,7 +97,7 @@ def reduction(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
     return beliefs.reduction(answers)
 
 
-def variance(beliefs: Beliefs, answers: Answers, ctx: Compute) -> np.ndarray:
+def variance(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
     """Returns the variance of each value, float32[m, n] (uncertainty sampling; active evaluation
     acquisition, equation 5).
     """

@@ -13,7 +13,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.policies.clusters import anchors, by_values
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors import anchor_weights
-from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.sampling import numpy_generator
 
 EXCHANGES = 100  # attempts, at most
@@ -65,7 +65,7 @@ class SparseAnchors(Policy):
                 break
         return {"samples": np.sort(samples)}
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns all anchors."""
         samples = plan.design["samples"]
-        return Cells(np.broadcast_to(samples, (len(answers.values), len(samples))))
+        return Query(np.broadcast_to(samples, (len(answers.values), len(samples))))

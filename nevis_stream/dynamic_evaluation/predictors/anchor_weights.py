@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.queries.matrix import numbers, observed, sample_means
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -35,7 +35,7 @@ class Weights(NamedTuple):
     left_out: np.ndarray
 
 
-def centred(known: Known, key, ctx: Compute) -> Tree:
+def centred(known: KnownModels, key, ctx: Compute) -> Tree:
     """Returns `mean`, float32[n], of the known models' values, and `rows`, float32[m0, n], their
     distances from it; 0 where a value is unknown.
     """
@@ -83,7 +83,7 @@ def weights(anchors: np.ndarray, benchmark: np.ndarray, targets: np.ndarray, ctx
     return Weights((right.T * gains) @ (left.T @ targets), error)
 
 
-class AnchorWeights(CellPredictor):
+class AnchorWeights(ScorePredictor):
     """Predicts by ridge regression on the asked samples."""
 
     about = "linear weights of the asked samples, fitted to the known models"

@@ -10,12 +10,12 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import folds
-from nevis_stream.dynamic_evaluation.known import Known
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
-from nevis_stream.queries.asking import Answers, MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -34,7 +34,7 @@ class AveragedResponse(ItemResponse):
         self.share, self.groups = share, groups
 
     def other(
-        self, tree: Tree, known: Known, answers: Answers, ctx: Compute
+        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the other estimate: the cells, float[m, n], or None if it has none; and the mean
         over all samples, float64[m].
@@ -52,7 +52,7 @@ class AveragedResponse(ItemResponse):
                 model = self.fit(rest, key, ctx)
                 learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
                 trees.append({"model": model, "policy": learned})
-            ask = MatrixAsk(folds.filled(values, random))
+            ask = MatrixOracle(folds.filled(values, random))
             model = trees[number]["model"]
             plan = policy.plan(
                 trees[number]["policy"], self.beliefs(model, rest, ctx), budget, key, ctx

@@ -15,13 +15,13 @@ import numpy as np
 from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import folds, members
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.predictors.mean import represented
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
-from nevis_stream.queries.asking import Answers, MatrixAsk
 from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.sampling import numpy_generator
 
@@ -50,7 +50,7 @@ class View:
       facts: about the samples.
     """
 
-    answers: Answers
+    answers: Responses
     logits: np.ndarray
     deviation: np.ndarray
     facts: SampleFacts
@@ -78,7 +78,7 @@ class View:
         return 1 - self.facts.weights[self.answers.samples].sum(axis=1)
 
 
-class Combination(CellPredictor):
+class Combination(ScorePredictor):
     """Six members, weighted by cross-validation."""
 
     about = "item response models, their residuals and neighbours, weighted by cross-validation"
@@ -121,7 +121,7 @@ class Combination(CellPredictor):
         for truth, (_, rest), fit, learned in each_fold:
             beliefs, most = self.beliefs(fit, rest, ctx), min(budget, rest.shape[1])
             plan = policy.plan(learned, beliefs, most, key, ctx)
-            answers = policy.ask(plan, MatrixAsk(truth), len(truth), key, ctx)
+            answers = policy.ask(plan, MatrixOracle(truth), len(truth), key, ctx)
             views.append(_view(fit, answers, rest.facts, ctx))
         groups = len(set(known.groups)) if known.groups else known.shape[0]
         return _calibrated(views, truths, values, groups, random, ctx)
@@ -142,7 +142,7 @@ class Combination(CellPredictor):
         return Prediction(p, mean, intervals.extended(mean - half, mean + half, unbiased, error))
 
 
-def _view(tree, answers: Answers, facts: SampleFacts, ctx) -> View:
+def _view(tree, answers: Responses, facts: SampleFacts, ctx) -> View:
     return View(answers, *members.predict(tree, answers, facts.weights, ctx), facts)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
 
 
-class ResponseBeliefs(Beliefs):
+class ResponseBeliefs(ResponsePosterior):
     """Beliefs of an item response model, whose ability is what is unknown of a model.
 
     Near the posterior's mean an outcome is linear in the ability, with noise of variance λ =
@@ -33,22 +33,22 @@ class ResponseBeliefs(Beliefs):
         return self._ctx.jit(function)(self.items, evidence, *more)
 
     def part(self, columns):
-        """See `Beliefs`."""
+        """See `ResponsePosterior`."""
         items = response.Items(
             *(np.asarray(each)[columns] for each in (self.items.mean, self.items.covariance))
         )
         return ResponseBeliefs(items, self._weights[columns], self._ctx)
 
     def moments(self, answers):
-        """See `Beliefs`."""
+        """See `ResponsePosterior`."""
         return tuple(np.asarray(each) for each in self._of(_moments, answers))
 
     def information(self, answers):
-        """See `Beliefs`."""
+        """See `ResponsePosterior`."""
         return np.asarray(self._of(_information, answers))
 
     def reduction(self, answers):
-        """See `Beliefs`."""
+        """See `ResponsePosterior`."""
         return np.asarray(self._of(_reduction, answers, self._weights))
 
 
@@ -81,7 +81,7 @@ def _reduction(items, evidence, weights):
     return noise * (moved @ a.T + weights) ** 2 / (1 + noise * ability)
 
 
-class ItemResponse(CellPredictor):
+class ItemResponse(ScorePredictor):
     """An item response model; see `response`.
 
     Args:

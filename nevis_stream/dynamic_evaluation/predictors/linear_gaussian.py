@@ -18,12 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs, normal_information
-from nevis_stream.dynamic_evaluation.known import Known
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
-from nevis_stream.queries.asking import Answers
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
 from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -74,7 +74,7 @@ class Prior(NamedTuple):
     noise: jax.Array
 
 
-def fit(known: Known, key, ctx: Compute) -> Tree:
+def fit(known: KnownModels, key, ctx: Compute) -> Tree:
     """Returns a `Model` of the known models as a tree; holes count as the sample's mean.
 
     Args:
@@ -152,33 +152,33 @@ def prior(model: Model, weights: jax.Array) -> Prior:
     )
 
 
-class Posterior(NamedTuple):
+class GaussianState(NamedTuple):
     """Coefficients after some answers: mean float32[q] and covariance float32[q, q]."""
 
     mean: jax.Array
     covariance: jax.Array
 
 
-def observe(believed: Prior, state: Posterior, sample, value, there) -> Posterior:
+def observe(believed: Prior, state: GaussianState, sample, value, there) -> GaussianState:
     """Returns the state after one more answer; unchanged where there is none."""
     x = believed.design[:, sample]
     seen = state.covariance @ x
     gain = seen / (x @ seen + believed.noise[sample]) * there
     away = value - believed.offset[sample] - x @ state.mean
-    return Posterior(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
+    return GaussianState(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
 
 
-def posterior(believed: Prior, samples, values, there) -> Posterior:
+def posterior(believed: Prior, samples, values, there) -> GaussianState:
     """Returns the state after all answers of one model; arguments as of `closeness`."""
 
     def step(state, answer):
         return observe(believed, state, *answer), None
 
-    state = Posterior(believed.mean, believed.covariance)
+    state = GaussianState(believed.mean, believed.covariance)
     return jax.lax.scan(step, state, (samples, values, there))[0]
 
 
-def greedy(believed: Prior, weights, state: Posterior, free, count: int) -> jax.Array:
+def greedy(believed: Prior, weights, state: GaussianState, free, count: int) -> jax.Array:
     """Returns the samples that reduce the variance of the weighted mean most, one after the other,
     int32[count].
 
@@ -210,7 +210,7 @@ def greedy(believed: Prior, weights, state: Posterior, free, count: int) -> jax.
     return jax.lax.scan(step, start, None, length=count)[1]
 
 
-def spread_of_mean(believed: Prior, weights, state: Posterior, free) -> jax.Array:
+def spread_of_mean(believed: Prior, weights, state: GaussianState, free) -> jax.Array:
     """Returns the posterior standard deviation of the weighted mean, float32."""
     open_weights = weights * free
     towards = believed.design @ open_weights
@@ -221,7 +221,7 @@ def first_choice(model: Model, count: int) -> jax.Array:
     """Returns what to ask of a model of which nothing is known, int32[count]."""
     known = len(model.scores)
     believed = prior(model, jnp.full(known, 1 / known))
-    state = Posterior(believed.mean, believed.covariance)
+    state = GaussianState(believed.mean, believed.covariance)
     free = jnp.ones(len(model.mean), bool)
     return greedy(believed, model.weights, state, free, count)
 
@@ -240,7 +240,7 @@ def next_choice(model: Model, samples, values, count: int) -> jax.Array:
     return jax.lax.map(chosen, (samples, values))
 
 
-class GaussianBeliefs(Beliefs):
+class GaussianBeliefs(ResponsePosterior):
     """Beliefs of a linear-Gaussian model, whose coefficients are what is unknown of a model.
 
     Args:
@@ -254,12 +254,12 @@ class GaussianBeliefs(Beliefs):
         super().__init__(len(model.mean))
         self._model, self._ctx = model, ctx
 
-    def _quantities(self, answers: Answers) -> tuple[np.ndarray, ...]:
+    def _quantities(self, answers: Responses) -> tuple[np.ndarray, ...]:
         evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
         return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, evidence)))
 
     def part(self, columns: np.ndarray) -> "GaussianBeliefs":
-        """See `Beliefs`."""
+        """See `ResponsePosterior`."""
         model = Model(*map(np.asarray, self._model))
         of_samples = {
             name: getattr(model, name)[columns] for name in ("mean", "leftover", "weights")
@@ -267,17 +267,17 @@ class GaussianBeliefs(Beliefs):
         model = model._replace(basis=model.basis[:, columns], **of_samples)
         return GaussianBeliefs(model, self._ctx)
 
-    def moments(self, answers: Answers) -> tuple[np.ndarray, np.ndarray]:
-        """See `Beliefs`."""
+    def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
+        """See `ResponsePosterior`."""
         mean, variance, _, _ = self._quantities(answers)
         return mean, variance
 
-    def information(self, answers: Answers) -> np.ndarray:
-        """See `Beliefs`."""
+    def information(self, answers: Responses) -> np.ndarray:
+        """See `ResponsePosterior`."""
         return self._quantities(answers)[2]
 
-    def reduction(self, answers: Answers) -> np.ndarray:
-        """See `Beliefs`."""
+    def reduction(self, answers: Responses) -> np.ndarray:
+        """See `ResponsePosterior`."""
         return self._quantities(answers)[3]
 
 
@@ -321,7 +321,7 @@ def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:
     return jax.lax.map(expected, (samples, values))
 
 
-class LinearGaussian(CellPredictor):
+class LinearGaussian(ScorePredictor):
     """Known models are weighted by how close they are to the answers."""
 
     about = "linear-Gaussian model of the known models, those close to the answers weighted"

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.estimation import intervals
-from nevis_stream.queries.asking import Answers
+from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.samples import SampleFacts
 
 
-class Mean(CellPredictor):
+class Mean(ScorePredictor):
     """The plain mean with its Wilson interval, corrected for the finite number of samples.
 
     The variance of a score in [0, 1] is at most that of an outcome with the same mean, so its
@@ -23,7 +23,7 @@ class Mean(CellPredictor):
         """Returns whether the cells stand for all samples."""
         return policy.representative
 
-    def weights(self, answers: Answers, facts: SampleFacts) -> np.ndarray:
+    def weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
         """Returns the weight of each asked cell in the mean, float64[m, b]."""
         return represented(answers, facts)
 
@@ -54,7 +54,7 @@ class UnweightedMean(Mean):
         return weights / weights.sum(axis=1, keepdims=True)
 
 
-def represented(answers: Answers, facts: SampleFacts) -> np.ndarray:
+def represented(answers: Responses, facts: SampleFacts) -> np.ndarray:
     """Returns the weight of each asked cell in an estimate of the mean over all samples,
     float64[m, b]; the weights of a model add up to 1.
 

@@ -4,15 +4,15 @@ CopyNearest&Expand: Sort & Search without Sort).
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.sort import ranked
-from nevis_stream.queries.asking import blank
 from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.oracle import blank
 
 HELD_OUT = 250  # at most this many known models are left out in turn
 
 
-class Nearest(CellPredictor):
+class Nearest(ScorePredictor):
     """Copies the nearest known model; its holes are filled with the outcome of most models."""
 
     about = "values of the nearest known model"

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs
-from nevis_stream.dynamic_evaluation.known import parts
-from nevis_stream.dynamic_evaluation.method import CellPredictor, Prediction
+from nevis_stream.dynamic_evaluation.known_models import parts
+from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.rank import Rank
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.search import cuts
 from nevis_stream.dynamic_evaluation.sort import ranked
-from nevis_stream.queries.asking import Answers, blank
 from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.oracle import Responses, blank
 
 
-class SortAndSearch(CellPredictor):
+class SortAndSearch(ScorePredictor):
     """Sort & Search on the order `by` of `sort.sort`."""
 
     gives = frozenset({"rank"})
@@ -31,9 +31,9 @@ class SortAndSearch(CellPredictor):
         """Returns the order of the samples."""
         return Rank(**tree)
 
-    def beliefs(self, tree, known, ctx) -> Beliefs:
+    def beliefs(self, tree, known, ctx) -> ResponsePosterior:
         """Returns the order of the samples."""
-        return Beliefs(known.shape[1], self.rank(tree))
+        return ResponsePosterior(known.shape[1], self.rank(tree))
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
@@ -58,7 +58,7 @@ class SortAndSearch(CellPredictor):
             without = Rank(rank.total - total, rank.seen - there, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
             if without.seen.any():
-                beliefs = Beliefs(without.n, without)
+                beliefs = ResponsePosterior(without.n, without)
                 learned = policy.fit(known, beliefs, key, ctx)
                 plan = policy.plan(learned, beliefs, budget, key, ctx)
                 samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
@@ -74,7 +74,7 @@ class SortAndSearch(CellPredictor):
         return errors[~np.isnan(errors)]
 
 
-def thresholded(rank: Rank, answers: Answers, ctx) -> np.ndarray:
+def thresholded(rank: Rank, answers: Responses, ctx) -> np.ndarray:
     """Returns predicted outcomes, bool[m, n], true up to the best threshold of each model."""
     places = rank.place[answers.samples]
     order = np.argsort(places, axis=1, kind="stable")

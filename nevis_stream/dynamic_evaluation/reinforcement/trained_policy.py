@@ -7,7 +7,7 @@ from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.reinforcement import training
-from nevis_stream.queries.asking import Cells
+from nevis_stream.queries.oracle import Query
 
 
 class Reinforcement(Policy):
@@ -40,7 +40,7 @@ class Reinforcement(Policy):
             "parameters": jax.tree.map(np.asarray, parameters),
         }
 
-    def next(self, plan, answers, key, ctx) -> Cells:
+    def next(self, plan, answers, key, ctx) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
         tree, (models, asked) = plan.tree, answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
@@ -51,4 +51,4 @@ class Reinforcement(Policy):
         np.put_along_axis(useful, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
         best = np.argsort(-useful, axis=1, kind="stable")[:, :batch]
-        return Cells(best.astype(np.int64))
+        return Query(best.astype(np.int64))

@@ -17,11 +17,11 @@ import optax
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation import folds, positions
-from nevis_stream.dynamic_evaluation.beliefs import Beliefs
-from nevis_stream.dynamic_evaluation.known import Known, digest
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.reinforcement.network import ActorCritic, State
-from nevis_stream.queries.asking import Answers, Cells
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -122,7 +122,7 @@ def acting_program(frozen: bool):
     )
 
 
-def state_of(answers: Answers, moments: tuple[np.ndarray, np.ndarray]) -> State:
+def state_of(answers: Responses, moments: tuple[np.ndarray, np.ndarray]) -> State:
     """Returns what the policy sees of m models after some answers, float32[m, n] each."""
     mean, variance = moments
     asked, values = np.zeros(mean.shape, np.float32), np.zeros(mean.shape, np.float32)
@@ -144,7 +144,7 @@ def episodes(
     act,
     descriptions: np.ndarray,
     truth: np.ndarray,
-    beliefs: Beliefs,
+    beliefs: ResponsePosterior,
     random: np.random.Generator,
     horizon: int,
     shaped: bool = True,
@@ -205,13 +205,13 @@ def episodes(
     return Transitions(joined, taken.astype(np.int32), *(np.float32(each) for each in rest)), seen
 
 
-def _answered(samples: np.ndarray, truth: np.ndarray) -> Answers:
-    return Answers(Cells(samples), np.take_along_axis(truth, samples, axis=1))
+def _answered(samples: np.ndarray, truth: np.ndarray) -> Responses:
+    return Responses(Query(samples), np.take_along_axis(truth, samples, axis=1))
 
 
 def trained(
-    known: Known,
-    beliefs: Beliefs,
+    known: KnownModels,
+    beliefs: ResponsePosterior,
     descriptions: np.ndarray,
     cold: bool,
     key,

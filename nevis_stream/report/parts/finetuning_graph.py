@@ -19,8 +19,8 @@ from nevis_stream.analysis.finetuning import (
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report import svg
-from nevis_stream.report.arcs import arc_diagram, depth_bars
 from nevis_stream.report.domains import domain_styles
+from nevis_stream.report.fine_tuning_graph import arc_diagram, depth_bars
 from nevis_stream.report.names import letters
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render

@@ -7,7 +7,7 @@ from nevis_stream.analysis import budgets
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.stand_ins import short_names
 from nevis_stream.report import svg
-from nevis_stream.report.plane import drawable, lined, plane
+from nevis_stream.report.pareto_plot import drawable, lined, plane
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 

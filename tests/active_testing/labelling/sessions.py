@@ -5,7 +5,7 @@ import numpy as np
 from nevis_stream.active_testing.labelling.pool_parts import Generation
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.labelling.settings import SessionSettings, digest
-from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -37,7 +37,7 @@ def begin(directory, n=60, seed=0, models=2, pool="nowhere", prefix="s", **chang
         "digest": digest(ids, predictions),
     }
     settings = SessionSettings(**(facts | changes))
-    samples = Generation(settings.pool, ids, predictions, Material(predictions[0]))
+    samples = Generation(settings.pool, ids, predictions, SurrogateData(predictions[0]))
     return Session.start(directory, settings, samples), labels
 
 

@@ -15,7 +15,7 @@ from nevis_stream.active_testing.labelling.estimates import (
 from nevis_stream.active_testing.labelling.pool_parts import Generation
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
 from nevis_stream.active_testing.labelling.settings import SETTINGS
-from nevis_stream.active_testing.material import Material
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
 from nevis_stream.experiments.labelling.forms import read_labels
 from nevis_stream.storage import checked_lines, exclusive
@@ -125,7 +125,7 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     labelled(session, labels, 1, 45)
     before = state(tmp_path)
     ids, predictions, more = example(40, seed=9, prefix="new")
-    session.grow(Generation("later", ids, predictions, Material(predictions[0])))
+    session.grow(Generation("later", ids, predictions, SurrogateData(predictions[0])))
     assert len(session.ids) == 100 and state(tmp_path) == before
     account = accounts(session, "tuned_difference")[0]
     assert np.isnan(account.estimate.value)
@@ -139,17 +139,19 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     predicted = np.concatenate([g.predictions[0] for g in session.generations]).argmax(axis=1)
     assert account.estimate.value == pytest.approx((predicted != every).mean())
     session.grow(
-        Generation("later", ids, predictions, Material(predictions[0]))
+        Generation("later", ids, predictions, SurrogateData(predictions[0]))
     )  # the same command again
     assert len(Session(tmp_path).ids) == 100
     with pytest.raises(BadInput, match="39 of its 39 samples are in the session already"):
-        session.grow(Generation("later", ids[1:], predictions[:, 1:], Material(predictions[0, 1:])))
+        session.grow(
+            Generation("later", ids[1:], predictions[:, 1:], SurrogateData(predictions[0, 1:]))
+        )
 
 
 def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
     session, labels = begin(tmp_path)
     ids, predictions, more = example(180, seed=9, prefix="new")
-    session.grow(Generation("later", ids, predictions, Material(predictions[0])))
+    session.grow(Generation("later", ids, predictions, SurrogateData(predictions[0])))
     _, rows = session.next(200)
     assert sum(row >= 60 for row in rows) == 150
     labelled(session, np.concatenate([labels, more]), 1, 200)

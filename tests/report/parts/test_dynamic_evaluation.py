@@ -13,7 +13,7 @@ from PIL import Image
 from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.asking import MatrixAsk
+from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.report.build import write_report
 from nevis_stream.report.cache_summaries import Evaluation
 from nevis_stream.report.evaluation_additions import overview
@@ -81,7 +81,7 @@ def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
     known, ends = table(ordered()), {"low": 0.0, "high": 100.0}
     scores = known.values.astype(np.float32)
     percent.append_rows(known.models[:-1], known.samples, scores[:-1], sample_provenance=ends)
-    asks = {known.models[-1]: MatrixAsk(scores[-1:])}
+    asks = {known.models[-1]: MatrixOracle(scores[-1:])}
     (account,) = add_models(percent, asks, 30, "random_mean")
     (row,) = evaluation_summary._accounts(percent)
     shown = dynamic_evaluation._account(row)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from nevis_stream.analysis.finetuning import Node, finetuning_graph
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.report.arcs import _names
 from nevis_stream.report.build import write_report
 from nevis_stream.report.domains import domain_styles
+from nevis_stream.report.fine_tuning_graph import _names
 from nevis_stream.report.parts import finetuning_graph as part
 from nevis_stream.report.section import Section
 from tests.report.page_reader import Page

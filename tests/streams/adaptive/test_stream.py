@@ -10,7 +10,7 @@ import pytest
 from nevis_stream import run
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.launch.evaluate_commands.filling import import_run
+from nevis_stream.launch.evaluate_commands.fill import import_run
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord

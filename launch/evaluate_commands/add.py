@@ -1,0 +1,414 @@
+"""`launch.evaluate add-model` and `add-samples`: a few cells are asked, the others predicted."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache as cached
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from absl.flags import FlagValues
+
+from nevis_stream.dynamic_evaluation import adding, methods, ranking
+from nevis_stream.dynamic_evaluation.choice import Choice
+from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import Addition
+from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.file_oracle import FileOracle
+from nevis_stream.evaluation_cache.imported import Imported
+from nevis_stream.evaluation_cache.importers import is_log
+from nevis_stream.experiments.recorded import open_run
+from nevis_stream.launch import entry
+from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, print_groups
+from nevis_stream.launch.evaluate_commands.fill import print_import
+from nevis_stream.launch.evaluate_commands.flags import reading_of
+from nevis_stream.launch.terminal import bar, flops
+from nevis_stream.queries.oracle import Oracle, Query, Responses
+from nevis_stream.queries.samples import Part
+from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.trained_runs.caches import open_cache
+from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
+from nevis_stream.trained_runs.predictors import (
+    cell_ids,
+    kept_model,
+    provenance,
+    sample_facts,
+)
+
+_OUTCOMES = Part("", np.arange(0), lower=False, unbounded=False, low=0.0, high=1.0)
+_FILE_REMEDY = "Add their values on the new samples to the file."
+_RUN_REMEDY = (
+    "If their runs were moved, give the folder, --run_dir=FOLDER; for models without a run or a"
+    " checkpoint, give their values, --samples=FILE."
+)
+
+
+def add_model(_: Sequence[str], values: FlagValues) -> None:
+    """Adds the models of --model to the cache --cache, or to the caches in that folder, and prints
+    the estimates.
+    """
+    _check(values)
+    model = Path(values.model)
+    if values.trial is not None and (not model.is_dir() or model.parent.name != "checkpoints"):
+        raise BadInput(
+            f"--trial={values.trial} needs a checkpoint, RUN/checkpoints/EVENT-TASK;"
+            f" --model={model} is not one."
+        )
+    if values.name is not None and model.is_dir() and not is_log(model):
+        raise BadInput(f"--name={values.name} needs a file; --model={model} is a directory.")
+    if model.is_dir() and not is_log(model):
+        _add_predictors(model, values)
+        return
+    if not model.exists():
+        raise BadInput(
+            f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
+        )
+    cache = one_cache(Path(values.cache))
+    table = read_for(cache, model, **reading_of(values))
+    if values.name is not None and values.name not in table.models:
+        raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
+    names = table.models if values.name is None else [values.name]
+    asks = {name: FileOracle(table, name, cache.samples, str(model)) for name in names}
+    columns = cache.samples()
+    available = {name: ask.available(columns) for name, ask in asks.items()}
+    if not any(each.any() for each in available.values()):
+        raise BadInput(
+            f"{model}: has none of the cache's samples, for example {columns[0]!r}; its own are"
+            f" named like {table.samples[0]!r}."
+        )
+    print_import(str(model), Imported(model.name, table.remarks, table.left_out))
+    stated = dict(
+        zip(table.models, table.model_provenance or [{}] * len(table.models), strict=True)
+    )
+    _add(cache, asks, values, {name: stated[name] for name in names}, available, from_file=True)
+
+
+def _check(values: FlagValues) -> None:
+    """Refuses an invalid budget or method before anything is read."""
+    budget(values.budget)
+    if "choice_flops" in values and np.isnan(values.choice_flops):
+        raise BadInput("--choice_flops=nan: a number of at least 0 is expected.")
+    if values.method is not None:
+        methods.within_budget(values.method)
+    entry.use_compilation_cache()
+
+
+def _add_predictors(path: Path, values: FlagValues) -> None:
+    """Adds predictors of a run, each to the cache of its data set.
+
+    Args:
+      path: a run, or one of its checkpoints.
+      values: the flags.
+    """
+    is_checkpoint = path.parent.name == "checkpoints"
+    run = open_run(path.parent.parent if is_checkpoint else path, values.stream, values.trust)
+    if is_checkpoint:
+        predictors = [kept_model(run, path, values.trial)]
+    else:
+        predictors = [predictor for predictor in run.predictors if predictor.checkpoint]
+    _ = run.learner  # trusted and importable, or an error before anything is computed
+    for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in predictors):
+        added = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset_id}
+        directory = one_cache(Path(values.cache), dataset_id).directory
+        cache = open_cache(directory, run, next(iter(added.values())))
+        asks = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
+        prices = {name: run.flops_each(predictor) for name, predictor in added.items()}
+        provenances = {
+            name: provenance(run, predictor)
+            | ({} if prices[name] is None else {EACH: prices[name]})
+            for name, predictor in added.items()
+        }
+        _add(cache, asks, values, provenances)
+
+
+def _add(
+    cache: EvaluationCache,
+    asks: Mapping[str, Oracle],
+    values: FlagValues,
+    provenances: Mapping[str, dict[str, Any]] | None = None,
+    available: Mapping[str, np.ndarray] | None = None,
+    from_file: bool = False,
+) -> None:
+    facts = cache.facts()
+    kind = "samples" if facts.image is None or available else "images"
+    cells = budget(values.budget, facts.n if available else facts.points, kind, cache)
+    choices: list[Choice] = []
+    expected: dict[str, np.ndarray] = {}
+    complete = ranking.complete_models(cache, list(asks))
+    before = ranking.observed_cells(cache, list(asks))
+    measure = _measure(cache)
+    parts = {part.name: part for part in facts.parts}
+    for model in complete:
+        _print_complete(model, measure, parts[model.dataset])
+    title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
+    with bar(title, lines=len(complete) < len(asks)) as move:
+        each = 1 if kind == "samples" else facts.n // facts.points
+        asking = _AskingBar(move, cells * each * (len(asks) - len(complete)))
+        asking.stage("learning from the known models")
+        accounts = adding.add_models(
+            cache,
+            asking.counting(asks),
+            cells,
+            values.method,
+            seed=values.seed,
+            provenances=provenances,
+            most_flops=values.choice_flops,
+            available=available,
+            drawn=values.answered == "random",
+            progress=asking.stage,
+            report_choice=choices.append,
+            report_values=expected.__setitem__,
+        )
+    for choice in choices:
+        _print_choice(choice.method, choice.reason)
+    if len(parts) > 1:
+        print(
+            f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
+            " is no mean of all: estimate, interval and rank are of each data set"
+        )
+    for account in accounts:
+        earlier = before[account.name] if len(parts) == 1 else 0
+        _print_account(account, earlier, from_file, measure, parts[account.dataset or ""])
+    for name, values_of_model in expected.items():
+        print_groups(
+            f"{name}: means of observed and expected values by data set and group, without"
+            f" intervals; the {measure} above need not be their average, since it is corrected as a"
+            " whole",
+            means_by_group(cache.facts(), values_of_model[None]),
+        )
+
+
+def _print_choice(method: str, reason: str) -> None:
+    print(f"method {method}, chosen for these known models and this budget: {reason}")
+
+
+def fit(_: Sequence[str], values: FlagValues) -> None:
+    """Fits a method to the known models of the cache --cache and stores the fit there."""
+    _check(values)
+    cache = one_cache(Path(values.cache))
+    facts = cache.facts()
+    kind = "samples" if facts.image is None else "images"
+    cells = budget(values.budget, facts.points, kind, cache)
+    with bar(f"fit {cache.directory.name}") as show_progress:
+        name, reason, cost = adding.fit_method(
+            cache,
+            cells,
+            values.method,
+            seed=values.seed,
+            most_flops=values.choice_flops,
+            progress=lambda name: show_progress(f"fit {name}", 0, None),
+        )
+    if reason:
+        _print_choice(name, reason)
+    print(
+        f"{name} is fitted for a budget of {cells}: {flops(cost)}, charged to the first model that"
+        " is added with it"
+    )
+
+
+def add_samples(_: Sequence[str], values: FlagValues) -> None:
+    """Adds the samples of a file, or splits of the cache's data set as its models' runs have them,
+    to the cache --cache, and prints the account.
+    """
+    if bool(values.samples) == bool(values.splits):
+        raise BadInput("add-samples needs either --samples=FILE or --splits=NAME.")
+    _check(values)
+    cache = one_cache(Path(values.cache))
+    asks: dict[str, Oracle]
+    if values.samples:
+        table = read_for(cache, values.samples, **reading_of(values))
+        source = Path(values.samples)
+        print_import(str(source), Imported(source.name, table.remarks, table.left_out))
+        samples = list(table.samples)
+        models = [model for model in cache.models() if model in set(table.models)]
+        asks = {
+            model: FileOracle(table, model, partial(_chosen, samples), values.samples)
+            for model in models
+        }
+        provenances = [{"file": values.samples} | each for each in table.sample_provenance]
+    else:
+        opened = cached(lambda run_dir: open_run(run_dir, values.stream, values.trust))
+        checkpoints = _checkpoints(cache, [Path(path) for path in values.run_dir])
+        first = next(path for path, _ in checkpoints.values())
+        run = opened(first.parent.parent)
+        _ = run.learner  # trusted and importable, or an error before anything is computed
+        dataset_id = cache.about.get("dataset_id")
+        task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
+        parts = run.samples(task, values.splits)
+        samples = [cell for part in parts for cell in cell_ids(task, part)]
+        asks = {
+            model: MovableCheckpoint(model, path, trial, opened, partial(_chosen, samples))
+            for model, (path, trial) in checkpoints.items()
+        }
+        provenances = [
+            facts
+            for split, part in zip(values.splits, parts, strict=True)
+            for facts in sample_facts(task, split, part)
+        ]
+    cells = budget(values.budget, cache.shape[0], "models", cache)
+    with bar(f"{cache.directory.name}, {values.method}", lines=True) as move:
+        asking = _AskingBar(move, cells * len(samples))
+        asking.stage("learning from the known models")
+        account = adding.add_samples(
+            cache,
+            samples,
+            asking.counting(asks),
+            cells,
+            values.method,
+            seed=values.seed,
+            provenances=provenances,
+            source=values.samples or str(cache.directory),
+            remedy=_FILE_REMEDY if values.samples else _RUN_REMEDY,
+            progress=asking.stage,
+        )
+    _print_account(account, from_file=bool(values.samples))
+
+
+def _chosen(samples: Sequence[str], columns: Sequence[int]) -> list[str]:
+    return [samples[column] for column in columns]
+
+
+def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, tuple[Path, int]]:
+    """Returns the checkpoints of a cache's models, and their trials.
+
+    Args:
+      cache: the provenance of its models names their checkpoints.
+      run_dirs: runs that were moved, or folders of such runs; a run is recognised by the name of
+        its directory.
+    """
+    provenances = {model: facts for model, facts in cache.models().items() if "checkpoint" in facts}
+    if not provenances:
+        raise BadInput(
+            f"{cache.directory}: none of its models came from a run, so none can be evaluated; give"
+            " --samples=FILE."
+        )
+    moved = {}
+    for folder in run_dirs:
+        ledgers = [folder / FILE_NAME, *sorted(folder.glob(f"*/{FILE_NAME}"))]
+        runs = [ledger.parent for ledger in ledgers if ledger.is_file()]
+        if not runs:
+            raise BadInput(
+                f"--run_dir={folder}: is neither a run directory nor a folder of them (no"
+                f" {FILE_NAME})."
+            )
+        moved |= {run.resolve().name: run for run in runs}
+    checkpoints = {}
+    for model, facts in provenances.items():
+        path = Path(facts["checkpoint"])
+        if not path.is_dir() and (name := Path(facts["run"]).name) in moved:
+            path = moved[name] / "checkpoints" / path.name
+        if path.is_dir():
+            checkpoints[model] = path, facts["trial"]
+    if not checkpoints:
+        missing = sorted({facts["run"] for facts in provenances.values()})
+        raise BadInput(
+            f"{cache.directory}: the runs of its models are no longer where they were, for example"
+            f" {missing[0]} ({len(missing)} runs). If they were moved, give their folder:"
+            " --run_dir=FOLDER; or give --samples=FILE."
+        )
+    return checkpoints
+
+
+class _AskingBar:
+    """A bar with the stage of an addition and the number of answers so far.
+
+    Args:
+      move: updates the bar.
+      cells: number of cells that will be asked.
+    """
+
+    def __init__(self, move: Callable[[str, int, int], None], cells: int):
+        self._move, self._cells, self._done = move, cells, 0
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        self._move(name, self._done, self._cells)
+
+    def counting(self, asks: Mapping[str, Oracle]) -> dict[str, Oracle]:
+        """Returns asks that also move the bar."""
+        return {model: self._counting(ask) for model, ask in asks.items()}
+
+    def _counting(self, ask: Oracle) -> Oracle:
+        def call(wanted: Query) -> Responses:
+            answers = ask(wanted)
+            self._done += wanted.samples.size
+            self.stage("asking")
+            return answers
+
+        return call
+
+
+def _measure(cache: EvaluationCache) -> str:
+    """Returns what a model's mean over all samples is called."""
+    lower = any(part.lower for part in cache.facts().parts)
+    return "mean score" if cache.scores else "mean" if lower else "accuracy"
+
+
+def _print_complete(model: ranking.CompleteModel, measure: str, part: Part) -> None:
+    where = f" on {model.dataset}" if model.dataset else ""
+    print(f"model {model.name}{where}: already complete: nothing to ask")
+    mean = part.unscaled(model.accuracy)
+    print(f"  {measure} {mean:.4f}, rank {model.rank} of {model.models} known models")
+
+
+def _print_account(
+    addition: Addition,
+    before: int = 0,
+    from_file: bool = False,
+    measure: str = "accuracy",
+    part: Part = _OUTCOMES,
+) -> None:
+    """Prints an account.
+
+    Args:
+      addition: the account.
+      before: number of cells that were observed before.
+      from_file: whether the answers came from a file.
+      measure: what a model's mean is called.
+      part: the samples that it is a mean of; it is printed in their range.
+    """
+    models = addition.models
+    new_samples = int(addition.name.split()[0]) if addition.kind == "samples" else 0
+    total = models * new_samples or addition.samples
+    complete = addition.asked == total
+    earlier = f" ({before:,} of them before)" if before else ""
+    others = f", the others predicted by {addition.method}"
+    if complete:
+        others = "; nothing is left to predict"
+    name = f"{addition.kind} {addition.name}" + (f" on {addition.dataset}" * bool(addition.dataset))
+    print(f"{name}: {addition.asked:,} of {total:,} cells observed{earlier}{others}")
+    if addition.accuracy is not None:
+        interval = f"no interval: {addition.reason}"
+        if addition.low is not None:
+            low, high = map(part.unscaled, (addition.low, addition.high))
+            interval = f"95%: {low:.4f} to {high:.4f}"
+        known = f"{models:,} known model{'s'[: models != 1]}"
+        samples = f"{addition.budget:,} sample{'s'[: addition.budget != 1]}"
+        basis = f"estimated by {addition.method} from {samples} and {known}"
+        if complete:
+            basis = "the mean of all samples"
+        print(f"  {measure} {part.unscaled(addition.accuracy):.4f} ({interval}), {basis}")
+    if addition.rank is not None:
+        low, high = addition.rank_low, addition.rank_high
+        interval = "" if low is None else f" (95%: {low} to {high})"
+        best = ", the lowest is the best" if addition.lower else ""
+        print(f"  rank {addition.rank} of {models + 1}{interval}{best}")
+    elif addition.accuracy is not None:
+        print("  no rank: the samples that were answered do not stand for all")
+    if addition.failed:
+        print(f"  {addition.failed:,} samples were asked without an answer; see the warning")
+    print(f"  {_cost_text(addition, from_file)}")
+
+
+def _cost_text(addition: Addition, from_file: bool) -> str:
+    method = f"the method itself: {flops(addition.flops_method)}"
+    if addition.flops_spent is None:
+        where = " in the file" if from_file else ""
+        return f"cost of the answers: not recorded{where}; {method}"
+    spent = f"spent {flops(addition.flops_spent)} ({method})"
+    if addition.flops_saved is None:
+        return f"{spent}; the cost of the other answers is not recorded"
+    return f"{spent}, saved {flops(addition.flops_saved)}"

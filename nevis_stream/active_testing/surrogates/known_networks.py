@@ -1,0 +1,36 @@
+"""Known models' outcomes as the surrogate of difficulty, alone or joined with heads on features."""
+
+from nevis_stream.active_testing.difficulty import INFORMED, UNINFORMED, DifficultySurrogate
+from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
+from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel
+from nevis_stream.active_testing.surrogates.heads import Heads
+
+
+class KnownNetworks(SurrogateKind):
+    """The tested model's own probabilities of errors, corrected by known models' outcomes as far as
+    the bought labels support them: a sample that many known models got wrong is likely wrong.
+    """
+
+    about = "known models' outcomes (an evaluation cache) as difficulty; weighted by the labels"
+    needs = ("outcomes",)
+
+    def build(self, material, seed):
+        """Returns the surrogate."""
+        base = CalibratedModel().build(material, seed)
+        return DifficultySurrogate(material, base, UNINFORMED, seed)
+
+
+class KnownNetworksHeads(SurrogateKind):
+    """The heads' probabilities, updated by the patterns of known models' outcomes, and corrected by
+    them as far as the bought labels support that. It trains the heads three times: on all labels,
+    and on each half of them.
+    """
+
+    about = "heads on features, with the patterns of known models' outcomes (an evaluation cache)"
+    needs = ("features", "outcomes")
+
+    def build(self, material, seed):
+        """Returns the surrogate."""
+        base = OutcomePatterns(Heads().build(material, seed), material.outcomes)
+        return DifficultySurrogate(material, base, INFORMED, seed)

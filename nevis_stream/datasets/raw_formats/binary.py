@@ -1,0 +1,274 @@
+"""Pixels in binary formats: idx, CIFAR's batches, STL, GNT, NORB and HDF5."""
+
+import io
+import math
+import pickle
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.datasets.raw_formats.tree import Example, FileTree
+from nevis_stream.datasets.source_images import PixelImage, SourceImage, rows_of
+from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes
+
+_NORB_TYPES = {0x1E3D4C55: np.uint8, 0x1E3D4C54: np.int32}
+
+
+def _examples(part: str, pixels: np.ndarray, labels: np.ndarray, path: Path) -> Iterator[Example]:
+    if len(pixels) != len(labels):
+        raise BadInput(f"{path}: {len(pixels)} images but {len(labels)} labels.")
+    for index, image in enumerate(rows_of(pixels, str(path))):
+        yield Example(part, f"{index:08d}", image, int(labels[index]))
+
+
+def idx(
+    tree: FileTree, *, pairs: Sequence[Mapping[str, Any]], transpose: bool = False
+) -> Iterator[Example]:
+    """Reads idx-ubyte files.
+
+    Args:
+      tree: the folder.
+      pairs: {part, images, labels}; with `rotate` every image is turned by a whole angle drawn
+        for its number.
+      transpose: whether rows and columns are exchanged.
+    """
+    for pair in pairs:
+        path = tree.path(pair["images"])
+        pixels, labels = read_idx(path), read_idx(tree.path(pair["labels"]))
+        pixels = np.swapaxes(pixels, 1, 2) if transpose else pixels
+        for number, example in enumerate(_examples(pair["part"], pixels, labels, path)):
+            if pair.get("rotate"):
+                seed = [99999, number, len(pair["part"])]
+                angle = int(np.random.RandomState(seed).randint(360))
+                turned = PixelImage(
+                    lambda i=number, a=angle, p=pixels: _turned(p[i], a), f"{path}[{number}]"
+                )
+                example = Example(example.part, example.key, turned, example.label)
+            yield example
+
+
+def _turned(pixels: np.ndarray, degrees: int) -> np.ndarray:
+    from scipy.ndimage import rotate
+
+    return rotate(pixels, degrees, reshape=False)
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Returns the uint8 array of an idx file.
+
+    Raises:
+      BadInput: another format, or a truncated file.
+    """
+    data = read_bytes(path, LARGEST_ARRAYS)
+    if len(data) < 4 or data[:3] != b"\0\0\x08":
+        raise BadInput(f"{path}: is not an idx file of bytes.")
+    start = 4 + 4 * data[3]
+    shape = struct.unpack(f">{data[3]}I", data[4:start])
+    if len(data) - start != math.prod(shape):
+        raise BadInput(
+            f"{path}: holds {len(data) - start} bytes of data; {math.prod(shape)} are expected. Is"
+            " it truncated?"
+        )
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Refuses every name but those of numpy arrays: a pickle can otherwise run any program."""
+
+    _ALLOWED = {
+        (module, name)
+        for module in ("numpy.core.multiarray", "numpy._core.multiarray", "numpy")
+        for name in ("_reconstruct", "ndarray", "dtype", "scalar")
+    } | {("_codecs", "encode")}
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def cifar(
+    tree: FileTree, *, batches: Sequence[Mapping[str, str]], labels: str
+) -> Iterator[Example]:
+    """Reads CIFAR's pickled batches: data uint8[n, 3072] (planes of red, green, blue), and labels.
+
+    Args:
+      tree: the folder.
+      batches: {part, file}.
+      labels: key of the class ids.
+    """
+    for entry in batches:
+        for name in tree.some(entry["file"]):
+            path = tree.root / name
+            try:
+                content = _ArraysOnly(
+                    io.BytesIO(read_bytes(path, LARGEST_ARRAYS)), encoding="bytes"
+                ).load()
+                pixels = content[b"data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+                ids = np.asarray(content[labels.encode()])
+            except Exception as error:
+                raise BadInput(f"{path}: cannot be read as a CIFAR batch ({error!r}).") from None
+            for example in _examples(entry["part"], pixels, ids, path):
+                yield Example(example.part, f"{name}#{example.key}", example.image, example.label)
+
+
+def stl(
+    tree: FileTree, *, sets: Sequence[Mapping[str, str]], shape: Sequence[int], first: int = 0
+) -> Iterator[Example]:
+    """Reads bytes by channel, column, row, and labels of a byte each.
+
+    Args:
+      tree: the folder.
+      sets: {part, images, labels}.
+      shape: height, width, channels.
+      first: the id of class 0.
+    """
+    height, width, channels = shape
+    for entry in sets:
+        path = tree.path(entry["images"])
+        data = np.fromfile(path, np.uint8)
+        if data.size % math.prod(shape):
+            raise BadInput(
+                f"{path}: {data.size} bytes are not a whole number of {height}×{width}×{channels}"
+                " images."
+            )
+        pixels = data.reshape(-1, channels, width, height).transpose(0, 3, 2, 1)
+        labels = np.fromfile(tree.path(entry["labels"]), np.uint8).astype(int) - first
+        yield from _examples(entry["part"], pixels, labels, path)
+
+
+def gnt(tree: FileTree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
+    """Reads GNT records: length, GB2312 code, width, height, pixels.
+
+    The background of 255 is inverted.
+
+    Args:
+      tree: the folder.
+      sets: {part, files}.
+    """
+    for entry in sets:
+        for name in tree.some(entry["files"]):
+            path, offset = tree.root / name, 0
+            data = read_bytes(path, LARGEST_ARRAYS)
+            while offset < len(data):
+                if offset + 10 > len(data):
+                    raise BadInput(f"{path}: is truncated at byte {offset}.")
+                length, code, width, height = struct.unpack_from("<I2sHH", data, offset)
+                if length != 10 + width * height or offset + length > len(data):
+                    raise BadInput(
+                        f"{path}: the record at byte {offset} has length {length};"
+                        f" {10 + width * height} expected."
+                    )
+                image = PixelImage(
+                    lambda p=path, o=offset + 10, h=height, w=width: _bitmap(p, o, h, w),
+                    f"{path}@{offset}",
+                )
+                yield Example(entry["part"], f"{name}#{offset:012d}", image, code.hex())
+                offset += length
+
+
+def _bitmap(path: Path, offset: int, height: int, width: int) -> np.ndarray:
+    return 255 - np.fromfile(path, np.uint8, height * width, offset=offset).reshape(height, width)
+
+
+def norb(tree: FileTree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
+    """Reads small NORB: the first image of each stereo pair.
+
+    Args:
+      tree: the folder.
+      sets: {stem, part, parts_by_instance}: instances that go to other parts.
+    """
+    for entry in sets:
+        path = tree.path(f"{entry['stem']}-dat.mat")
+        pixels = read_norb(path)[:, 0]
+        labels, info = (
+            read_norb(tree.path(f"{entry['stem']}-{name}.mat")) for name in ("cat", "info")
+        )
+        parts = {
+            n: part for part, numbers in entry.get("parts_by_instance", {}).items() for n in numbers
+        }
+        for example, about in zip(
+            _examples(entry["part"], pixels, labels, path), info, strict=True
+        ):
+            yield Example(
+                parts.get(int(about[0]), entry["part"]), example.key, example.image, example.label
+            )
+
+
+def read_norb(path: Path) -> np.ndarray:
+    """Returns the array of a file in NORB's binary matrix format.
+
+    Raises:
+      BadInput: another format, or a truncated file.
+    """
+    data = read_bytes(path, LARGEST_ARRAYS)
+    magic, rank = struct.unpack_from("<iI", data) if len(data) >= 20 else (0, 0)
+    if magic not in _NORB_TYPES or rank > 8:
+        raise BadInput(f"{path}: is not a matrix in NORB's format.")
+    shape = struct.unpack_from(f"<{rank}I", data, 8)
+    start, kind = 8 + 4 * max(rank, 3), np.dtype(_NORB_TYPES[magic])
+    if len(data) - start != math.prod(shape) * kind.itemsize:
+        raise BadInput(
+            f"{path}: holds {len(data) - start} bytes of data; {math.prod(shape) * kind.itemsize}"
+            " are expected."
+        )
+    return np.frombuffer(data, kind, offset=start).reshape(shape)
+
+
+def hdf5(
+    tree: FileTree,
+    *,
+    sets: Sequence[Mapping[str, str]],
+    images: str,
+    labels: str,
+    first: int = 0,
+    channels: str = "rgb",
+) -> Iterator[Example]:
+    """Reads arrays of HDF5 files; images are read one by one.
+
+    Args:
+      tree: the folder.
+      sets: {part, file} with `labels_file` where the labels have one of their own.
+      images: key of uint8[n, h, w, c].
+      labels: key of the class ids.
+      first: the id of class 0.
+      channels: "rgb" or "bgr".
+    """
+    try:
+        import h5py
+    except ImportError:
+        raise BadInput(
+            "h5py is needed to read HDF5 files: pip install 'nevis_stream[data]'."
+        ) from None
+    for entry in sets:
+        for name in tree.some(entry["file"]):
+            path = tree.root / name
+            try:
+                pixels = h5py.File(path)[images]
+                ids = np.asarray(
+                    h5py.File(tree.path(entry.get("labels_file", name)))[labels]
+                ).reshape(-1)
+            except (OSError, KeyError) as error:
+                raise BadInput(
+                    f"{path}: cannot be read as HDF5 with {images!r} and {labels!r} ({error})."
+                ) from None
+            if len(pixels) != len(ids):
+                raise BadInput(f"{path}: {len(pixels)} images but {len(ids)} labels.")
+            for index, label in enumerate(ids):
+                yield Example(
+                    entry["part"],
+                    f"{name}#{index:08d}",
+                    _row(pixels, index, channels, path),
+                    int(label) - first,
+                )
+
+
+def _row(pixels: Any, index: int, channels: str, path: Path) -> SourceImage:
+    order = slice(None, None, -1) if channels == "bgr" else slice(None)
+    return PixelImage(
+        lambda: np.asarray(pixels[index])[..., order].astype(np.uint8), f"{path}[{index}]"
+    )

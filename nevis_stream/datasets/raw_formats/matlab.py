@@ -1,0 +1,174 @@
+"""MATLAB files (.mat): lists of image numbers, records, counts of frames, arrays of pixels."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill, look_up
+from nevis_stream.datasets.source_images import FileImage, rows_of
+from nevis_stream.errors import BadInput, unknown
+
+
+def load(path: Path, key: str) -> Any:
+    """Returns one variable of a .mat file, structures as objects and single elements unpacked.
+
+    Raises:
+      BadInput: the file cannot be read or has no such variable.
+    """
+    from scipy.io import loadmat
+
+    try:
+        variables = loadmat(path, squeeze_me=True, struct_as_record=False)
+    except Exception as error:
+        raise BadInput(f"{path}: cannot be read as a .mat file ({error}).") from None
+    if key not in variables:
+        names = [name for name in variables if not name.startswith("__")]
+        raise BadInput(f"{path}: {unknown('variable', key, names)}")
+    return variables[key]
+
+
+def _load(tree: FileTree, place: str) -> Any:
+    file, _, key = place.rpartition(":")
+    return load(tree.path(file), key)
+
+
+def mat_lists(
+    tree: FileTree,
+    *,
+    images: str,
+    parts: Mapping[str, str],
+    labels: str | None = None,
+    block: int = 0,
+) -> Iterator[Example]:
+    """Reads images numbered from 1, with lists of the numbers of each part.
+
+    Args:
+      tree: the folder.
+      images: template of an image's name, with `{id:05d}`.
+      parts: FILE:VARIABLE of the numbers, by part.
+      labels: FILE:VARIABLE of the class ids from 1, by number.
+      block: without `labels`: how many successive numbers are a class.
+    """
+    classes = None if labels is None else np.atleast_1d(_load(tree, labels))
+    for part, place in parts.items():
+        for number in np.atleast_1d(_load(tree, place)).tolist():
+            if classes is None:
+                label = (number - 1) // block
+            elif 1 <= number <= len(classes):
+                label = int(classes[number - 1]) - 1
+            else:
+                raise BadInput(
+                    f"{tree.root / place}: lists image {number}, but {labels} has the labels of"
+                    f" {len(classes)} images."
+                )
+            name = fill(images, {"id": number})
+            yield Example(part, name, FileImage(tree.path(name)), label)
+
+
+def mat_records(
+    tree: FileTree,
+    *,
+    tables: Sequence[Mapping[str, Any]],
+    fields: Mapping[str, str],
+    image: str,
+    parts: Mapping[str, str] | None = None,
+) -> Iterator[Example]:
+    """Reads records of images: an array of structures (`key`), or variables of equal length.
+
+    Args:
+      tree: the folder.
+      tables: {file, key} or {file} or {files}, each with a `part` if the records do not have it.
+      fields: names of the fields or variables for `image`, `label` (class ids from 1), `part`, or
+        `scores` (n × labels: a label is present where its score is not 0).
+      image: template of an image's name, with `{image}`.
+      parts: part by what the field says.
+    """
+    for entry in tables:
+        if "key" in entry:
+            records = np.atleast_1d(_load(tree, f"{entry['file']}:{entry['key']}"))
+            columns = {
+                use: [getattr(record, name) for record in records] for use, name in fields.items()
+            }
+        else:
+            files = [tree.path(file) for file in entry.get("files", [entry.get("file")])]
+            columns = {use: _variable(files, name) for use, name in fields.items()}
+        for index, value in enumerate(columns["image"]):
+            name = fill(image, {"image": str(value)})
+            part = (
+                look_up(parts or {}, str(int(columns["part"][index])), f"{name}: part")
+                if "part" in columns
+                else entry["part"]
+            )
+            if "scores" in columns:
+                label: Any = frozenset(
+                    np.flatnonzero(np.atleast_1d(columns["scores"][index])).tolist()
+                )
+            else:
+                label = int(columns["label"][index]) - 1
+            yield Example(part, name, FileImage(tree.path(name)), label)
+
+
+def _variable(files: Sequence[Path], name: str) -> Any:
+    from scipy.io import whosmat
+
+    for file in files:
+        if name in {variable for variable, _, _ in whosmat(file)}:
+            return np.atleast_1d(load(file, name))
+    raise BadInput(f"{', '.join(map(str, files))}: no variable {name!r}.")
+
+
+def mat_counts(
+    tree: FileTree, *, images: str, counts: str, parts: Mapping[str, Sequence[int]]
+) -> Iterator[Example]:
+    """Reads frames numbered from 1, each with a count as its score.
+
+    Args:
+      tree: the folder.
+      images: template with `{id:06d}`.
+      counts: FILE:VARIABLE.
+      parts: first and last number of each part.
+    """
+    scores = np.atleast_1d(_load(tree, counts))
+    for part, (first, last) in parts.items():
+        for number in range(first, last + 1):
+            name = fill(images, {"id": number})
+            yield Example(part, name, FileImage(tree.path(name)), float(scores[number - 1]))
+
+
+def mat_arrays(
+    tree: FileTree,
+    *,
+    sets: Sequence[Mapping[str, str]],
+    layout: str,
+    shape: Sequence[int] = (),
+    scale: int = 1,
+    transpose: bool = False,
+    first: int = 0,
+    modulo: int = 0,
+) -> Iterator[Example]:
+    """Reads images that are arrays.
+
+    Args:
+      tree: the folder.
+      sets: {file, part, images, labels}: variables of a part.
+      layout: "hwcn", or "rows" of pixels with a `shape`.
+      shape: height and width.
+      scale: factor to 0..255.
+      transpose: whether rows and columns are exchanged.
+      first: the class id of class 0.
+      modulo: class ids are taken modulo this (10 means digit 0).
+    """
+    for entry in sets:
+        path = tree.path(entry["file"])
+        pixels = np.asarray(load(path, entry["images"]))
+        labels = np.atleast_1d(load(path, entry["labels"])).astype(int)
+        pixels = np.moveaxis(pixels, -1, 0) if layout == "hwcn" else pixels.reshape(-1, *shape)
+        pixels = (pixels * scale).astype(np.uint8)
+        pixels = np.swapaxes(pixels, 1, 2) if transpose else pixels
+        labels = labels % modulo if modulo else labels - first
+        if len(pixels) != len(labels):
+            raise BadInput(f"{path}: {len(pixels)} images but {len(labels)} labels.")
+        for index, image in enumerate(rows_of(pixels, f"{path}:{entry['images']}")):
+            yield Example(entry["part"], f"{index:08d}", image, int(labels[index]))

@@ -1,0 +1,245 @@
+"""The known models as methods read them: sums and single cells, from a matrix in memory or from a
+cache on disk.
+"""
+
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.rank import sums
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.matrix import check_matrix, numbers, observed
+from nevis_stream.queries.samples import SampleFacts
+
+# the share that must be observed of a model (or sample) for methods to learn from it
+KNOWN_SHARE = 0.5
+
+
+class KnownModels(Protocol):
+    """The values of m known models on n samples."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """m and n."""
+
+    @property
+    def groups(self) -> Sequence[str] | None:
+        """The models' groups (checkpoints of one training run are a group), or None."""
+
+    @property
+    def facts(self) -> SampleFacts:
+        """Facts about the samples."""
+
+    @property
+    def scores(self) -> bool:
+        """Whether the values are scores instead of outcomes."""
+
+    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the sum of each sample's known values, [n], and their number, [n]; `models` are
+        int64 rows, None for all.
+        """
+
+    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the sum of each model's known values, [m], and their number, int64[m]."""
+
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Returns uint8[models, samples] of 0, 1 and 255, or float32 scores with NaN; samples are
+        int64 columns, None for all.
+        """
+
+    def packed_rows(self) -> Iterator[np.ndarray]:
+        """Yields each model's values, in a form that is equal for equal models."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Known models as a matrix, uint8[m, n] of 0, 1 and 255 or float[m, n] of scores with NaN."""
+
+    values: np.ndarray
+    groups: Sequence[str] | None = None
+    sample_facts: SampleFacts | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Models and samples."""
+        return self.values.shape
+
+    @property
+    def scores(self) -> bool:
+        """See `KnownModels`."""
+        return self.values.dtype.kind == "f"
+
+    @property
+    def facts(self) -> SampleFacts:
+        """See `KnownModels`."""
+        return self.sample_facts or SampleFacts(self.shape[1])
+
+    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """See `KnownModels`."""
+        return sums(self.values if models is None else self.values[models])
+
+    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `KnownModels`."""
+        right = numbers(self.values).sum(axis=1, dtype=np.float64)
+        return right, observed(self.values).sum(axis=1)
+
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
+        """See `KnownModels`."""
+        rows = self.values if models is None else self.values[models]
+        return rows if samples is None else rows[:, samples]
+
+    def packed_rows(self) -> Iterator[np.ndarray]:
+        """See `KnownModels`."""
+        yield from self.values
+
+    def without(self, models: np.ndarray) -> "InMemory":
+        """Returns all but some models, int64 rows."""
+        groups = None if self.groups is None else np.delete(self.groups, models).tolist()
+        return InMemory(np.delete(self.values, models, axis=0), groups, self.sample_facts)
+
+
+class InCache:
+    """Some models of a cache on some of its samples, read when they are needed.
+
+    Args:
+      cache: the cache.
+      rows: int64[m], of the models.
+      columns: int64[n], ascending, of the samples; samples that are added to the cache later are
+        not seen. Or n: the first n samples.
+      groups: the models' groups.
+    """
+
+    def __init__(
+        self,
+        cache: EvaluationCache,
+        rows: np.ndarray,
+        columns: np.ndarray | int,
+        groups: Sequence[str] | None = None,
+    ):
+        self.columns = np.arange(columns) if isinstance(columns, int) else columns
+        self._cache, self._rows = cache, np.asarray(rows)
+        self.shape = len(rows), len(self.columns)
+        # the first ones: sums of whole rows are stored with them
+        self._first = len(self.columns) == 0 or self.columns[-1] == len(self.columns) - 1
+        self.groups, self.scores = groups, cache.scores
+
+    @functools.cached_property
+    def facts(self) -> SampleFacts:
+        """See `KnownModels`."""
+        return self._cache.facts().take(self.columns)
+
+    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """See `KnownModels`; no row is unpacked."""
+        total, seen = self._cache.column_sums(
+            models=self._rows if models is None else self._rows[models]
+        )
+        return total[self.columns], seen[self.columns]
+
+    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `KnownModels`; no row of the first samples is read."""
+        if self._first:
+            right, known = self._cache.row_sums()
+            return right[self._rows], known[self._rows]
+        rows = [self.matrix(np.array([row]))[0] for row in range(self.shape[0])]
+        sums = [(numbers(row).sum(dtype=np.float64), observed(row).sum()) for row in rows]
+        right, known = np.array(sums).T
+        return right, known.astype(np.int64)
+
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
+        """See `KnownModels`."""
+        rows = self._rows if models is None else self._rows[models]
+        if samples is None and self._first:
+            return self._cache.matrix(rows)[:, : self.shape[1]]
+        return self._cache.matrix(rows, self.columns if samples is None else self.columns[samples])
+
+    def packed_rows(self) -> Iterator[np.ndarray]:
+        """See `KnownModels`; outcomes of the first samples are packed, eight cells in a byte."""
+        if self.scores or not self._first:
+            yield from (self.matrix(np.array([row]))[0] for row in range(self.shape[0]))
+            return
+        for right, known in self._cache.packed_rows(self._rows):
+            yield right if known is None else np.concatenate([right, known])
+
+
+def known_models(
+    known: "np.ndarray | KnownModels", groups: Sequence[str] | None = None, facts=None
+) -> KnownModels:
+    """Returns known models as methods read them, given a `KnownModels` or a matrix (see `matrix`)."""
+    if hasattr(known, "column_sums"):
+        return known
+    return InMemory(check_matrix(known), None if groups is None else list(groups), facts)
+
+
+def digest(known: KnownModels) -> str:
+    """Returns a hash of what a method can learn from the known models."""
+    dataset = known.facts.dataset
+    names = None if dataset is None else dataset.tolist()
+    header = (known.shape, known.scores, known.groups and list(known.groups), names)
+    content = hashlib.sha256(repr(header).encode())
+    if known.facts.lower is not None and known.facts.lower.all():
+        content.update(b"lower")  # methods see 1 minus each value
+    for row in known.packed_rows():
+        content.update(np.ascontiguousarray(row))
+    for values in (known.facts.features, known.facts.weights):
+        content.update(b"-" if values is None else np.ascontiguousarray(values))
+    return content.hexdigest()
+
+
+def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
+    """Returns at most `most` sets of models to leave out in turn, int64 each, which keep groups
+    together; [] if there is a single group.
+    """
+    _, group = np.unique(
+        np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
+    )
+    count = int(group.max()) + 1
+    return (
+        [np.flatnonzero(group % most == part) for part in range(min(count, most))]
+        if count > 1
+        else []
+    )
+
+
+def learned_from(there: np.ndarray) -> np.ndarray:
+    """Returns which models are known, bool[m].
+
+    For each model, the numbers of models observed on its observed samples are added up; it is known
+    if its sum is at least half of the largest sum. So models stay known if a cache gains many
+    samples on which few of them are asked, and models that were asked only few samples are not.
+
+    Args:
+      there: bool[m, n], the observed cells.
+    """
+    models = there.sum(axis=0)
+    return _sharing(np.array([models[row].sum() for row in there]))
+
+
+def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray | int) -> np.ndarray:
+    """Returns those of a cache's rows, int64, that are known on some samples, int64[n], or on the
+    first n (see `learned_from`), reading one row at a time.
+    """
+    columns = np.arange(columns) if isinstance(columns, int) else columns
+    models = cache.column_sums(models=rows)[1][columns]
+    if cache.scores:
+        cells = (observed(cache.matrix(rows[i : i + 1])[0, columns]) for i in range(len(rows)))
+        return rows[_sharing(np.array([models[row].sum() for row in cells]))]
+    shared = np.full(len(rows), models.sum())
+    for i, (_, there) in enumerate(cache.packed_rows(rows)):
+        if there is not None:
+            seen = np.unpackbits(there.view(np.uint8)).view(bool)[columns]
+            shared[i] = models[seen].sum()
+    return rows[_sharing(shared)]
+
+
+def _sharing(shared: np.ndarray) -> np.ndarray:
+    return (shared > 0) & (shared >= KNOWN_SHARE * shared.max(initial=0))

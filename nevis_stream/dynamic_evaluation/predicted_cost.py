@@ -1,0 +1,164 @@
+"""The FLOPs that a method will compute, predicted from shapes alone, before anything is learned."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from nevis_stream.cost.compute import Compute
+from nevis_stream.cost.counted import counted
+from nevis_stream.cost.engineering import engineering
+from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.method import Evaluator, Method
+from nevis_stream.queries.oracle import blank
+from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.storage.checkpoint import Tree
+
+OTHERS = {"model": "samples", "sample": "models"}
+CHEAP = ("sort_and_search", "stratified_mean", "random_mean")  # the best first
+
+
+class Rehearsal(Compute):
+    """A context that counts the FLOPs of programs without running them: they return zeros, or, as
+    samples to ask, the first ones that are not among those of their arguments.
+    """
+
+    def jit(self, function: Callable, **options: Any) -> Callable:
+        """As `Compute.jit`."""
+        program = counted(function, **options)
+
+        @functools.wraps(function, updated=())
+        def call(*args, **named):
+            self.charge(program.flops(*args, **named))
+            leaves = jax.tree.leaves((args, named))
+            integers = [np.ravel(leaf) for leaf in leaves if _kind(leaf) in ("i", "u")]
+            asked = np.unique(np.concatenate([np.empty(0, np.int64), *integers]))
+            shapes = program.shapes(*args, **named)
+            return jax.tree.map(lambda s: _result(s, asked), shapes)
+
+        return call
+
+
+def _kind(leaf) -> str:
+    return np.dtype(leaf.dtype).kind if getattr(leaf, "ndim", 0) else ""
+
+
+def _result(shaped, asked: np.ndarray) -> np.ndarray:
+    """Returns zeros of a shape; or, for integers, the first ones that were not asked."""
+    if not shaped.ndim or _kind(shaped) not in ("i", "u"):
+        return np.zeros(shaped.shape, shaped.dtype)
+    count = shaped.shape[-1]
+    free = np.setdiff1d(np.arange(count + len(asked)), asked)[:count]
+    return np.broadcast_to(free, shaped.shape).astype(shaped.dtype)
+
+
+class Blank:
+    """Known models (`known.KnownModels`) that are wrong on every sample, so that nothing is read.
+
+    Args:
+      known: the models whose shape, groups and kind of values they have.
+    """
+
+    def __init__(self, known: KnownModels):
+        self.shape, self.groups, self.scores = known.shape, known.groups, known.scores
+        self.facts = SampleFacts(known.shape[1])
+
+    def column_sums(self, models=None):
+        """See `known.KnownModels`."""
+        models, n = self.shape[0] if models is None else len(models), self.shape[1]
+        return np.zeros(n), np.full(n, models)
+
+    def row_sums(self):
+        """See `known.KnownModels`."""
+        return np.zeros(self.shape[0]), np.full(self.shape[0], self.shape[1])
+
+    def matrix(self, models=None, samples=None):
+        """See `known.KnownModels`."""
+        rows, columns = (
+            size if chosen is None else len(chosen)
+            for size, chosen in zip(self.shape, (models, samples), strict=True)
+        )
+        return np.zeros((rows, columns), np.float32 if self.scores else np.uint8)
+
+
+def price(
+    method: Method,
+    known: KnownModels,
+    models: int,
+    budget: int,
+    tree: Tree | None = None,
+    errors: bool = False,
+) -> int:
+    """Returns the FLOPs that a method itself computes to evaluate m new models.
+
+    Args:
+      method: the method.
+      known: the known models; their values are not read.
+      models: m.
+      budget: number of samples asked of each.
+      tree: a stored fit, whose FLOPs are not counted again.
+      errors: whether its cross-validation errors are computed as well, to compare it with others.
+    """
+    ctx, key, zeros = Rehearsal.standalone(), jax.random.key(0), Blank(known)
+    method = method.for_known(known)
+    if tree is None:
+        evaluator = method.fit(zeros, None, key, ctx)
+    else:
+        evaluator = Evaluator(method, zeros, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
+    with np.errstate(all="ignore"):
+        evaluator.evaluate(blank, models, budget, key)
+        if errors:
+            evaluator.errors(budget)
+    return total(ctx.meter.counts())
+
+
+def within(most_flops: float, known: KnownModels, models: int, budget: int) -> str:
+    """Returns the best of a few cheap methods that computes fewer FLOPs than a limit; "" if none
+    does. Other arguments as of `price`.
+    """
+    for name in CHEAP:
+        method = methods.get(name)
+        usable = method.takes_scores or not known.scores
+        if usable and price(method, known, models, budget) < most_flops:
+            return name
+    return ""
+
+
+def warning(
+    method: Method,
+    known: KnownModels,
+    prices: Sequence[float],
+    budget: int,
+    tree: Tree | None,
+    kind: str,
+) -> str:
+    """Returns a message for a user whose method will cost more than it saves, "" if it will not.
+
+    Args:
+      method: the method.
+      known: the known models.
+      prices: FLOPs of one answer for each new model (or sample).
+      budget: number of samples asked of each.
+      tree: a stored fit.
+      kind: what is added: "model" or "sample".
+    """
+    asked = budget * (known.shape[1] // known.facts.points)
+    unasked, models = known.shape[1] - asked, len(prices)
+    saved = sum(prices) * unasked
+    own = price(method, known, models, budget, tree)
+    if own <= saved:
+        return ""
+    if cheap := within(saved, known, models, budget):
+        cost = price(methods.get(cheap), known, models, budget)
+        advice = f"--method={cheap} computes {engineering(cost)} FLOPs."
+    else:
+        advice = "No method pays here: observing every sample is cheaper."
+    return (
+        f"{method.name} itself computes about {engineering(own)} FLOPs, more than the"
+        f" {engineering(saved)} FLOPs of the {unasked:,} {OTHERS[kind]} that will not be asked for"
+        f" {models} new {kind}{'s'[: models != 1]}. {advice}"
+    )
