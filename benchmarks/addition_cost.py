@@ -49,7 +49,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.cell:
         method, models, samples = options.cell
-        print(json.dumps(measured(method, int(models), int(samples))))
+        print(json.dumps(measure(method, int(models), int(samples))))
         return
     options.out.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -79,7 +79,7 @@ def print_table(rows: pd.DataFrame) -> None:
     print(describe())
 
 
-def measured(method: str, models: int, samples: int) -> dict:
+def measure(method: str, models: int, samples: int) -> dict:
     """Returns the costs of one cell: CPU-seconds of the fit, least CPU-seconds and seconds of an
     addition, and megabytes.
     """

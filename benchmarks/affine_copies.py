@@ -20,7 +20,7 @@ from nevis_stream.launch import entry
 COUNT = 200_000
 
 
-def distorted(images: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
+def distort(images: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
     """Returns uint8[n, side, side]: each image under a random affine map about its centre."""
     copies = np.empty_like(images)
     centre = (np.asarray(images.shape[1:]) - 1) / 2
@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> None:
         chosen = draw.randint(len(mnist["labels_train"]), size=COUNT)
         np.savez(
             file,
-            images_train=distorted(mnist["images_train"][chosen][..., 0], draw)[..., None],
+            images_train=distort(mnist["images_train"][chosen][..., 0], draw)[..., None],
             labels_train=mnist["labels_train"][chosen],
             images_test=mnist["images_test"],
             labels_test=mnist["labels_test"],

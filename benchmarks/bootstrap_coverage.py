@@ -137,7 +137,7 @@ def draw(
 Method = Callable[[np.ndarray, np.ndarray, int], np.ndarray | tuple[float, float]]
 
 
-def simulated(setting: Setting, args):
+def simulate(setting: Setting, args):
     """Yields each simulation's errors of A and B, the drawn tasks' mean effect, and a key."""
     effects = published_effects()
     place = [
@@ -158,7 +158,7 @@ def coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) ->
     """
     covered: Counter[str] = Counter()
     widths: Counter[str] = Counter()
-    for a, b, mean, key in simulated(setting, args):
+    for a, b, mean, key in simulate(setting, args):
         for name, method in methods.items():
             low, high = np.clip(method(a, b, key), -1, 1)
             covered[name] += bool(low <= (mean if fixed else 0.0) <= high)
@@ -186,7 +186,7 @@ def table(
 def print_missed(args) -> None:
     """Prints statistics of the samples of ten tasks whose interval misses, and of all samples."""
     samples = []
-    for a, b, _, key in simulated(TEN, args):
+    for a, b, _, key in simulate(TEN, args):
         low, high = ours(a, b, key)
         differences = a.mean(axis=1) - b.mean(axis=1)
         spread = 100 * differences.std(ddof=1)

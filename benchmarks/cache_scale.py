@@ -52,7 +52,7 @@ def scale(directory: Path, models: int) -> None:
     """Prints the costs of one synthetic cache."""
     from benchmarks.machine import describe, matrix_product_peak
 
-    spent, ids = filled(directory, models)
+    spent, ids = fill(directory, models)
     process = subprocess.run(
         [sys.executable, "-m", "benchmarks.cache_scale", f"--out={directory}", f"--measure={directory}"],  # noqa: E501
         stdout=subprocess.PIPE, text=True, check=True,
@@ -89,7 +89,7 @@ def scale(directory: Path, models: int) -> None:
     shutil.rmtree(directory)
 
 
-def filled(directory: Path, models: int) -> tuple[float, float]:
+def fill(directory: Path, models: int) -> tuple[float, float]:
     """Makes a cache whose samples differ in difficulty; returns the CPU seconds of appending rows,
     and of adding samples.
     """
@@ -149,12 +149,12 @@ def measure(directory: Path) -> dict:
     rank.place  # noqa: B018
     new = iter(range(1000))
 
-    def add(samples, known):
+    def append(samples, known):
         cache.append(f"new{next(new)}", samples, random.integers(0, 2, known))
 
     columns = np.sort(random.choice(SAMPLES, 2048, replace=False))
     ids = [f"synthetic/test/{k}" for k in columns]
-    line("append a model, 2,048 cells by id", lambda: add(ids, 2048))
+    line("append a model, 2,048 cells by id", lambda: append(ids, 2048))
 
     def evaluate():
         places = centres(rank.n, 2048)
@@ -169,12 +169,12 @@ def measure(directory: Path) -> dict:
     def dice(cells: Query) -> Responses:
         return Responses(cells, random.integers(0, 2, cells.samples.shape).astype(np.uint8))
 
-    def added():
+    def add():
         add_models(cache, {f"new{next(new)}": dice}, 2048, "sort_and_search")
 
-    added()  # so that late imports are not counted
-    line("add-model by sort_and_search, n' = 2,048: all steps, from the closed cache", added, 2)
-    line("append a model, all cells by column", lambda: add(np.arange(SAMPLES), SAMPLES))
+    add()  # so that late imports are not counted
+    line("add-model by sort_and_search, n' = 2,048: all steps, from the closed cache", add, 2)
+    line("append a model, all cells by column", lambda: append(np.arange(SAMPLES), SAMPLES))
 
     if models <= 1000:
         line("2,048 columns of all models", lambda: cache.matrix(samples=columns), 1)

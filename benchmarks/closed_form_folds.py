@@ -48,7 +48,7 @@ IMAGES, FOLDS, HELD_OUT = 2400, 4, 3
 LEARNERS = ("closed_form", "frontier")
 
 
-def measured(learner: Learner, task: Task, splits) -> tuple[list[float], float, float]:
+def measure(learner: Learner, task: Task, splits) -> tuple[list[float], float, float]:
     """Returns the error on each held-out fold, the FLOPs of learning, and of answering an image.
 
     Args:
@@ -94,7 +94,7 @@ def main(_: Sequence[str]) -> None:
     rows = []
     for task in stream.tasks:
         if task.task_id in TASKS:
-            errors, *flops = measured(learner, task, stream.splits(task))
+            errors, *flops = measure(learner, task, stream.splits(task))
             rows.append([np.mean(errors), *flops])
             each = ", ".join(f"{error:.3f}" for error in errors)
             cost = " | ".join(f"{value:.3g}" for value in flops)

@@ -66,8 +66,8 @@ def print_gradients() -> None:
         cell = side // maps.CELLS
 
         def canonical(x, cell=cell):
-            sums = maps._added(maps._by_orientation(*maps._steepest(x)), cell // 2)
-            return maps._normalised(maps._windows(sums, cell))
+            sums = maps._add(maps._by_orientation(*maps._steepest(x)), cell // 2)
+            return maps._normalise(maps._windows(sums, cell))
 
         def faster(x, cell=cell):
             return maps.oriented_gradients(x, (cell,))

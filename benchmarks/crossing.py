@@ -101,7 +101,7 @@ def main() -> None:
                 if options.each:
                     if matrix.facts.dataset is None:
                         parser.error(f"--each: no data sets are known for {name}")
-                    matrix = thinned(matrix, options.each)
+                    matrix = thin(matrix, options.each)
                 matrix = dataclasses.replace(matrix, name=name + suffix)
                 design = StudyDesign(
                     (), BUDGETS, share, new=NEW, model_split=kind, hide=options.hide
@@ -119,7 +119,7 @@ def main() -> None:
     print(describe())
 
 
-def thinned(matrix: Matrix, each: int) -> Matrix:
+def thin(matrix: Matrix, each: int) -> Matrix:
     """Returns a matrix with at most some samples of each data set, drawn at random."""
     random, dataset = np.random.default_rng(0), matrix.facts.dataset
     drawn = [

@@ -61,7 +61,7 @@ def main() -> None:
             parser.error("runs are needed, known ones and --new; or --print_only")
         Steps(options.work, options.stream).all(options.known, options.new)
     print(json.loads((options.work / DONE).read_text())["machine"])
-    print_tables(pd.concat(audited(options.work / method) for method in METHODS))
+    print_tables(pd.concat(audit_folder(options.work / method) for method in METHODS))
 
 
 class Steps:
@@ -128,7 +128,7 @@ class Steps:
         write_file(self._work / DONE, json.dumps(self._done, indent=1).encode())
 
 
-def audited(folder: Path) -> pd.DataFrame:
+def audit_folder(folder: Path) -> pd.DataFrame:
     """Returns a row for each addition to the caches of a folder, with the errors of its estimates.
 
     Args:

@@ -202,7 +202,7 @@ def _begun(run_dir: Path, record: Row) -> Row:
     return {name: record[name] for name in ("kind", "learner", "tasks", "events", "flops")}
 
 
-def _trained(run_dir: Path, record: Row) -> Row:
+def _train(run_dir: Path, record: Row) -> Row:
     names = ("kind", "task_id", "task_kind", "num_classes", "n_train", "n_dev", "chosen", "flops")
     trials = [
         {"trial": trial["trial"], "step": trial["step"]} | trial["info"]
@@ -211,7 +211,7 @@ def _trained(run_dir: Path, record: Row) -> Row:
     return {name: record[name] for name in names} | {"trials": trials}
 
 
-def _predicted(run_dir: Path, record: Row) -> Row:
+def _predict(run_dir: Path, record: Row) -> Row:
     names = ("kind", "task_id", "split", "n", "metric")
     others = [_answer(run_dir, other) for other in record["others"]]
     row = {name: record[name] for name in names} | _answer(run_dir, record)
@@ -227,19 +227,19 @@ def _answer(run_dir: Path, record: Row) -> Row:
 
 _EVENTS: dict[str, Callable[[Path, Row], Row]] = {
     "run": _begun,
-    "train": _trained,
-    "predict": _predicted,
+    "train": _train,
+    "predict": _predict,
     "end": lambda run_dir, record: record,
 }
 
 
-def pretrained(weights: Path) -> list[Row]:
+def pretrain(weights: Path) -> list[Row]:
     """Returns the trials of a pre-training and their FLOPs."""
     record = json.loads(weights.with_name(f"{weights.name}.json").read_text())
     return [*record["trials"], {"flops": record["flops"], "chosen": record["chosen"]["hyper"]}]
 
 
-def studied(folder: Path) -> list[Row]:
+def study(folder: Path) -> list[Row]:
     """Returns the rows of a study, without seconds; a missing value is None."""
     with open(folder / "study.csv", newline="") as file:
         return [
@@ -280,7 +280,7 @@ class Recorder:
     def jobs(self) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
         """Yields the name of each recorded result, and the function that returns its rows."""
         for name in WEIGHTS:
-            yield f"pretraining/{name}", lambda name=name: pretrained(self.weights(name))
+            yield f"pretraining/{name}", lambda name=name: pretrain(self.weights(name))
         for name in RUNS:
             yield f"runs/{name}", lambda name=name: events(self.run(name))
         for name in STUDIED:
@@ -352,7 +352,7 @@ class Recorder:
             words = [*shlex.split(STUDY), *(str(self._matrix(name)) for name in STUDIED)]
             self.call(words, methods=",".join(METHODS), out=out)
 
-        return [row for row in studied(self._once("study", make)) if row["matrix"] == name]
+        return [row for row in study(self._once("study", make)) if row["matrix"] == name]
 
 
 def record(out: Path, tree: Path, only: str, work: Path | None) -> int:

@@ -41,7 +41,7 @@ def main() -> None:
             outcomes, groups = file["correct"], file.get("group")
         for by_group in (False, True) if groups is not None else (False,):
             splits = [
-                covered(outcomes, groups if by_group else None, seed, options)
+                measure_coverage(outcomes, groups if by_group else None, seed, options)
                 for seed in range(options.seeds)
             ]
             inside, width = np.array(splits).T
@@ -53,7 +53,7 @@ def main() -> None:
             )
 
 
-def covered(
+def measure_coverage(
     outcomes: np.ndarray, groups: np.ndarray | None, seed: int, options: argparse.Namespace
 ) -> tuple[float, float]:
     """Returns the share of new models whose accuracy is in its interval, and the mean width."""

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
-def timed(command: list[str], folder: Path, environment: dict[str, str]) -> float:
+def time_command(command: list[str], folder: Path, environment: dict[str, str]) -> float:
     """Runs a command and returns the seconds of wall-clock time that it took."""
     begin = time.monotonic()
     call(command, cwd=folder, env=environment)
@@ -58,7 +58,7 @@ def demo(command: str, folder: Path, environment: dict[str, str]) -> tuple[float
     return first, time.monotonic() - begin
 
 
-def measured(folder: Path) -> dict[str, float]:
+def measure(folder: Path) -> dict[str, float]:
     """Takes the steps once, in an empty folder; returns the seconds of each by its name."""
     home, work = folder / "home", folder / "work"
     home.mkdir()
@@ -68,16 +68,16 @@ def measured(folder: Path) -> dict[str, float]:
     own = clean | {"HOME": str(home)}  # no cache of compiled programs
     steps = {}
     wheel = [sys.executable, *_PIP, "wheel", "--no-deps", f"--wheel-dir={folder}", str(ROOT)]
-    steps["build the wheel"] = timed(wheel, folder, clean)
+    steps["build the wheel"] = time_command(wheel, folder, clean)
     (built,) = folder.glob("nevis_stream-*.whl")
     venv = [sys.executable, "-m", "venv", str(folder / "venv")]
-    steps["make an environment"] = timed(venv, folder, clean)
+    steps["make an environment"] = time_command(venv, folder, clean)
     programs = folder / "venv" / "bin"
     constraints = ROOT / "constraints.txt"
     install = [str(programs / "python"), *_PIP, "install", f"--constraint={constraints}"]
-    steps["`pip install` of the wheel"] = timed([*install, str(built)], folder, clean)
+    steps["`pip install` of the wheel"] = time_command([*install, str(built)], folder, clean)
     command = str(programs / "nevis-stream")
-    steps["`nevis-stream --help`"] = timed([command, "--help"], work, own)
+    steps["`nevis-stream --help`"] = time_command([command, "--help"], work, own)
     first, whole = demo(command, work, own)
     steps["`nevis-stream demo`: the first error of a task"] = first
     steps["`nevis-stream demo`: the report"] = whole
@@ -95,7 +95,7 @@ def main() -> None:
     rounds = []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
-            rounds.append(measured(Path(folder)))
+            rounds.append(measure(Path(folder)))
     print(f"{before} before and {os.getloadavg()[0]:.1f} after; n = {repeats}, wall-clock time\n")
     print("| step | s |\n|---|---:|")
     for step in rounds[0]:

@@ -29,7 +29,7 @@ BATCH, SIZE, CLASSES = 16, 64, 10
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks and channels of ResNet-34
 
 
-def shaped(*shape, dtype=np.float32):
+def make_shape(*shape, dtype=np.float32):
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
@@ -64,7 +64,7 @@ def resnet_products() -> tuple[int, int, int]:
 
 def simple_rows():
     """Yields (program, analytic, function, arguments) of single layers and of their repetition."""
-    x, kernel = shaped(128, 512), shaped(512, 512)
+    x, kernel = make_shape(128, 512), make_shape(512, 512)
     dense = 2 * 128 * 512 * 512
     yield "dense 128×512 → 512", dense, jnp.dot, (x, kernel)
     for stride, padding, dilation, groups in (
@@ -93,25 +93,25 @@ def simple_rows():
         analytic = 2 * 8 * pairs**2 * (32 // groups) * 64
         name = f"conv 3×3 32 → 64 on 15×15, {padding}, stride {stride}"
         name += f", dilation {dilation}" * (dilation > 1) + f", {groups} groups" * (groups > 1)
-        args = shaped(8, 15, 15, 32), shaped(3, 3, 32 // groups, 64)
+        args = make_shape(8, 15, 15, 32), make_shape(3, 3, 32 // groups, 64)
         yield name, analytic, convolve, args
         yield "… forward and both gradients", 3 * analytic, gradients, args
 
-    def scanned(x, k):
+    def scan(x, k):
         return lax.scan(lambda c, _: (c @ k, None), x, None, length=7)[0]
 
-    yield "scan of 7 dense", 7 * dense, scanned, (x, kernel)
-    stacked = shaped(4, *x.shape), shaped(4, *kernel.shape)
+    yield "scan of 7 dense", 7 * dense, scan, (x, kernel)
+    stacked = make_shape(4, *x.shape), make_shape(4, *kernel.shape)
     yield "vmap of dense over 4 trials", 4 * dense, jax.vmap(jnp.dot), stacked
-    yield "vmap over 4 trials of scan of 7", 28 * dense, jax.vmap(scanned), stacked
+    yield "vmap over 4 trials of scan of 7", 28 * dense, jax.vmap(scan), stacked
 
 
 def resnet_rows():
     """Yields the same for ResNet-34: inference, forward with loss, training step."""
     backbone, head = make_backbone("resnet34"), Head(CLASSES)
-    images, labels = shaped(BATCH, SIZE, SIZE, 3), shaped(BATCH, dtype=np.int32)
+    images, labels = make_shape(BATCH, SIZE, SIZE, 3), make_shape(BATCH, dtype=np.int32)
     variables = jax.eval_shape(backbone.init, jax.random.key(0), images)
-    head_params = jax.eval_shape(head.init, jax.random.key(0), shaped(1, 512))["params"]
+    head_params = jax.eval_shape(head.init, jax.random.key(0), make_shape(1, 512))["params"]
     params, stats = {"body": variables["params"], "head": head_params}, variables["batch_stats"]
     optimiser = optax.sgd(0.1, momentum=0.9, nesterov=True)
     momentum = jax.eval_shape(optimiser.init, params)

@@ -68,7 +68,7 @@ def target(flops: float) -> str:
     )
 
 
-def compared(points: list[str]) -> list[tuple[str, str]]:
+def compare(points: list[str]) -> list[tuple[str, str]]:
     """Returns pairs of points, each the cheaper first: by learner, then by budget."""
     neighbours = [
         pair
@@ -121,7 +121,7 @@ def print_tables(runs: Runs, paper: Runs) -> None:
             f"| {name} | {table.shape[1]} | {mean_and_range(table)} | {target(flops)} | {meta} |"
             f" {flops:.4g} |"
         )
-    pairs = [(f"{b} − {a}", tables[b], tables[a]) for a, b in compared(points)]
+    pairs = [(f"{b} − {a}", tables[b], tables[a]) for a, b in compare(points)]
     for budget in dict.fromkeys(run[0] for run in paper if run[1] == "ft_dynamic"):
         theirs = errors(paper, budget, "ft_dynamic", tasks)
         pairs += [(f"{name} − FT-d, {budget}", table, theirs) for name, table in tables.items()]

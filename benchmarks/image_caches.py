@@ -94,7 +94,7 @@ def matrix(name: str, runs: Path, out: Path, backbone: str) -> Matrix:
         )
         kept_run, predictor = open_checkpoint(path)
         task = next(task for task in kept_run.stream.tasks if task.dataset_id == name)
-        samples = Samples.joined(kept_run.samples_of(task, cache.samples()))
+        samples = Samples.join(kept_run.samples_of(task, cache.samples()))
         assert list(samples.ids) == list(cache.samples())  # a single split, in its order
         features, _ = kept_run.features(predictor, samples)
         facts = dataclasses.replace(facts, features=features)

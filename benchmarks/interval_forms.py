@@ -16,17 +16,17 @@ REPLICATES = 2000
 
 
 def percentile(a, b, key):
-    return np.quantile(_resampled(a, b, key, True)[0], TAILS)
+    return np.quantile(_resample(a, b, key, True)[0], TAILS)
 
 
 def percentile_of_tasks(a, b, key):
-    return np.quantile(_resampled(a, b, key, False)[0], TAILS)
+    return np.quantile(_resample(a, b, key, False)[0], TAILS)
 
 
-def bias_corrected(a, b, key):
+def correct_bias(a, b, key):
     """BCa: percentiles moved for bias and for skewness, the latter by the jackknife over tasks."""
     mean, deviations, _ = _parts(a, b)
-    means, _ = _resampled(a, b, key, True)
+    means, _ = _resample(a, b, key, True)
     bias = ndtri(np.clip((means < mean).mean(), 1e-4, 1 - 1e-4))
     acceleration = (deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5)
     normal = bias + ndtri(TAILS)
@@ -77,7 +77,7 @@ def ours_without_runs(a, b, key):
     return ours(a.mean(axis=1, keepdims=True), b.mean(axis=1, keepdims=True), key)
 
 
-def joined(a, b, key):
+def join(a, b, key):
     """The wider on each side of tasks alone and runs alone."""
     low, high = ours_without_runs(a, b, key)
     others = seeds_welch(a, b, key)
@@ -132,9 +132,9 @@ def double(a, b, key, outer=200):
     again_means = again.mean(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         pivots = np.nan_to_num(again_means[:, 0] / (again.std(axis=1, ddof=1) / np.sqrt(tasks)))
-    within = (_pivots_of((again - again_means).T, _drawn(tasks, key)[:400]) <= pivots).mean(axis=0)
+    within = (_pivots_of((again - again_means).T, _draw(tasks, key)[:400]) <= pivots).mean(axis=0)
     tails = np.quantile(
-        _pivots_of(deviations[:, None], _drawn(tasks, key))[:, 0], np.quantile(within, TAILS[::-1])
+        _pivots_of(deviations[:, None], _draw(tasks, key))[:, 0], np.quantile(within, TAILS[::-1])
     )
     return _with_runs(a, b, tails[0] * error, -tails[1] * error)
 
@@ -157,7 +157,7 @@ def seeds_welch(a, b, key):
 OVER_TASKS = {
     "percentile, tasks": percentile_of_tasks,
     "percentile, tasks and runs": percentile,
-    "BCa, tasks and runs": bias_corrected,
+    "BCa, tasks and runs": correct_bias,
     "t, tasks": student,
     "t, tasks and runs": student_two_way,
     "studentised, symmetric": symmetric,
@@ -166,7 +166,7 @@ OVER_TASKS = {
 }
 TRIED = {
     "tasks alone": ours_without_runs,
-    "joined with Welch's t": joined,
+    "joined with Welch's t": join,
     "Satterthwaite's scale": satterthwaite,
     "draws' own variances": own_variances,
     "no least width": without_student,
@@ -179,7 +179,7 @@ OVER_SEEDS = {"percentile of runs": seeds_percentile, "**Welch's t (`over_seeds`
 
 
 @functools.cache
-def _drawn(n, key):
+def _draw(n, key):
     return (
         np.random.default_rng([key, n])
         .multinomial(n, np.full(n, 1 / n), size=REPLICATES)
@@ -225,7 +225,7 @@ def _with_runs(a, b, below, above):
 
 def _of_tasks(a, b, key, averaged, floor):
     _, deviations, error = _parts(a, b)
-    pivots = _pivots_of(deviations[:, None], _drawn(len(a), key), averaged)[:, 0]
+    pivots = _pivots_of(deviations[:, None], _draw(len(a), key), averaged)[:, 0]
     tails = np.quantile(pivots, TAILS[::-1], method="inverted_cdf") * [1, -1]
     return np.maximum(tails, stdtrit(len(a) - 1, 0.975) if floor else -np.inf) * error
 
@@ -242,15 +242,15 @@ def _pivots_of(deviations, drawn, averaged=False):
         return np.nan_to_num(tasks * means / np.sqrt(squares))
 
 
-def _resampled(a, b, key, runs):
+def _resample(a, b, key, runs):
     """The means of draws of tasks (and of runs), and the drawn tasks' differences."""
     parts = [m.mean(axis=1)[None] for m in (a, b)]
     if runs:
         parts = [
-            _drawn(m.shape[1], key + 100 * (i + 1)) / m.shape[1] @ m.T for i, m in enumerate((a, b))
+            _draw(m.shape[1], key + 100 * (i + 1)) / m.shape[1] @ m.T for i, m in enumerate((a, b))
         ]
     differences = parts[0] - parts[1]
-    return (_drawn(len(a), key) * differences).sum(axis=1) / len(a), differences
+    return (_draw(len(a), key) * differences).sum(axis=1) / len(a), differences
 
 
 def _pivots(a, b, key):
@@ -265,7 +265,7 @@ def _pivots(a, b, key):
             mean + (m - mean) * np.sqrt(seeds / (seeds - 1))
             for m, mean in zip((a, b), means, strict=True)
         )
-    means, differences = _resampled(a, b, key, True)
-    squares = (_drawn(len(a), key) * (differences - means[:, None]) ** 2).sum(axis=1)
+    means, differences = _resample(a, b, key, True)
+    squares = (_draw(len(a), key) * (differences - means[:, None]) ** 2).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num((means - _parts(a, b)[0]) / np.sqrt(squares / (len(a) - 1) / len(a)))

@@ -22,7 +22,7 @@ def _data():
 
 
 @cache
-def _trained(number: int, size: int, lacks: int | None, *name: str | int):
+def _train(number: int, size: int, lacks: int | None, *name: str | int):
     """Returns a network's answers on the pool of a repetition, and the rows that it was given."""
     images, labels, _ = _data()
     order = generator(number, "known models").permutation(len(labels))
@@ -36,7 +36,7 @@ def _trained(number: int, size: int, lacks: int | None, *name: str | int):
 
 def tested_network(number: int) -> tuple[SurrogateData, np.ndarray]:
     """Returns the new network's answers on the pool of a repetition, and the pool's labels."""
-    predictions, pool, _, _ = _trained(number, 2000, MISSING, "new")
+    predictions, pool, _, _ = _train(number, 2000, MISSING, "new")
     return SurrogateData(predictions), _data()[1][pool]
 
 
@@ -54,9 +54,9 @@ def repetition(number: int, case: str) -> tuple[SurrogateData, np.ndarray]:
     if case == "shared":
         for model in LACKING_TOO:
             lacking[model] = MISSING
-    predictions, pool, train, held_out = _trained(number, 2000, MISSING, "new")
+    predictions, pool, train, held_out = _train(number, 2000, MISSING, "new")
     outcomes = [
-        _trained(number, int(size), lacks, "known", model)[0].argmax(axis=1) == labels[pool]
+        _train(number, int(size), lacks, "known", model)[0].argmax(axis=1) == labels[pool]
         for model, (size, lacks) in enumerate(zip(SIZES, lacking, strict=True))
     ]
     features = np.zeros((len(labels), extractor.tree["projection"].shape[1]), np.float32)

@@ -118,11 +118,11 @@ def table() -> None:
     recorded = RECORDED.read()
     for words in ((name, *each) for name in DATA for each in PLAN):
         paths = list(recorded.get(words, {}).values())
-        for estimator, needed in _needed(paths).items() if paths else ():
+        for estimator, needed in _find_needed(paths).items() if paths else ():
             print(f"| {' | '.join((*words, estimator, str(len(paths)), needed))} |")
 
 
-def _needed(paths) -> dict[str, str]:
+def _find_needed(paths) -> dict[str, str]:
     """Returns two cells for each estimator: the least number of labels from which on the median
     squared error is at most Monte Carlo's at a tenth of the pool; and the median and the mean
     squared error with half as many labels over Monte Carlo's at a tenth.

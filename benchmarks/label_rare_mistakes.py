@@ -56,7 +56,7 @@ MODELS = {
 }
 
 
-def _measured(model, loss: str, rate: float, exponent: int) -> np.ndarray:
+def _measure(model, loss: str, rate: float, exponent: int) -> np.ndarray:
     """Returns float64[r, SHOWN, estimators, 2]: whether intervals cover, and their widths."""
     results = []
     for number in range(REPETITIONS):
@@ -84,7 +84,7 @@ def main(_) -> None:
     print(f"|---|---|---:|---|---|{'---:|' * len(SHOWN)}")
     for kind, (model, rates) in MODELS.items():
         for loss, rate, name in itertools.product(LOSSES, rates, EXPONENTS):
-            means = _measured(model, loss, rate, EXPONENTS[name]).mean(axis=0)
+            means = _measure(model, loss, rate, EXPONENTS[name]).mean(axis=0)
             for estimator, column in zip(SHOWN_ESTIMATORS, means.swapaxes(0, 1), strict=True):
                 cells = [f"{covered:.0%}, {width:.2f}" for covered, width in column]
                 words = (kind, loss, f"{rate:.0%}", name, estimator, *cells)

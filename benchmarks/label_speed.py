@@ -60,7 +60,7 @@ def _begin() -> float:
     return _status("VmRSS")
 
 
-def _measured(action) -> str:
+def _measure(action) -> str:
     """Returns the median seconds of an action, and the MiB that it needs at most."""
     before, seconds = _begin(), []
     for _ in range(REPEATS):
@@ -83,7 +83,7 @@ def step(n: int, members) -> None:
         choose_samples([pool], members, left, 20, random, "xwed", ProportionalSampling())
         expected_losses(pool, members)
 
-    acquired = _measured(acquire)
+    acquired = _measure(acquire)
     believed = EnsemblePredictions(members)
     *_, evidence = active_test(
         pool, lambda answers: believed, KnownLabels(labels), 1000, random, batch=1000
@@ -128,7 +128,7 @@ def heads() -> None:
     answers = Responses(Query(samples), labels[2500:][samples].astype(np.int32))
     surrogate = build_surrogate("heads", material)
     surrogate(answers)  # compiles
-    print(f"{_measured(lambda: surrogate(answers))} | –")
+    print(f"{_measure(lambda: surrogate(answers))} | –")
 
 
 PIECES = {

@@ -27,7 +27,7 @@ TOLERANCE = 0.05
 _DIGITS = 4
 
 
-def measured(name: str, folder: Path) -> tuple[float, float, float]:
+def measure(name: str, folder: Path) -> tuple[float, float, float]:
     """Runs a learner's commands in a folder; returns its error, FLOPs in all, and seconds."""
     begin = time.monotonic()
     for command in TABLE[name].commands(name):
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> None:
     for name in words or TABLE:
         row = TABLE[name]
         with tempfile.TemporaryDirectory() as folder:
-            error, flops, seconds = measured(name, Path(folder))
+            error, flops, seconds = measure(name, Path(folder))
         same = abs(error - row.error) <= TOLERANCE
         if not same or f"{flops:.{_DIGITS}g}" != f"{row.flops:.{_DIGITS}g}":
             wrong.append(name)

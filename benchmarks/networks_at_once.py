@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.commands import positive
 from benchmarks.machine import clock, describe
 from benchmarks.train_step import NETWORKS, SHORT, batches_of, measure, networks_of, step_arguments
-from nevis_stream.cost.counted import counted
+from nevis_stream.cost.counted import count_flops
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import Network, begin, initialise_program
@@ -72,7 +72,7 @@ def one_trial(network: Network, batch: int, repeats: int) -> None:
     recipe = Recipe(network, steps=1000, validate_every=1000)
     carry = begin(jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32)))
     arguments = step_arguments(recipe, batch)
-    program = counted(recipe.step(10), donate_argnums=0)
+    program = count_flops(recipe.step(10), donate_argnums=0)
     carry = jax.block_until_ready(program(carry, *arguments))
     print("ready", flush=True)
     sys.stdin.readline()

@@ -80,7 +80,7 @@ def row(dataset: DataSet) -> str:
     )
 
 
-def _chosen(dataset: DataSet) -> list[np.ndarray]:
+def _choose(dataset: DataSet) -> list[np.ndarray]:
     """Samples of the first part: one of each class in turn, or spread over the part."""
     part = next(iter(dataset.parts.values()))
     if dataset.kind == SINGLE_LABEL:
@@ -108,7 +108,7 @@ def sheet(datasets: list[DataSet]) -> Image.Image:
         ImageDraw.Draw(canvas).text(
             (6, top + SIDE // 2 - 8), dataset.dataset_id, fill=(0, 0, 0), font=font
         )
-        for j, pixels in enumerate(_chosen(dataset)):
+        for j, pixels in enumerate(_choose(dataset)):
             height, width = pixels.shape[:2]
             factor = max(1, SIDE // max(height, width))
             enlarged = Image.fromarray(pixels).resize(

@@ -19,7 +19,7 @@ from benchmarks.commands import positive
 from benchmarks.machine import describe, matrix_product_peak
 from benchmarks.train_step import NETWORKS, measure
 from nevis_stream.cost import compilations
-from nevis_stream.cost.counted import counted
+from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.launch import entry
 from nevis_stream.learner import Context
@@ -47,7 +47,7 @@ REFERENCE_PEAK = 365e9 / 2  # FLOPs per second of one core
 def step_seconds(network: Network, repeats: int) -> tuple[float, float, float]:
     """Returns best seconds per step, worst over best, and FLOPs."""
     recipe, random = Recipe(network, steps=1000, validate_every=1000), np.random.RandomState(0)
-    side, program = recipe.stored_size, counted(recipe.step(10), donate_argnums=0)
+    side, program = recipe.stored_size, count_flops(recipe.step(10), donate_argnums=0)
     rest = (
         random.randint(256, size=(16, side, 3, side)).astype(np.uint8),
         np.full((16, 2), side, np.int32),
@@ -105,7 +105,10 @@ def neighbours_seconds(network: Network, repeats: int) -> tuple[float, float]:
         for rows in np.split(np.arange(n), [3 * EVALUATION_BATCH])
     ]
     task = TaskView("a", 2000, "single_label", "shape", 10, *halves)
-    forward, shape = counted(probabilities_program(network, 64)), TaskShape.of("single_label", 10)
+    forward, shape = (
+        count_flops(probabilities_program(network, 64)),
+        TaskShape.of("single_label", 10),
+    )
     batch = images.center_cropped(side)[:EVALUATION_BATCH]
 
     def score(times):

@@ -88,7 +88,7 @@ def print_tables(both: Sequence[Rollouts]) -> None:
     differences = [
         f"{data} | {row['at']} | {row['n']} | {row['labels']:.0f} | {row['path_risk']:.4f} |"
         f" {row['risk']:.4f} | {interval(row, 'difference', '+')}"
-        for row in page.compared(*both).to_dict("records")
+        for row in page.compare(*both).to_dict("records")
     ]
     for heads, rows in zip(HEADS, (facts, rounds, early, differences), strict=True):
         columns = heads.split(" | ")
@@ -105,7 +105,7 @@ def interval(row: Mapping[str, float], name: str, sign: str = "") -> str:
     return f"{row[name]:{sign}.4f} ({'too few' if np.isnan(row['low']) else ends})"
 
 
-def vmapped() -> None:
+def run_vmapped() -> None:
     """Prints the time of a training step alone, and of one in a vmapped program of several."""
     step, generator = network.training_step(), np.random.default_rng(0)
     images = generator.integers(0, 255, (BATCH, 32, 32, 3)).astype(np.uint8)
@@ -128,13 +128,13 @@ def vmapped() -> None:
     print(f"{machine.describe()}\none rollout: {1000 * alone:.1f} m{unit} a step (best of 10)")
     for count in (2, 4, 8):
 
-        def stacked(tree, count=count):
+        def stack(tree, count=count):
             return jax.tree.map(lambda leaf: jnp.stack([leaf] * count), tree)
 
         each = (
             best(
                 jax.jit(jax.vmap(step), compiler_options=options),
-                *(stacked(tree) for tree in (parameters, moments, images, labels)),
+                *(stack(tree) for tree in (parameters, moments, images, labels)),
                 jax.random.split(key, count),
             )
             / count
@@ -156,7 +156,7 @@ def main() -> None:
     arguments = parser.parse_args()
     entry.use_compilation_cache()
     if arguments.vmapped:
-        vmapped()
+        run_vmapped()
         return
     print(machine.describe())
     for data in [arguments.data] if arguments.data else WANTED:

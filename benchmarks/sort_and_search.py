@@ -26,7 +26,7 @@ from benchmarks.machine import describe, matrix_product_peak
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies.representative import grid
-from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.launch import entry
@@ -115,7 +115,7 @@ def cells(files: list[Path], splits: range) -> None:
             rows_new = np.arange(len(new))
             for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
                 answers = MatrixOracle(new)(grid(rank.order, len(new), budget))
-                cells = thresholded(rank, answers, context()).astype(np.uint8)
+                cells = threshold(rank, answers, context()).astype(np.uint8)
                 cells[rows_new[:, None], answers.samples] = answers.values
                 script = published.evaluate(MatrixOracle(new), len(new), budget, None)
                 for name, outcomes in (("sort_and_search", cells), ("published", script.outcomes)):
@@ -172,7 +172,7 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
                     row["coverage"] = ((low <= true) & (true <= high)).mean()
                     row["width"] = (high - low).mean()
                 if name == "sort_and_search":
-                    predicted = thresholded(rank, estimates.answers, context())
+                    predicted = threshold(rank, estimates.answers, context())
                     parts_now = vars(agreement.decompose(new, rank.order, predicted))
                     row |= {part: errors.mean() for part, errors in parts_now.items()}
                 rows.append(row)
@@ -317,7 +317,7 @@ def scale(out: Path) -> None:
 
     def add():
         cells = grid(rank.order, 1, 2048)
-        thresholded(rank, Responses(cells, new[:, cells.samples[0]]), context())
+        threshold(rank, Responses(cells, new[:, cells.samples[0]]), context())
 
     line("add a model, n' = 2,048, without inference", add)
     line("add its row to the rank and sort again", lambda: rank.add(new).order)

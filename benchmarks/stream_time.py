@@ -56,11 +56,11 @@ def sample(out: Path, seconds: float, words: list[str]) -> None:
 
     steps, report = [0], fit.report
 
-    def counted(carry, count):
+    def tally(carry, count):
         steps[0] += count
         return report(carry, count)
 
-    fit.report = counted
+    fit.report = tally
     kinds, main_thread, begun = Counter(), threading.main_thread(), time.perf_counter()
 
     def write() -> None:
@@ -82,7 +82,7 @@ def sample(out: Path, seconds: float, words: list[str]) -> None:
         write()
 
 
-def planned(words: list[str], budget: str | None = None) -> list[dict]:
+def plan(words: list[str], budget: str | None = None) -> list[dict]:
     """Returns the plan's rows of the tasks, with another budget if one is named."""
     from nevis_stream.experiments import plan, run_config
     from nevis_stream.launch.config_flag import split_words
@@ -113,7 +113,7 @@ def show(run_dir: Path, sittings: list[dict], words: list[str]) -> None:
     from benchmarks.machine import describe
     from nevis_stream.run_directory.ledger import Ledger
 
-    rows = planned(words)
+    rows = plan(words)
     seconds = sum(sitting["seconds"] for sitting in sittings)
     steps = sum(sitting["steps"] for sitting in sittings)
     done = sum(record.kind == "train" for record in Ledger(run_dir).events)
@@ -124,7 +124,7 @@ def show(run_dir: Path, sittings: list[dict], words: list[str]) -> None:
     )
     print("| budget | FLOPs of training | hours for all tasks of this stream |\n|---|---:|---:|")
     for budget in ("cheap", "paper"):
-        flops = sum(row["flops"]["train"] for row in planned(words, budget))
+        flops = sum(row["flops"]["train"] for row in plan(words, budget))
         hours = f"{flops / rate / 3600:.4g}" if rate else "-"
         print(f"| {budget} | {flops:.4g} | {hours} |")
     kinds = sittings[-1]["kinds"]

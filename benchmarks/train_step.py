@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.commands import positive
 from benchmarks.machine import clock, describe, matrix_product_peak
-from nevis_stream.cost.counted import counted
+from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.launch import entry
 from nevis_stream.learners.budgets import BUDGETS
@@ -103,7 +103,7 @@ def step_counts(name: str, network: Network, batches: Sequence[int]) -> None:
     recipe = Recipe(network, steps=1000, validate_every=1000)
     variables = jax.eval_shape(initialise_program(network, 64), np.arange(4, dtype=np.uint32))
     for batch in batches:
-        program = counted(recipe.step(10), donate_argnums=0)
+        program = count_flops(recipe.step(10), donate_argnums=0)
         flops = program.flops(begin(variables), *step_arguments(recipe, batch))
         print(f"| {name} | {batch} | {flops} |", flush=True)
 
@@ -118,7 +118,7 @@ def step_rows(
         function, arguments = recipe.step(10), step_arguments(recipe, batch)
         if together > 1:
             function, arguments = several_steps(function), several(arguments, together)
-        program = counted(function, donate_argnums=0)
+        program = count_flops(function, donate_argnums=0)
         carry = [begin(jax.jit(initialise_program(network, 64))(words))]
         flops = program.flops(carry[0], *arguments) / together
         reserved = memory(function, carry[0], *arguments)

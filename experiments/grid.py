@@ -92,7 +92,8 @@ def cells(
                 "would have the same directory" if first.name == second.name else "are the same run"
             )
             raise BadInput(
-                f"{_written(first.values)} and {_written(second.values)} {same}; leave one out."
+                f"{_format_values(first.values)} and {_format_values(second.values)} {same};"
+                " leave one out."
             )
     return combinations
 
@@ -106,10 +107,10 @@ def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "")
     keys = run_config.fields_of(config.learner)
     if key not in keys:
         raise BadInput(f"learner {config.learner}: {unknown('config key', key, keys)}")
-    config.update_from_flattened_dict({key: typed(keys[key], text, shown or f"{key}={text}")})
+    config.update_from_flattened_dict({key: parse_typed(keys[key], text, shown or f"{key}={text}")})
 
 
-def typed(field: Field, text: str, shown: str) -> Any:
+def parse_typed(field: Field, text: str, shown: str) -> Any:
     """Returns the value of a text, in the type of its field.
 
     >>> typed(Field("rate", tuple, None), "(0.01,0.1)", "")
@@ -147,16 +148,16 @@ def _cell(
         resolved = run_config.resolve(config)
         run_config.build(resolved)
     except BadInput as error:
-        raise BadInput(f"{_written(values)}: {error}") from None
+        raise BadInput(f"{_format_values(values)}: {error}") from None
     name = "-".join(f"{short_key(key)}-{_in_a_name(value)}" for key, value in values.items())
     return Cell(name, values, settings, resolved)
 
 
-def _written(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={written(value)}" for key, value in values.items())
+def _format_values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={format_value(value)}" for key, value in values.items())
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Returns a value as the text of `--config.KEY=VALUE`, without spaces."""
     return value if isinstance(value, str) else re.sub(r"\s", "", str(value))
 

@@ -9,7 +9,7 @@ from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.engineering import cost_text, engineering
-from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, short_key, written
+from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, format_value, short_key
 from nevis_stream.experiments.plan import plan
 from nevis_stream.experiments.run_config import flat
 from nevis_stream.streams.stream import Stream
@@ -124,4 +124,4 @@ def _table(title: str, keys: Sequence[str]) -> Table:
 
 def _cells(cell: Cell, keys: Sequence[str]) -> list[str]:
     values = flat(cell.config)
-    return [written(values[key]) for key in keys]
+    return [format_value(values[key]) for key in keys]

@@ -76,7 +76,7 @@ def default(learner: str) -> ml_collections.ConfigDict:
         name: config_dict.placeholder(field.type) if field.default is None else field.default
         for name, field in fields_of(learner).items()
     }
-    return ml_collections.ConfigDict(fields.nested(values | {"learner": learner}))
+    return ml_collections.ConfigDict(fields.nest(values | {"learner": learner}))
 
 
 def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collections.ConfigDict:
@@ -122,15 +122,15 @@ def _section(common: Common, values: Mapping[str, Any]) -> Any:
     section = learners.class_of(common.learner)
     preset = TABLE[common.learner].values if common.learner in TABLE else {}
     filled = dict(values) | {k: v for k, v in preset.items() if values.get(k) is None}
-    config = _built(section, filled, common.learner)
+    config = _build(section, filled, common.learner)
     if not hasattr(section, "BUDGETS"):
         return config
     if common.budget not in section.BUDGETS:
         raise BadInput(unknown("budget", common.budget, section.BUDGETS))
-    return config.filled(common.budget)
+    return config.fill(common.budget)
 
 
-def _built(section: type, values: Mapping[str, Any], learner: str) -> Any:
+def _build(section: type, values: Mapping[str, Any], learner: str) -> Any:
     try:
         return fields.make(section, values)
     except BadInput:
@@ -198,4 +198,4 @@ def build(config: ml_collections.ConfigDict) -> Learner:
 
 def learner_of(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
-    return learners.build(_built(learners.class_of(learner), values, learner))
+    return learners.build(_build(learners.class_of(learner), values, learner))

@@ -35,7 +35,7 @@ def jobs(words: Sequence[str]) -> list[list[str]]:
         directory
         for command in commands
         if _module(command) not in READERS
-        and (directory := _separated(command, ["run_dir"])[0].get("run_dir")) is not None
+        and (directory := _separate(command, ["run_dir"])[0].get("run_dir")) is not None
     ]
     paths = [Path(directory).resolve() for directory in directories]
     for directory, path in zip(directories, paths, strict=True):
@@ -60,7 +60,7 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
     checked = set()
     for command in commands:
         words = command[1:]
-        without_seed = tuple(_separated(words, ["run_dir", "config.seed"])[1])
+        without_seed = tuple(_separate(words, ["run_dir", "config.seed"])[1])
         if command[0] != "launch.run" or without_seed in checked:
             continue
         checked.add(without_seed)
@@ -112,7 +112,7 @@ def _module(command: Sequence[str]) -> str:
 
 def _by_seed(command: Sequence[str]) -> list[list[str]]:
     """Returns a launch.run command for each seed, with the directories that launch.run uses."""
-    values, words = _separated(command, ["seeds", "run_dir"])
+    values, words = _separate(command, ["seeds", "run_dir"])
     try:
         config = config_flag.split_words(words).config()
     except BadInput as error:
@@ -127,7 +127,7 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
         raise BadInput(f"--seeds={seeds}: it must be a whole number, 1 or more.")
     if int(seeds) == 1:
         return [list(command)]
-    _, words = _separated(words, ["config.seed"])
+    _, words = _separate(words, ["config.seed"])
     directory = Path(values["run_dir"])
     return [
         [*words, f"--config.seed={seed}", f"--run_dir={directory / f'seed-{seed}'}"]
@@ -135,7 +135,7 @@ def _by_seed(command: Sequence[str]) -> list[list[str]]:
     ]
 
 
-def _separated(command: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _separate(command: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Returns the values of some flags, the last one of a repeated flag, and the other words."""
     values: dict[str, str] = {}
     rest: list[str] = []

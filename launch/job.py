@@ -72,7 +72,7 @@ class Job:
             self._stop()
             signal.signal(signal.SIGTERM, previous_handler or signal.SIG_DFL)
         if self._child.returncode:
-            raise CommandFailed(_described(self._child.returncode))
+            raise CommandFailed(_describe(self._child.returncode))
 
     def checkpoint(self):
         """Stops the command; returns the job to be sent again, or None if it had failed."""
@@ -81,7 +81,7 @@ class Job:
         status = self._stop()
         if status not in (None, 0, *STOPPED):
             print(
-                f"{_described(status)}, so it is not sent again: {self}",
+                f"{_describe(status)}, so it is not sent again: {self}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -130,7 +130,7 @@ class Job:
             time.sleep(0.2)
 
 
-def _described(status: int) -> str:
+def _describe(status: int) -> str:
     if status == 2:
         return "exit status 2: a mistake in the command"
     if status < 0:

@@ -144,7 +144,7 @@ def _directory(cell, seed: int) -> Path:
 
 def _command(cell, seed: int) -> list[str]:
     """Returns the words of the launch.run command that does one run of the sweep."""
-    from nevis_stream.experiments.grid import written
+    from nevis_stream.experiments.grid import format_value
 
     words = config_flag.words()
     settings = {**words.values, **cell.settings, "seed": seed}
@@ -159,7 +159,7 @@ def _command(cell, seed: int) -> list[str]:
     return [
         "launch.run",
         *([f"--config={words.source}"] if words.source else []),
-        *(f"--config.{key}={written(value)}" for key, value in settings.items()),
+        *(f"--config.{key}={format_value(value)}" for key, value in settings.items()),
         *(f"--{flag.name}={flag.value}" for flag in shared if flags.FLAGS[flag.name].present),
         f"--run_dir={_directory(cell, seed)}",
     ]

@@ -166,7 +166,7 @@ class BaselineConfig:
     other_network: BackboneConfig = BackboneConfig()
     augmentation: AugmentationConfig = AugmentationConfig()
 
-    def filled(self, budget: str) -> "BaselineConfig":
+    def fill(self, budget: str) -> "BaselineConfig":
         """Returns the configuration with open values filled in from the weights and the budget.
 
         Raises:

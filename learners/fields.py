@@ -171,7 +171,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return pairs
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def nest(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns nested dicts of values by dotted name.
 
     >>> nested({"seed": 1, "train.steps": 2})

@@ -19,7 +19,7 @@ LEARNERS = "nevis_stream.learners"
 FEATURES = "nevis_stream.features"
 
 
-def offered(group: str) -> list[str]:
+def list_offered(group: str) -> list[str]:
     """Returns the names of a group, LEARNERS or FEATURES, in the order in which they are listed."""
     return list(dict.fromkeys(entry.name for entry in entry_points(group=group)))
 
@@ -38,9 +38,9 @@ def load(group: str, name: str) -> Any:
     entries = {entry.value: entry for entry in entry_points(group=group, name=name)}
     if not entries:
         hint = ""
-        if not offered(group):
+        if not list_offered(group):
             hint = " Install the project again (pip install -e .): it was not installed with them."
-        raise BadInput(unknown(kind, name, offered(group)) + hint)
+        raise BadInput(unknown(kind, name, list_offered(group)) + hint)
     if len(entries) > 1:
         raise BadInput(f"{kind} {name!r}: offered by several packages: {', '.join(entries)}.")
     (entry,) = entries.values()

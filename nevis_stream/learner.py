@@ -119,7 +119,7 @@ class Context(Compute):
           LearnerFault: called inside a trial.
         """
         trials = self._new_trials(function, items)
-        return self._charged(self._executor.run(trials, self._progress) if trials else [])
+        return self._charge(self._executor.run(trials, self._progress) if trials else [])
 
     def map_together(
         self,
@@ -142,7 +142,7 @@ class Context(Compute):
                 trial.finish((to_host(tree), ctx.meter.counts()))
                 for trial, ctx, tree in zip(trials, contexts, trees, strict=True)
             ]
-        return self._charged(results)
+        return self._charge(results)
 
     def _new_trials(self, function: Callable, items: Sequence[Any]) -> list[Trial]:
         if self.trial is not None:
@@ -165,7 +165,7 @@ class Context(Compute):
         self._trials += len(items)
         return trials
 
-    def _charged(self, results: Sequence[Result]) -> list[Tree]:
+    def _charge(self, results: Sequence[Result]) -> list[Tree]:
         """Adds what trials cost to the meter and returns their trees."""
         for _, counts in results:
             self.meter.add(counts)
@@ -241,7 +241,7 @@ class Context(Compute):
         if saved is None:
             return None
         step, tree, counts = saved
-        tree = tree if like is None else structures.rebuilt(tree, like)
+        tree = tree if like is None else structures.rebuild(tree, like)
         self.meter = Meter()
         self.meter.add(counts)
         return step, tree

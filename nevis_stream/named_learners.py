@@ -28,7 +28,7 @@ the preset's, returns the learner."""
 
 def learner_names() -> list[str]:
     """Returns the names that `run` and `make_learner` take."""
-    return extensions.offered(extensions.LEARNERS)
+    return extensions.list_offered(extensions.LEARNERS)
 
 
 def make_learner(

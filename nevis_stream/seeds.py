@@ -14,7 +14,7 @@ from nevis_stream.errors import BadInput
 
 def seed_of_path(path: tuple[str, ...]) -> int:
     """Returns the seed in [0, 2**63) of a run's, a task's or a trial's path."""
-    return _hashed("/".join(path))
+    return _hash("/".join(path))
 
 
 def seed_for(seed: int, *name: str | int, bits: int = 63) -> int:
@@ -30,7 +30,7 @@ def seed_for(seed: int, *name: str | int, bits: int = 63) -> int:
     """
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 63:
         raise BadInput(f"seed_for: bits={bits!r}; valid: a whole number from 1 to 63.")
-    return _hashed(json.dumps([seed, *name])) >> (63 - bits)
+    return _hash(json.dumps([seed, *name])) >> (63 - bits)
 
 
 def generator(seed: int, *name: str | int) -> np.random.Generator:
@@ -47,5 +47,5 @@ def key_of(seed: int):
     )
 
 
-def _hashed(text: str) -> int:
+def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1

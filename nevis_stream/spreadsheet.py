@@ -9,7 +9,7 @@ from nevis_stream.terminal import printable
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def quoted(value: Any) -> Any:
+def quote(value: Any) -> Any:
     """Returns a text that a spreadsheet would run as a formula with a quote in front.
 
     >>> quoted("=1+1"), quoted("-5"), quoted(-5), quoted("ft_prev")
@@ -19,16 +19,16 @@ def quoted(value: Any) -> Any:
 
 
 def _safe(value: Any) -> Any:
-    return quoted(printable(value) if isinstance(value, str) else value)
+    return quote(printable(value) if isinstance(value, str) else value)
 
 
-def unquoted(text: str) -> str:
-    """Returns the text that `quoted` was given.
+def unquote(text: str) -> str:
+    """Returns the text that `quote` was given.
 
     >>> unquoted("'=1+1"), unquoted("'tis"), unquoted("ft_prev")
     ('=1+1', "'tis", 'ft_prev')
     """
-    return text[1:] if text[:1] == "'" and quoted(text[1:]) == text else text
+    return text[1:] if text[:1] == "'" and quote(text[1:]) == text else text
 
 
 def csv_bytes(frame) -> bytes:

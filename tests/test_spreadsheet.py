@@ -6,17 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.spreadsheet import csv_bytes, quoted
+from nevis_stream.spreadsheet import csv_bytes, quote
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
 def test_a_text_that_would_run_gets_a_quote(text):
-    assert quoted(text) == f"'{text}"
+    assert quote(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("value", [-1, -0.5, float("nan"), None, "ft_prev", "", "a=b"])
 def test_everything_else_stays(value):
-    assert quoted(value) is value
+    assert quote(value) is value
 
 
 def test_control_characters_are_left_out():

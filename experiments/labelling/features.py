@@ -49,7 +49,7 @@ class PatchFeatures:
         candidates = patches.sample(unit, SIDE, _CANDIDATES, random)
         members = patches.sample(unit, SIDE, COUNT // 2, random)
         tree = _dictionary(candidates, members)
-        encoded = _encoded(tree, few)
+        encoded = _encode(tree, few)
         mean = encoded.mean(axis=0)
         values, vectors = _principal(encoded - mean)
         count = min(components, len(few))
@@ -60,7 +60,7 @@ class PatchFeatures:
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """Returns the features, float32[n, d]."""
         parts = [
-            (_encoded(self.tree, images[start : start + _BATCH]) - self.tree["mean"])
+            (_encode(self.tree, images[start : start + _BATCH]) - self.tree["mean"])
             @ self.tree["projection"]
             for start in range(0, len(images), _BATCH)
         ]
@@ -92,7 +92,7 @@ def _dictionary(candidates: np.ndarray, members: np.ndarray) -> dict[str, np.nda
     """
 
     def flat(some):
-        return patches.contrast_normalised(jnp.concatenate([some, some[:, :, ::-1]]))
+        return patches.normalise_contrast(jnp.concatenate([some, some[:, :, ::-1]]))
 
     normalised = flat(candidates)
     mean = normalised.mean(0)
@@ -134,7 +134,7 @@ def _program():
     return jax.jit(encode)
 
 
-def _encoded(tree, images):
+def _encode(tree, images):
     parts = []
     for start in range(0, len(images), _BATCH):
         part = images[start : start + _BATCH]

@@ -20,7 +20,7 @@ from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.templates import render, resource
-from nevis_stream.spreadsheet import quoted, unquoted
+from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
 from nevis_stream.storage.text import nfc, read_table, short, whole
 from nevis_stream.wording import plural
@@ -88,7 +88,7 @@ def _csv(session, ids) -> bytes:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["session", "number", "sample", "label"])
     for number, sample in enumerate(ids, start=1):
-        table.writerow([session.settings.name, number, quoted(sample), ""])
+        table.writerow([session.settings.name, number, quote(sample), ""])
     return text.getvalue().encode()
 
 
@@ -163,7 +163,7 @@ def read_labels(session: Session, file: Path) -> Labels:
     for line, cells in table.rows:
         where = table.place(line)
         row = dict(zip(table.columns, cells, strict=True))
-        label, sample = unquoted(row["label"].strip()), unquoted(row["sample"])
+        label, sample = unquote(row["label"].strip()), unquote(row["sample"])
         sample = by_form.get(nfc(sample), sample)
         owner = row.get("session", "").strip() or session.settings.name
         if owner != session.settings.name:

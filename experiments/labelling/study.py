@@ -14,7 +14,7 @@ import pandas as pd
 
 from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.labelling.pools import shown
+from nevis_stream.active_testing.labelling.pools import show_value
 from nevis_stream.active_testing.labelling.settings import STUDY
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED
@@ -194,7 +194,8 @@ def write_page(out: Path, settings: StudySettings, table: pd.DataFrame) -> Path:
     )
     chapter = StudyChapter("Ratios to random labels", note, [picture], table, "ratios")
     introduction = (
-        f"{shown(settings.pool)}: {', '.join(map(shown, settings.models))}; loss {settings.loss},"
+        f"{show_value(settings.pool)}: {', '.join(map(show_value, settings.models))};"
+        f" loss {settings.loss},"
         f" surrogate {settings.surrogate}, {settings.uniform:.0%} of draws uniform."
     )
     return write_study(out, "Simulated label-efficient tests", introduction, [chapter])

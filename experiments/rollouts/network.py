@@ -48,7 +48,7 @@ def logits(
     """
     x = images.astype(jnp.float32) / 127.5 - 1
     for name in ("first", "second"):
-        x = _pooled(_convolved(x, parameters[name])) + parameters[f"{name}_bias"]
+        x = _pool(_convolve(x, parameters[name])) + parameters[f"{name}_bias"]
         x = jax.nn.relu(x)
     x = x.reshape(len(x), -1)
     if dropped is not None:
@@ -57,12 +57,12 @@ def logits(
     return x @ parameters["head"] + parameters["head_bias"]
 
 
-def _convolved(x: jax.Array, kernel: jax.Array) -> jax.Array:
+def _convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:
     names = ("NHWC", "HWIO", "NHWC")
     return lax.conv_general_dilated(x, kernel, (1, 1), "VALID", dimension_numbers=names)
 
 
-def _pooled(x: jax.Array) -> jax.Array:
+def _pool(x: jax.Array) -> jax.Array:
     """Max-pooling 2×2; the gradient of `lax.reduce_window` takes three times as long on a CPU."""
     x = x[:, : x.shape[1] // 2 * 2, : x.shape[2] // 2 * 2]
     rows = jnp.maximum(x[:, 0::2], x[:, 1::2])

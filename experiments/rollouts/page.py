@@ -107,7 +107,7 @@ def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def compared(path: Rollouts, other: Rollouts) -> pd.DataFrame:
+def compare(path: Rollouts, other: Rollouts) -> pd.DataFrame:
     """Returns the risk of another design minus that of the path, in pairs of rollouts: after as
     many rounds, and for as many labels (the smaller of the two totals, see `risk_at`).
 
@@ -191,7 +191,7 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
     paths = [each for each in studies if each.settings.depth == 1]
     others = [each for each in studies if each.settings.depth > 1]
     if paths and others:
-        table = pd.concat([compared(paths[0], each) for each in others], ignore_index=True)
+        table = pd.concat([compare(paths[0], each) for each in others], ignore_index=True)
         chapters.append(
             StudyChapter(
                 "Designs: a hierarchy against the path",

@@ -41,7 +41,7 @@ class ImagePool:
         return ImagePool(self.images[indices], self.labels[indices], self.classes)
 
 
-def drawn(distribution: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+def draw(distribution: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Returns int64[count] indices in random order: each occurs count × probability times, rounded
     up or down (systematic sampling). A uniform distribution gives each once where count = n.
 
@@ -90,7 +90,7 @@ def training(
 
     numbers = itertools.count()
     while True:
-        order = drawn(distribution, len(pool), generator)
+        order = draw(distribution, len(pool), generator)
         for begin in range(0, len(order) - len(order) % BATCH, BATCH):
             batch = order[begin : begin + BATCH]
             parameters, moments = step(

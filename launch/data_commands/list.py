@@ -12,7 +12,7 @@ from nevis_stream.datasets.states import MEANINGS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.entry import as_typed
 from nevis_stream.launch.terminal import console
-from nevis_stream.spreadsheet import quoted
+from nevis_stream.spreadsheet import quote
 from nevis_stream.streams.named_streams import stream_rows
 
 LISTED = (
@@ -105,7 +105,7 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
     if form == "csv":
         writer = csv.DictWriter(sys.stdout, LISTED, lineterminator="\n")
         writer.writeheader()
-        writer.writerows({column: quoted(cell) for column, cell in row.items()} for row in rows)
+        writer.writerows({column: quote(cell) for column, cell in row.items()} for row in rows)
         return
     table = Table(
         title=f"{stream}: {len(rows)} tasks, {len({row['dataset_id'] for row in rows})} data sets"

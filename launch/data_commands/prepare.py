@@ -70,7 +70,7 @@ def prepare(
     stream: str | None, tasks: Sequence[str], options: dict[str, Any], jobs: int | None
 ) -> None:
     """Prepares the data sets of a stream and those that `tasks` names, several at a time."""
-    wanted = _wanted(stream, tasks)
+    wanted = _find_wanted(stream, tasks)
     if not wanted:
         print(f"Nothing to prepare: the tasks of {stream} are read from where they are.")
         return
@@ -137,7 +137,7 @@ def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]
             )
 
 
-def _wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
+def _find_wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
         raise BadInput("choose what to prepare, for example --stream=short or --task=mnist,usps.")
     wanted = [row["source"] for row in stream_rows(stream)[1]] if stream else []

@@ -13,7 +13,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.data_commands.list import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.launch.terminal import bar, console
-from nevis_stream.spreadsheet import quoted
+from nevis_stream.spreadsheet import quote
 
 
 def verify(tasks: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ def overlap(stream: str, form: str) -> None:
         overlaps = load_stream(stream).overlaps(progress)
     if form == "csv":
         rows = [
-            dataclasses.replace(row, task_id=quoted(row.task_id), earlier=quoted(row.earlier))
+            dataclasses.replace(row, task_id=quote(row.task_id), earlier=quote(row.earlier))
             for row in overlaps
         ]
         print(to_csv(rows), end="")

@@ -225,7 +225,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         samples = list(table.samples)
         models = [model for model in cache.models() if model in set(table.models)]
         asks = {
-            model: FileOracle(table, model, partial(_chosen, samples), values.samples)
+            model: FileOracle(table, model, partial(_choose, samples), values.samples)
             for model in models
         }
         provenances = [{"file": values.samples} | each for each in table.sample_provenance]
@@ -240,7 +240,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         parts = run.samples(task, values.splits)
         samples = [cell for part in parts for cell in cell_ids(task, part)]
         asks = {
-            model: MovableCheckpoint(model, path, trial, opened, partial(_chosen, samples))
+            model: MovableCheckpoint(model, path, trial, opened, partial(_choose, samples))
             for model, (path, trial) in checkpoints.items()
         }
         provenances = [
@@ -267,7 +267,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     _print_account(account, from_file=bool(values.samples))
 
 
-def _chosen(samples: Sequence[str], columns: Sequence[int]) -> list[str]:
+def _choose(samples: Sequence[str], columns: Sequence[int]) -> list[str]:
     return [samples[column] for column in columns]
 
 
@@ -350,7 +350,7 @@ def _measure(cache: EvaluationCache) -> str:
 def _print_complete(model: ranking.CompleteModel, measure: str, part: Part) -> None:
     where = f" on {model.dataset}" if model.dataset else ""
     print(f"model {model.name}{where}: already complete: nothing to ask")
-    mean = part.unscaled(model.accuracy)
+    mean = part.unscale(model.accuracy)
     print(f"  {measure} {mean:.4f}, rank {model.rank} of {model.models} known models")
 
 
@@ -383,14 +383,14 @@ def _print_account(
     if addition.accuracy is not None:
         interval = f"no interval: {addition.reason}"
         if addition.low is not None:
-            low, high = map(part.unscaled, (addition.low, addition.high))
+            low, high = map(part.unscale, (addition.low, addition.high))
             interval = f"95%: {low:.4f} to {high:.4f}"
         known = f"{models:,} known model{'s'[: models != 1]}"
         samples = f"{addition.budget:,} sample{'s'[: addition.budget != 1]}"
         basis = f"estimated by {addition.method} from {samples} and {known}"
         if complete:
             basis = "the mean of all samples"
-        print(f"  {measure} {part.unscaled(addition.accuracy):.4f} ({interval}), {basis}")
+        print(f"  {measure} {part.unscale(addition.accuracy):.4f} ({interval}), {basis}")
     if addition.rank is not None:
         low, high = addition.rank_low, addition.rank_high
         interval = "" if low is None else f" (95%: {low} to {high})"

@@ -15,7 +15,7 @@ ALL = "all"
 SPECIAL = ("everything", "published", "oracle_accuracy_prefix", "single_order_floor")
 
 
-def crossed(
+def cross(
     policies: Sequence[str], predictors: Sequence[str], matrices: Sequence[Matrix]
 ) -> tuple[list[str], list[str]]:
     """Returns the pairs POLICY+PREDICTOR that can be tried on all matrices, and a reason for each

@@ -30,7 +30,7 @@ def reading_of(values: flags.FlagValues) -> dict[str, Any]:
     }
 
 
-def _parsed(parse: Callable[[str], Any]) -> Callable:
+def _parse(parse: Callable[[str], Any]) -> Callable:
     """Returns what defines a flag whose text `parse` turns into its value."""
 
     def define(name: str, default: Any, meaning: str, flag_values: flags.FlagValues) -> None:
@@ -108,7 +108,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         "LOW,HIGH: the range of scores if the file does not state it; default: 0,1. Or `none`: the"
         " metric has no bounds."
     )
-    flag(f"import study {adding}", _parsed(_score_range), "range", None, meaning)
+    flag(f"import study {adding}", _parse(_score_range), "range", None, meaning)
     meaning = (
         "Metrics (or data sets) of which lower values are better, such as wer,perplexity; or `all`."
         " Default: what the file states, or the metric's name says."
@@ -123,7 +123,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         "Weights of the data sets, NAME=WEIGHT,..., or `equal`; default: all samples weigh the"
         " same."
     )
-    flag("import study", _parsed(_weights), "dataset_weights", None, meaning)
+    flag("import study", _parse(_weights), "dataset_weights", None, meaning)
     meaning = (
         "Metrics of logs: of each task the first of these that it has; default: the one that most"
         " models have."
@@ -133,7 +133,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         "NAME=NUMBER,...: what grades of logs and tables count that are no numbers, such as"
         " A=1,B=0.75."
     )
-    flag(f"import study {adding}", _parsed(_grades), "grades", None, meaning)
+    flag(f"import study {adding}", _parse(_grades), "grades", None, meaning)
     meaning = (
         "Describes the samples. For files: FILE.npz with `features`, float[n, d], and optionally"
         " the samples' ids, `samples`. For runs: a checkpoint, RUN/checkpoints/EVENT-TASK, whose"
@@ -216,7 +216,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     )
     flag("study", text, "config", None, meaning)
     meaning = "Numbers of samples on which each new model is evaluated."
-    flag(trying, _parsed(_budgets), "budgets", "16,64,256", meaning)
+    flag(trying, _parse(_budgets), "budgets", "16,64,256", meaning)
     meaning = "Share of the models that are known; the others are treated as new."
     share = {"lower_bound": 0.0, "upper_bound": 1.0}
     flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **share)

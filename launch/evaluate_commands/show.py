@@ -65,7 +65,7 @@ def verify(_: Sequence[str], values: FlagValues) -> None:
     wrong = 0
     for path in directories_of_caches(Path(values.cache)):
         try:
-            lines, hints = _verified(path)
+            lines, hints = _verify(path)
         except (NevisStreamError, OSError) as error:  # the other caches are still checked
             wrong += 1
             reason = message(error) if isinstance(error, OSError) else error
@@ -83,14 +83,14 @@ def damage(directory: Path) -> str:
     """Returns what is damaged in the first damaged cache of a directory; "" if there is none."""
     with contextlib.suppress(NevisStreamError, OSError):
         for path in directories_of_caches(directory):
-            lines, hints = _verified(path)
+            lines, hints = _verify(path)
             if lines:
                 what = f"{path}: is damaged, so the command was not run"
                 return "\n  ".join([what, *lines, *hints])
     return ""
 
 
-def _verified(path: Path) -> tuple[list[str], list[str]]:
+def _verify(path: Path) -> tuple[list[str], list[str]]:
     """Returns what is damaged and what can be done about it."""
     try:
         cache = EvaluationCache(path)

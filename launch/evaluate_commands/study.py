@@ -25,7 +25,7 @@ from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.evaluation_cache.entries import repeated
+from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.files import (
     ValueTable,
     read_features,
@@ -37,7 +37,7 @@ from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups
-from nevis_stream.launch.evaluate_commands.crossing import crossed
+from nevis_stream.launch.evaluate_commands.crossing import cross
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import console, progress_bars
@@ -92,7 +92,7 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         _apply(Path(values.config), values)
     entry.use_compilation_cache()
     paths, folder = [Path(word) for word in words], Path(values.out)
-    if (name := repeated([path.stem for path in paths])) is not None:
+    if (name := repeat([path.stem for path in paths])) is not None:
         raise BadInput(
             f"two files are named {name!r}, and results are stored by name: rename one of them."
         )
@@ -247,7 +247,7 @@ def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
     """The methods are those of --methods and the pairs of --policies and --predictors; without
     them, the main ones that can read the matrices.
     """
-    pairs, refused = crossed(values.policies, values.predictors, matrices)
+    pairs, refused = cross(values.policies, values.predictors, matrices)
     for reason in dict.fromkeys(refused):
         print(f"left out: {reason}")
     # only `study` has these flags
@@ -267,7 +267,7 @@ def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
 def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.DataFrame:
     """Computes the missing rows of a study, with a progress bar, and returns all of them."""
     most = {
-        matrix.name: min(samples for _, samples in method_study.measured(matrix, design))
+        matrix.name: min(samples for _, samples in method_study.measure(matrix, design))
         for matrix in matrices
     }
     total = sum(

@@ -59,7 +59,7 @@ def _left_out(matrix: Matrix, design: StudyDesign) -> list[str]:
     """Returns lines that say what of a matrix is not studied: models without a place in the order,
     and, because of holes, samples and budgets.
     """
-    lines, parts = [], method_study.measured(matrix, design)
+    lines, parts = [], method_study.measure(matrix, design)
     models, samples = (sorted({part[k] for part in parts}) for k in (0, 1))
     if not design.model_split.draws:
         there = int((matrix.models.column(design.model_split.name) != "").sum())

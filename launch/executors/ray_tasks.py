@@ -96,13 +96,13 @@ class RayTasks:
         try:
             while waiting:
                 (done,), _ = ray.wait(list(waiting), num_returns=1)
-                yield waiting[done], self._received(done, waiting[done])
+                yield waiting[done], self._receive(done, waiting[done])
                 del waiting[done]
         finally:
             for task in waiting:
                 ray.cancel(task, force=True)
 
-    def _received(self, done: Any, trial: Trial) -> Result:
+    def _receive(self, done: Any, trial: Trial) -> Result:
         import ray
 
         try:
@@ -220,12 +220,12 @@ def _run_trial(
     entry.use_compilation_cache()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = replace(trial, function=_fetched(function[0])).run()
+        result = replace(trial, function=_fetch(function[0])).run()
     ours = [warning for warning in caught if issubclass(warning.category, RunWarning | DataWarning)]
     return result, [(warning.category, str(warning.message)) for warning in ours]
 
 
-def _fetched(reference: Any) -> Any:
+def _fetch(reference: Any) -> Any:
     """Returns the function, as one object for all trials of a map: its programs compile once."""
     import ray
 

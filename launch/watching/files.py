@@ -183,10 +183,10 @@ def holder(run_dir: Path) -> Holder | None:
     if match is None:
         return None
     elsewhere = match[2] not in (None, socket.gethostname())
-    return Holder(f"pid {text}", None if elsewhere else _locked(run_dir / "lock"))
+    return Holder(f"pid {text}", None if elsewhere else _try_lock(run_dir / "lock"))
 
 
-def _locked(lock: Path) -> bool | None:
+def _try_lock(lock: Path) -> bool | None:
     """Whether a process of this machine holds a lock; None if that cannot be tried.
 
     The attempt takes a shared lock for an instant; a run that is starting tries several times.

@@ -122,8 +122,8 @@ def state_of(path: Path) -> RunState:
         tasks=tasks,
         length=None if config.get("rule") and not ledger.complete else len(tasks),
         trials=files.trials(path, event) if event else (),
-        trials_wanted=_wanted(config, "search", "trials"),
-        steps_wanted=_wanted(config, "train", "steps"),
+        trials_wanted=_find_wanted(config, "search", "trials"),
+        steps_wanted=_find_wanted(config, "train", "steps"),
         training=flops.get("train", 0),
         everything=sum(flops.values()),
         worked=sum(record.seconds for record in timing.values()) + passed,
@@ -201,7 +201,7 @@ def _tasks(
     return tasks
 
 
-def _wanted(config: Mapping[str, Any], section: str, name: str) -> int | None:
+def _find_wanted(config: Mapping[str, Any], section: str, name: str) -> int | None:
     """A number in the config: in a section, or an attribute of a user's own learner."""
     part = config.get(section) or config.get("options")
     value = part.get(name) if isinstance(part, Mapping) else None

@@ -30,7 +30,7 @@ _WEIGHTS = np.arange(13) / 20  # of the network; the ridge regression has the re
 _LEAST = 1e-6  # smaller probabilities count as this
 
 
-def trained(
+def train(
     ctx: Context, task: TaskView, start: Tree | None, steps: int, flip: bool
 ) -> tuple[Tree, dict[str, Any]]:
     """Returns a network trained on a task, and facts about its training.
@@ -69,7 +69,7 @@ def answers(ctx: Context, network: Tree, kind: str, images: Images) -> np.ndarra
     return outputs[:, np.asarray(network["classes"])]
 
 
-def averaged(
+def average(
     ctx: Context, ridge: np.ndarray, network: np.ndarray, weight: float, kind: str
 ) -> np.ndarray:
     """Returns float32[n, classes]: probabilities whose logarithms are averaged.
@@ -115,6 +115,6 @@ def best_weight(
       0 without images, or where the error is undefined.
     """
     errors = [
-        error_of(kind, labels, averaged(ctx, ridge, network, weight, kind)) for weight in _WEIGHTS
+        error_of(kind, labels, average(ctx, ridge, network, weight, kind)) for weight in _WEIGHTS
     ]
     return 0.0 if None in errors else float(_WEIGHTS[int(np.argmin(errors))])

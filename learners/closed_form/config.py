@@ -120,7 +120,7 @@ class ClosedFormConfig:
         },
     )
 
-    def filled(self, budget: str) -> "ClosedFormConfig":
+    def fill(self, budget: str) -> "ClosedFormConfig":
         """Returns the configuration with open values filled in by a budget.
 
         Raises:

@@ -206,7 +206,7 @@ def parts_program(plan: FeaturePlan) -> Callable:
         found = _feature_maps(views, gradients + [source.map_key for source in plan.sources])
         parts = [maps.parts(found[key], maps.MIRRORED_BINS) for key in gradients]
         if plan.pixels:
-            parts.append(maps.parts(maps.shrunk(found[0, 0], plan.pixels)))
+            parts.append(maps.parts(maps.shrink(found[0, 0], plan.pixels)))
         for source in plan.sources:
             encoded = patches.encode(
                 found[source.map_key],

@@ -40,9 +40,9 @@ class Frontier(ClosedForm):
             if repeat is not None:
                 earlier, classes = repeat
                 first = ctx.predictor(earlier)
-                tree = repeats.permuted(first, classes)
+                tree = repeats.permute(first, classes)
                 if len(classes) == len(first["means"]):  # all of its classes
-                    state = _renamed(state, earlier, task.task_id)
+                    state = _rename(state, earlier, task.task_id)
                 info = tree["facts"] | {"initialised_from": earlier}
                 return state, [Predictor(tree, info=info)]
             sketches = sketches | {task.task_id: repeats.sketch(hashes)}
@@ -70,7 +70,7 @@ class Frontier(ClosedForm):
         source = earlier if self.config.chained else ""
         start = ctx.predictor(source)["network"] if source else None
         flip = tree["facts"]["hyper"]["mirrored"]
-        network, course = averaging.trained(ctx, task, start, self.config.network_steps, flip)
+        network, course = averaging.train(ctx, task, start, self.config.network_steps, flip)
         rows = examples.rows[left_out.positions[from_dev]] - len(task.train)
         single, scores = task.kind == SINGLE_LABEL, left_out.scores[from_dev]
         with ctx.phase("validate"):
@@ -78,7 +78,7 @@ class Frontier(ClosedForm):
             answers = averaging.answers(ctx, network, task.kind, task.dev.images.take(rows))
             labels = task.dev.labels[rows]
             weight = averaging.best_weight(ctx, ridge, answers, labels, task.kind)
-            both = averaging.averaged(ctx, ridge, answers, weight, task.kind)
+            both = averaging.average(ctx, ridge, answers, weight, task.kind)
         dev_error = error_of(task.kind, labels, both)
         facts = tree["facts"] | {"dev_error": dev_error, "network": course}
         facts["hyper"] = facts["hyper"] | {"network_weight": weight}
@@ -90,10 +90,10 @@ class Frontier(ClosedForm):
         if not predictor.get("weight"):
             return ridge
         network = averaging.answers(ctx, predictor["network"], predictor["kind"], images)
-        return averaging.averaged(ctx, ridge, network, predictor["weight"], predictor["kind"])
+        return averaging.average(ctx, ridge, network, predictor["weight"], predictor["kind"])
 
 
-def _renamed(state: State, earlier: str, task_id: str) -> State:
+def _rename(state: State, earlier: str, task_id: str) -> State:
     """Returns the state in which a task takes an earlier one's place: its predictor is kept longer.
 
     Args:

@@ -221,11 +221,11 @@ class ClosedForm:
         `held_out`, of a fit without dev (whose targets are centred with all class frequencies).
         """
         config = self.config
-        n, embedded = len(examples.images), _all_embedded(examples, choice, ctx)
+        n, embedded = len(examples.images), _embed_all(examples, choice, ctx)
         if n <= config.centres:
             positions = np.argsort(~examples.from_dev, kind="stable")[: config.sample]
             coefficients, left_out = _solve(ctx, task, examples, embedded, choice.kernel, positions)
-            return _checked(task, examples, embedded, coefficients, left_out)
+            return _check(task, examples, embedded, coefficients, left_out)
         m = max(1, min(config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
         held_out = held_out and bool(examples.from_dev.any())
@@ -234,7 +234,7 @@ class ClosedForm:
         blocks = {name: jax.device_put(ridge.in_blocks(embedded.pop(name))) for name in centres}
         targets, program = ridge.in_blocks(examples.targets), ctx.jit(_nystrom(config.iterations))
 
-        def fitted(used: np.ndarray) -> np.ndarray:
+        def fit(used: np.ndarray) -> np.ndarray:
             weights = ridge.in_blocks(used.astype(np.float32))
             for jitter in ridge.JITTERS:
                 found = np.asarray(
@@ -247,13 +247,13 @@ class ClosedForm:
         left_out = choice.left_out
         if held_out:
             with ctx.phase("validate"):
-                fit = centres, fitted(~examples.from_dev), np.zeros_like(examples.means)
+                fit = centres, fit(~examples.from_dev), np.zeros_like(examples.means)
                 answers = np.asarray(ctx.jit(ridge.answers)(dev, *fit, *choice.kernel[:2]))
-            left_out = _judged(task, examples, np.flatnonzero(examples.from_dev), answers)
-        return _checked(task, examples, centres, fitted(np.ones(n, bool)), left_out)
+            left_out = _judge(task, examples, np.flatnonzero(examples.from_dev), answers)
+        return _check(task, examples, centres, fit(np.ones(n, bool)), left_out)
 
 
-def _checked(
+def _check(
     task: TaskView,
     examples: TrainingImages,
     centres: Tree,
@@ -268,11 +268,11 @@ def _checked(
     if not np.isfinite(coefficients).all():
         coefficients = np.zeros_like(coefficients)
         nothing = np.zeros_like(left_out.scores)
-        left_out = _judged(task, examples, left_out.positions, nothing)
+        left_out = _judge(task, examples, left_out.positions, nothing)
     return {"centres": centres, "coefficients": coefficients}, left_out
 
 
-def _all_embedded(
+def _embed_all(
     examples: TrainingImages, choice: ChosenKernel, ctx: Context
 ) -> dict[str, np.ndarray]:
     """Returns the features of all examples; the choice already has those of the first ones."""
@@ -301,10 +301,10 @@ def _solve(
     factor, coefficients = ctx.jit(ridge.solve)(embedded, targets, *kernel)
     with ctx.phase("validate"):
         answers = ctx.jit(ridge.left_out)(factor, coefficients, targets, positions)
-    return coefficients, _judged(task, examples, positions, np.asarray(answers))
+    return coefficients, _judge(task, examples, positions, np.asarray(answers))
 
 
-def _judged(
+def _judge(
     task: TaskView, examples: TrainingImages, positions: np.ndarray, answers: np.ndarray
 ) -> LeftOutAnswers:
     """Returns the answers, from which the means are still subtracted, with their error.

@@ -48,7 +48,7 @@ def oriented_gradients(images, cells: Collection[int]):
       cells: sides of cells in pixels; even, and divisors of `side`.
     """
     sums = _half_cell_sums(images, cells)
-    return {cell: _normalised(_windows(sums[cell], cell)) for cell in cells}
+    return {cell: _normalise(_windows(sums[cell], cell)) for cell in cells}
 
 
 def _half_cell_sums(images, cells: Collection[int]):
@@ -62,11 +62,11 @@ def _half_cell_sums(images, cells: Collection[int]):
     for cell in sorted(cells):
         finer = max((smaller for smaller in sums if cell % smaller == 0), default=None)
         if finer is not None:
-            sums[cell] = _added(sums[finer], cell // finer)
+            sums[cell] = _add(sums[finer], cell // finer)
         elif shares is None:
             sums[cell] = _added_row_by_row(x, y, cell // 2)
         else:
-            sums[cell] = _added(shares, cell // 2)
+            sums[cell] = _add(shares, cell // 2)
     return sums
 
 
@@ -95,7 +95,7 @@ def _by_orientation(x, y):
     return jnp.concatenate([shares[..., :1] + shares[..., -1:], shares[..., 1:-1]], axis=-1)
 
 
-def _added(values, count: int):
+def _add(values, count: int):
     """Returns [b, side / count, side / count, bins]: sums over count × count positions."""
     batch, side, _, bins = values.shape
     squares = values.reshape(batch, side // count, count, side // count, count, bins)
@@ -151,7 +151,7 @@ def _windows(sums, cell: int):
     return both * (1 / (4 * cell) ** 2)
 
 
-def _normalised(histograms):
+def _normalise(histograms):
     energy = (histograms**2).sum(-1)
     energy = jnp.pad(energy, ((0, 0), (1, 1), (1, 1)), mode="edge")
     energy = energy[:, 1:] + energy[:, :-1]
@@ -161,7 +161,7 @@ def _normalised(histograms):
     return sum(jnp.minimum(histograms * block[..., None], _CLIP) for block in blocks) / 4
 
 
-def shrunk(images, side: int):
+def shrink(images, side: int):
     """Returns float32[b, side, side, channels]: the means of square blocks of pixels."""
     batch, before, _, channels = images.shape
     square = before // side

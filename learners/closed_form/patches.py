@@ -54,7 +54,7 @@ def dictionary_program(words: int, components: int, contrast: bool) -> Callable:
     float32[k, c]: the components of a patch are patch · filter − offset; with `contrast` the
     filters have mean 0, and the product is divided by the patch's deviation.
     """
-    flat = contrast_normalised if contrast else _flat
+    flat = normalise_contrast if contrast else _flat
 
     def fit(patches, mirrored_channels):
         shape, n = patches.shape[1:], len(patches)
@@ -86,7 +86,7 @@ def _clusters(plain, other, count: int):
       count: number of clusters in each half.
     """
 
-    def improved(means, _):
+    def improve(means, _):
         nearest = _distances(plain, means).argmin(1)
         mirrored = (nearest >= count)[:, None]
         members = jax.nn.one_hot(nearest % count, count)
@@ -101,7 +101,7 @@ def _clusters(plain, other, count: int):
         return jnp.where(size > 0, sums / jnp.maximum(size, 1), means), None
 
     start = jnp.concatenate([plain[:count], other[:count]])
-    return jax.lax.scan(improved, start, length=_ROUNDS)[0]
+    return jax.lax.scan(improve, start, length=_ROUNDS)[0]
 
 
 def _distances(left, right):
@@ -114,7 +114,7 @@ def _flat(patches):
     return patches.reshape(len(patches), -1)
 
 
-def contrast_normalised(patches):
+def normalise_contrast(patches):
     """Returns float32[n, values]: each patch with mean 0 and a deviation of about 1."""
     flat = _flat(patches)
     flat = flat - flat.mean(1, keepdims=True)

@@ -108,7 +108,7 @@ def _members(task: TaskView) -> np.ndarray:
     return np.asarray(task.train.labels, np.uint8)
 
 
-def permuted(tree: Mapping[str, Any], classes: np.ndarray) -> dict[str, Any]:
+def permute(tree: Mapping[str, Any], classes: np.ndarray) -> dict[str, Any]:
     """Returns an earlier predictor's tree with its classes in another order.
 
     Args:

@@ -28,10 +28,10 @@ def solve(embedded, targets, width, mirrored, regularisation):
     """
     matrix = kernel(embedded, embedded, width, mirrored)
     factor = jnp.linalg.cholesky(matrix + regularisation * jnp.eye(len(matrix)))
-    return factor, _solved(factor, targets)
+    return factor, _solve(factor, targets)
 
 
-def _solved(factor, right):
+def _solve(factor, right):
     """Returns (L Lᵀ)⁻¹ right."""
     half = solve_triangular(factor, right, lower=True)
     return solve_triangular(factor, half, lower=True, trans=1)

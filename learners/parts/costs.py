@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.cost.counted import counted
+from nevis_stream.cost.counted import count_flops
 from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
@@ -73,7 +73,7 @@ def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable,
 def _step_and_look(recipe: Recipe, classes: int, n_train: int) -> list[int]:
     _, look, step = programs(recipe, classes, n_train)
     return [
-        counted(function, **options).flops(*arguments)
+        count_flops(function, **options).flops(*arguments)
         for function, arguments, options in (step, look)
     ]
 
@@ -92,6 +92,6 @@ def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
         TaskShape.of(SINGLE_LABEL, 1),
     )
     carry = begin({"params": params, "batch_stats": carry["batch_stats"]})
-    return counted(recipe.step(classes, [1]), **options).flops(
+    return count_flops(recipe.step(classes, [1]), **options).flops(
         carry, *rest, (helper_batch,), np.float32(0)
     )

@@ -195,7 +195,7 @@ def fit(
             used = helpers_at(indices[0])
             arguments = [step_inputs(index, used) for index in indices]
             (own, *helping), index, rate = (
-                jax.tree.map(_stacked, *arguments) if len(indices) > 1 else arguments[0]
+                jax.tree.map(_stack, *arguments) if len(indices) > 1 else arguments[0]
             )
             shapes = [others[number].shape for number in used]
             auxiliary = (tuple((*x, s) for x, s in zip(helping, shapes, strict=True)), weight)
@@ -279,7 +279,7 @@ def _joined_heads(carry: Tree, used: Sequence[int], unused: Tree) -> Tree:
     return whole
 
 
-def _stacked(*arrays: Any) -> Any:
+def _stack(*arrays: Any) -> Any:
     return (np if isinstance(arrays[0], np.ndarray | np.generic) else jnp).stack(arrays)
 
 

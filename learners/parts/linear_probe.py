@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from nevis_stream.cost.counted import counted
+from nevis_stream.cost.counted import count_flops
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Batches
 from nevis_stream.learners.parts.fit import Recipe
@@ -161,7 +161,7 @@ def _train(
     outputs, batch = head_size(task.num_classes), recipe.batch_of(len(task.train))
     shape = TaskShape.of(task.kind, task.num_classes)
     train_features, target = (
-        _padded(array)
+        _pad(array)
         for array in (train_features, targets(task.train.labels, task.kind, task.num_classes))
     )
     orders = [Batches(len(task.train), batch, ctx.seed) for ctx in contexts]
@@ -225,7 +225,7 @@ def _train(
     return train(contexts, training, hypers, rates, every=recipe.validate_every)
 
 
-def _padded(array: np.ndarray) -> jax.Array:
+def _pad(array: np.ndarray) -> jax.Array:
     """Returns the rows on the device, padded so that data sets of several sizes share programs."""
     return jnp.asarray(np.pad(array, ((0, _rows(len(array)) - len(array)), (0, 0))))
 
@@ -237,7 +237,7 @@ def _rows(examples: int) -> int:
 
 def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
     """Calls a program of all trials and charges each its share, the first also the remainder."""
-    result, flops = counted(program).charged(*args)
+    result, flops = count_flops(program).charge_call(*args)
     share, rest = divmod(flops, len(contexts))
     for number, ctx in enumerate(contexts):
         with ctx.phase(phase):

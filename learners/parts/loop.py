@@ -90,7 +90,7 @@ def train(
                 "going": True,
                 "steps": 0,
                 "diverged_at": None,
-                "curve": [[0, None, rounded(error)]],
+                "curve": [[0, None, round_value(error)]],
                 "best": {
                     "step": 0,
                     "error": error if start_counts else math.inf,
@@ -123,7 +123,7 @@ def train(
         looks = training.look(state)
         for number in going:
             trial, (error, facts) = trials[number], looks[number]
-            trial["curve"].append([step, rounded(reports[number][0]), rounded(error)])
+            trial["curve"].append([step, round_value(reports[number][0]), round_value(error)])
             _log(contexts[number], trial["curve"][-1], rates[number])
             if error <= trial["best"]["error"]:
                 parameters = training.keep(state, number)
@@ -151,7 +151,7 @@ def train(
 
 def _result(trial: Mapping[str, Any], hyper: Mapping[str, Any]) -> Tree:
     best = trial["best"]
-    info = {"hyper": dict(hyper), "dev_error": rounded(best["error"])}
+    info = {"hyper": dict(hyper), "dev_error": round_value(best["error"])}
     info |= {name: trial[name] for name in ("steps", "diverged_at", "curve")}
     return {
         "variables": best["variables"],
@@ -192,6 +192,6 @@ def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float
     return float(metric.to_error(value))
 
 
-def rounded(value: float) -> float | None:
+def round_value(value: float) -> float | None:
     """Returns a number as it is recorded: with the seven digits of float32, infinity as None."""
     return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -87,13 +87,13 @@ def head_size(classes: int) -> int:
     return size
 
 
-def _masked(logits: jax.Array, classes: jax.Array) -> jax.Array:
+def _mask(logits: jax.Array, classes: jax.Array) -> jax.Array:
     return jnp.where(jnp.arange(logits.shape[-1]) < classes, logits, _MASKED)
 
 
 def masked_probabilities(logits: jax.Array, shape: "TaskShape") -> jax.Array:
     """Returns float32[b, outputs]: softmax over the task's classes, or a sigmoid for each label."""
-    single = jax.nn.softmax(_masked(logits, shape.classes))
+    single = jax.nn.softmax(_mask(logits, shape.classes))
     return jnp.where(shape.multi_label, jax.nn.sigmoid(logits), single)
 
 
@@ -144,7 +144,7 @@ def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: Task
     """
     valid = jnp.arange(logits.shape[-1]) < shape.classes
     smoothed = (1 - smoothing) * target + smoothing / jnp.where(shape.multi_label, 2, shape.classes)
-    single = -smoothed * jax.nn.log_softmax(_masked(logits, shape.classes))
+    single = -smoothed * jax.nn.log_softmax(_mask(logits, shape.classes))
     multi = optax.sigmoid_binary_cross_entropy(logits, smoothed) / shape.classes
     return jnp.where(valid, jnp.where(shape.multi_label, multi, single), 0).sum(-1).mean()
 
@@ -238,7 +238,7 @@ def step_program(
         momenta, fixed_momenta = _split(carry["momentum"], learned)
 
         def objective(changing):
-            params = _joined(changing, fixed)
+            params = _join(changing, fixed)
             features, statistics = network.features(
                 params["backbone"], carry["batch_stats"], images, train=True
             )
@@ -257,9 +257,9 @@ def step_program(
         changed = jax.tree.map(lambda p, u: p - rate * u, changing, updates)
         is_finite = jnp.isfinite(value) & (carry["finite_steps"] == index)
         return {
-            "params": _joined(changed, fixed),
+            "params": _join(changed, fixed),
             "batch_stats": stats,
-            "momentum": _joined(trace.trace, fixed_momenta),
+            "momentum": _join(trace.trace, fixed_momenta),
             "loss_sum": carry["loss_sum"] + value,
             "finite_steps": carry["finite_steps"] + is_finite.astype(jnp.int32),
         }
@@ -291,7 +291,7 @@ def _split(tree: Mapping[str, Any], beginnings: Sequence[str]) -> tuple[dict, di
     return unflatten_dict(chosen), unflatten_dict(rest)
 
 
-def _joined(a: Mapping[str, Any], b: Mapping[str, Any]) -> Mapping[str, Any]:
+def _join(a: Mapping[str, Any], b: Mapping[str, Any]) -> Mapping[str, Any]:
     return unflatten_dict(flatten_dict(a) | flatten_dict(b)) if b else a
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Feed
 from nevis_stream.learners.parts.fit import Recipe, look_at_dev, on_host, report
-from nevis_stream.learners.parts.loop import Training, rounded, train
+from nevis_stream.learners.parts.loop import Training, round_value, train
 from nevis_stream.learners.parts.model import begin, head_size, initialise_program
 from nevis_stream.learners.parts.schedule import SCHEDULES
 from nevis_stream.storage.checkpoint import Tree, to_host
@@ -85,7 +85,7 @@ def fit_jointly(
             task.task_id: look_at_dev(ctx, task, recipe.network, _with_head(state["carry"], head))
             for task, head in zip(tasks, state["heads"], strict=True)
         }
-        facts = {"dev_errors": {name: rounded(error) for name, error in errors.items()}}
+        facts = {"dev_errors": {name: round_value(error) for name, error in errors.items()}}
         return [(float(np.mean(list(errors.values()))), facts)]
 
     training = Training(

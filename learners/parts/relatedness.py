@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream import metrics
-from nevis_stream.cost.counted import counted
+from nevis_stream.cost.counted import count_flops
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.augmentation import to_unit_range
 from nevis_stream.learners.parts.model import (
@@ -61,7 +61,7 @@ class Neighbours:
         parameters, program = backbone_of(variables), features_program(network)
         width = jax.eval_shape(program, parameters, images).shape[1]
         batches = -(-n_references // EVALUATION_BATCH) - (-n_queries // EVALUATION_BATCH)
-        return batches * counted(program).flops(parameters, images) + _comparing(
+        return batches * count_flops(program).flops(parameters, images) + _comparing(
             n_queries, n_references, width
         )
 
@@ -73,8 +73,8 @@ class Neighbours:
         Higher is more related.
         """
         train, dev = (
-            _evenly_spaced(task.train, self.train_cap),
-            _evenly_spaced(task.dev, self.dev_cap),
+            _space_evenly(task.train, self.train_cap),
+            _space_evenly(task.dev, self.dev_cap),
         )
         references = embed(ctx, network, variables, train.images)
         queries = embed(ctx, network, variables, dev.images)
@@ -94,7 +94,7 @@ class Neighbours:
         return 0.0 if np.isnan(value) else float(1 - metric.to_error(value))
 
 
-def _evenly_spaced(examples: LabelledImages, cap: int) -> LabelledImages:
+def _space_evenly(examples: LabelledImages, cap: int) -> LabelledImages:
     """Returns `cap` evenly spaced examples, or all if there are no more."""
     if len(examples) <= cap:
         return examples
@@ -160,19 +160,19 @@ def _nearest(references: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
     Distances are Euclidean. All tiles have one size, so one program serves splits of every size.
     """
     best = np.full((_TILE, k), np.inf, np.float32), np.zeros((_TILE, k), np.int32)
-    query_tile = _filled(queries)
+    query_tile = _fill(queries)
     for start in range(0, len(references), _TILE):
         best = _nearer(
             best,
             query_tile,
-            _filled(references[start : start + _TILE]),
+            _fill(references[start : start + _TILE]),
             np.int32(start),
             np.int32(len(references)),
         )
     return np.asarray(best[1])[: len(queries)]
 
 
-def _filled(rows: np.ndarray) -> np.ndarray:
+def _fill(rows: np.ndarray) -> np.ndarray:
     return np.pad(rows, ((0, _TILE - len(rows)), (0, 0)))
 
 

@@ -66,7 +66,7 @@ def _resnet(network: ResNet) -> Iterator[_Rule]:
             yield from _norm(f"{prefix}.{names[1]}", (path, f"BatchNorm_{i}"))
 
 
-def _standardised(name: str, path: Path) -> Iterator[_Rule]:
+def _standardise(name: str, path: Path) -> Iterator[_Rule]:
     for theirs, ours, form in (
         ("weight", "kernel", _KERNEL),
         ("gain", "gain", _GAIN),
@@ -77,19 +77,19 @@ def _standardised(name: str, path: Path) -> Iterator[_Rule]:
 
 def _nfnet(network: NFNet) -> Iterator[_Rule]:
     for i in range(4):
-        yield from _standardised(f"stem.conv{i + 1}", (f"StandardisedConv_{i}",))
+        yield from _standardise(f"stem.conv{i + 1}", (f"StandardisedConv_{i}",))
     for (stage, block), number in _blocks(network):
         name, path = f"stages.{stage}.{block}", f"NFBlock_{number}"
         if block == 0:
-            yield from _standardised(f"{name}.downsample.conv", (path, "shortcut"))
+            yield from _standardise(f"{name}.downsample.conv", (path, "shortcut"))
         for i, convolution in enumerate(("conv1", "conv2", "conv2b", "conv3")):
-            yield from _standardised(f"{name}.{convolution}", (path, f"StandardisedConv_{i}"))
+            yield from _standardise(f"{name}.{convolution}", (path, f"StandardisedConv_{i}"))
         for i in range(2):
             dense = ("params", path, "SqueezeExcite_0", f"Dense_{i}")
             yield f"{name}.attn_last.fc{i + 1}.weight", (*dense, "kernel"), _DENSE
             yield f"{name}.attn_last.fc{i + 1}.bias", (*dense, "bias"), _SAME
         yield f"{name}.skipinit_gain", ("params", path, "skip"), _SAME
-    yield from _standardised("final_conv", ("StandardisedConv_4",))
+    yield from _standardise("final_conv", ("StandardisedConv_4",))
 
 
 def _blocks(network: ResNet | NFNet) -> Iterator[tuple[tuple[int, int], int]]:

@@ -11,7 +11,7 @@ _RANGE = np.log(20)  # temperatures from 1/20 to 20
 _BLOCK = 16384  # samples
 
 
-def tempered(members: np.ndarray, temperature: float) -> np.ndarray:
+def temper(members: np.ndarray, temperature: float) -> np.ndarray:
     """Returns probabilities [..., n, c] in proportion to p^(1/T), of the dtype of `members`."""
     if temperature == 1:
         return members
@@ -37,7 +37,7 @@ def temperature(members: np.ndarray, labels: np.ndarray) -> float:
     rows = np.arange(len(labels))
 
     def loss(logarithm):
-        mean = tempered(members, np.exp(logarithm)).mean(axis=0)
+        mean = temper(members, np.exp(logarithm)).mean(axis=0)
         likelihood = np.log(np.maximum(mean[rows, labels], LEAST)).sum()
         return logarithm**2 / 2 - likelihood
 
@@ -45,7 +45,7 @@ def temperature(members: np.ndarray, labels: np.ndarray) -> float:
     return float(np.exp(best.x))
 
 
-def calibrated(members: np.ndarray, held_out: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def is_calibrated(members: np.ndarray, held_out: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Returns members [e, n, c] at the temperature that fits held-out ones.
 
     Args:
@@ -55,5 +55,5 @@ def calibrated(members: np.ndarray, held_out: np.ndarray, labels: np.ndarray) ->
     """
     best = temperature(held_out, labels)
     for start in range(0, members.shape[1], _BLOCK):
-        members[:, start : start + _BLOCK] = tempered(members[:, start : start + _BLOCK], best)
+        members[:, start : start + _BLOCK] = temper(members[:, start : start + _BLOCK], best)
     return members

@@ -81,7 +81,7 @@ class DifficultySurrogate:
         mean_member = members.mean(axis=0)
         errors, unseen = _error(mean_member, predicted), mean_member[samples]
         if len(samples) >= _FEWEST_FOLDED:
-            unseen, more = self._folded(answers, members.shape[2])
+            unseen, more = self._fold(answers, members.shape[2])
             cost += more
         known = _known_inputs(self.material.outcomes)
         wrong = labels != predicted[samples]
@@ -103,7 +103,7 @@ class DifficultySurrogate:
             probabilities[number, rows, predicted] = 1 - chance
         return EnsemblePredictions(probabilities, cost + Cost(uncounted=UNCOUNTED))
 
-    def _folded(self, answers, classes):
+    def _fold(self, answers, classes):
         """Returns for each bought label the probabilities of a base that did not see it,
         float64[M, c], and the cost.
         """

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from nevis_stream.active_testing.estimator import Estimator
-from nevis_stream.active_testing.intervals import bounded, with_interval
+from nevis_stream.active_testing.intervals import bound, with_interval
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
 from nevis_stream.queries.oracle import Estimate
 
@@ -148,7 +148,7 @@ class MonteCarlo(Estimator):
                 evidence, lure_weights(n, asked), step_estimates(evidence, 0.0, 0.0)
             )
         low, high = _plausible(round(losses.sum()), asked, n)
-        return bounded(evidence, float(losses.mean()), low / n, high / n)
+        return bound(evidence, float(losses.mean()), low / n, high / n)
 
 
 def _plausible(errors, asked, n):

@@ -42,7 +42,7 @@ def with_interval(evidence: LabelledDraws, weights: np.ndarray, steps: np.ndarra
         max(away, _NONE_SEEN * _size(shares) * _size(unseen)) if unseen.any() else back
         for unseen in surprises(evidence, shares)
     )
-    return bounded(evidence, value, value - below, value + above)
+    return bound(evidence, value, value - below, value + above)
 
 
 def surprises(evidence: LabelledDraws, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +86,7 @@ def _size(values: np.ndarray) -> float:
     return float((values**3).sum() / (values**2).sum())
 
 
-def bounded(evidence: LabelledDraws, value: float, low: float, high: float) -> Estimate:
+def bound(evidence: LabelledDraws, value: float, low: float, high: float) -> Estimate:
     """Returns an estimate whose interval contains no risk that the pool and the labels so far make
     impossible. The value stays as it is: clipping it would bias it.
     """

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.active_testing.calibration import calibrated
+from nevis_stream.active_testing.calibration import is_calibrated
 from nevis_stream.active_testing.surrogate_data import SurrogateData, start_logits
 from nevis_stream.active_testing.testing import EnsemblePredictions
-from nevis_stream.cost.counted import counted, made_once
+from nevis_stream.cost.counted import count_flops, made_once
 from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import generator, key_of, seed_for
 
@@ -140,7 +140,7 @@ class RetrainedEnsemble:
         members, more = self._predict(parameters, pool, pool_offsets)
         held, rest = self._predict(parameters, held_out, held_offsets)
         flops += more + rest
-        return EnsemblePredictions(calibrated(members, held, held_labels), Cost(flops))
+        return EnsemblePredictions(is_calibrated(members, held, held_labels), Cost(flops))
 
     def _train(self, inputs, labels, offsets):
         count = len(labels)
@@ -151,12 +151,12 @@ class RetrainedEnsemble:
             jnp.asarray(np.pad(each, [(0, padding)] + [(0, 0)] * (each.ndim - 1)))
             for each in (inputs, labels, offsets)
         )
-        program = counted(_training(self.architecture, steps, offsets.shape[1]))
+        program = count_flops(_training(self.architecture, steps, offsets.shape[1]))
         parameters, flops = [], 0
         sampled = self.architecture.sampled
         for member in range(1 if sampled else self.members):
             key = key_of(seed_for(self.seed, "member", member))
-            trained, cost = program.charged(key, inputs, labels, offsets, np.float32(count))
+            trained, cost = program.charge_call(key, inputs, labels, offsets, np.float32(count))
             parameters.append(trained)
             flops += cost
         if sampled:
@@ -165,7 +165,7 @@ class RetrainedEnsemble:
         return parameters, flops
 
     def _predict(self, parameters, inputs, offsets):
-        program, flops = counted(_prediction(self.architecture)), 0
+        program, flops = count_flops(_prediction(self.architecture)), 0
         probabilities = np.empty((len(parameters), *offsets.shape), np.float32)
         block = min(_PREDICTED, 1 << max(len(inputs) - 1, 1).bit_length())
         for start in range(0, len(inputs), block):
@@ -175,7 +175,7 @@ class RetrainedEnsemble:
             part = jnp.asarray(np.pad(part, padding + [(0, 0)] * (part.ndim - 1)))
             part_offsets = jnp.asarray(np.pad(part_offsets, [*padding, (0, 0)]))
             for number, each in enumerate(parameters):
-                predicted, cost = program.charged(each, part, part_offsets)
+                predicted, cost = program.charge_call(each, part, part_offsets)
                 probabilities[number, start : start + count] = np.asarray(predicted)[:count]
                 flops += cost
         return probabilities, flops

@@ -39,11 +39,11 @@ class Schedule:
         """Returns a surrogate that is called again only when a step has been passed."""
         last: list[tuple[int, EnsemblePredictions]] = []
 
-        def scheduled(answers: Responses) -> EnsemblePredictions:
+        def follow_schedule(answers: Responses) -> EnsemblePredictions:
             passed = sum(step <= answers.values.size for step in self.steps)
             if not last or last[0][0] != passed:
                 last[:] = [(passed, surrogate(answers))]
                 return last[0][1]
             return EnsemblePredictions(last[0][1].probabilities, Cost())
 
-        return scheduled
+        return follow_schedule

@@ -33,16 +33,18 @@ class Acquisition:
 
     @classmethod
     def named(
-        cls, name: str, drawn: ProportionalSampling = ProportionalSampling()
-    ) -> "Acquisition":  # noqa: B008, frozen
+        cls,
+        name: str,
+        sampling: ProportionalSampling = ProportionalSampling(),  # noqa: B008, it is frozen
+    ) -> "Acquisition":
         """Returns the acquisition of a name: "xwed" draws, "xwed!" takes the highest scores.
 
         >>> Acquisition.named("bald!").choose
-        Highest()
+        TopK()
         """
         rule = name.removesuffix(HIGHEST)
         look_up(RULES, "acquisition rule", rule)
-        return cls(name, rule, TopK() if name.endswith(HIGHEST) else drawn)
+        return cls(name, rule, TopK() if name.endswith(HIGHEST) else sampling)
 
 
 @dataclass(frozen=True)

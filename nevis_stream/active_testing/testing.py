@@ -17,7 +17,7 @@ from nevis_stream.queries.oracle import (
     Oracle,
     Query,
     Responses,
-    answered,
+    ask_checked,
     check_budget,
     check_cells,
 )
@@ -57,7 +57,7 @@ def active_test(
 ) -> Iterator[LabelledDraws]:
     """Yields the evidence after each batch of labels.
 
-    A sample without a label (see `asking.answered`) is left out and counted; estimates allow for
+    A sample without a label (see `oracle.ask_checked`) is left out and counted; estimates allow for
     any label of it.
 
     Args:
@@ -89,8 +89,8 @@ def active_test(
         count = min(count, budget - evidence.asked)
         cells = choose_samples([pool], members, left, count, random, rule, choose)
         left[cells.samples] = False
-        answers = answered(ask, cells, classes=pool.losses.shape[1])
-        members, evidence = _believe(_added(evidence, answers), surrogate)
+        answers = ask_checked(ask, cells, classes=pool.losses.shape[1])
+        members, evidence = _believe(_add(evidence, answers), surrogate)
         yield evidence
     if evidence.failed == evidence.asked:
         raise BadInput(
@@ -180,7 +180,7 @@ def beliefs_before(
     return predicted, expected.sum() - (np.cumsum(predicted) - predicted)
 
 
-def _added(evidence, answers):
+def _add(evidence, answers):
     samples = answers.samples[0]
     predicted, remaining = beliefs_before(evidence.expected, evidence.samples, samples)
     return replace(

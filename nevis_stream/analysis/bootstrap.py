@@ -138,7 +138,7 @@ def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
     variance = deviations @ deviations / (tasks - 1)
     if variance <= np.finfo(float).eps ** 2:
         return np.zeros(2)
-    drawn = _drawn(tasks, key)
+    drawn = _draw(tasks, key)
     means = drawn @ deviations / tasks
     squares = drawn @ deviations**2 - tasks * means**2
     pivots = means / np.sqrt(np.maximum(squares, 0) + variance)
@@ -174,7 +174,7 @@ def _welch(runs: Sequence[np.ndarray]) -> tuple[float, float]:
 
 
 @functools.lru_cache(maxsize=32)
-def _drawn(n: int, key: int) -> np.ndarray:
+def _draw(n: int, key: int) -> np.ndarray:
     """float[REPLICATES, n]: how often each of n tasks is drawn, with replacement."""
     draws = (
         np.random.default_rng([key, n])

@@ -90,7 +90,7 @@ def depths(nodes: Sequence[Node]) -> list[int]:
     return [counts[depth] for depth in range(max(counts, default=-1) + 1)]
 
 
-def isolated(nodes: Sequence[Node]) -> list[Node]:
+def list_isolated(nodes: Sequence[Node]) -> list[Node]:
     """Returns the tasks that started from no other and that no other started from."""
     return [node for node in nodes if node.parent is None and not node.children]
 

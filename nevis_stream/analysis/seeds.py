@@ -89,7 +89,7 @@ def _learner_budget(run: Run) -> tuple[str, str]:
     return run.header.learner, run.header.budget or ""
 
 
-def _shown(run: Run) -> tuple[str, str]:
+def _show(run: Run) -> tuple[str, str]:
     learner, budget = _learner_budget(run)
     return short_name(learner), budget
 
@@ -106,7 +106,7 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
 
 
 def _apart(run: Run, firsts: list[Run]) -> str:
-    same = [other for other in firsts if _shown(other) == _shown(run)]
+    same = [other for other in firsts if _show(other) == _show(run)]
     return _difference(run, same) if len(same) > 1 else ""
 
 

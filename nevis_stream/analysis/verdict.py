@@ -93,7 +93,7 @@ def _more(comparison: "Comparison") -> str:
     return f" {group.label} needs two or more seeds; the other method has {max(counts)}."
 
 
-def decided(comparison: "Comparison") -> bool:
+def is_decided(comparison: "Comparison") -> bool:
     """Returns whether the interval over seeds, or without one that over tasks, excludes zero."""
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
     return bool(tasks.side if math.isnan(seeds.low) else seeds.side)

@@ -36,7 +36,7 @@ def _only(keep: Callable[[Row], bool]) -> list[Row]:
     return [row for row in _full() if row["meta_split"] == "test" or keep(row)]
 
 
-def _listed(name: str) -> list[Row]:
+def _list(name: str) -> list[Row]:
     domains = {row["dataset_id"]: row["domain"] for row in reversed(_full())}
     rows = [row for row in catalogue.table("nevis22_lists") if row["stream"] == name]
     return [
@@ -47,7 +47,7 @@ def _listed(name: str) -> list[Row]:
 
 
 def _large() -> list[Row]:
-    listed = {row["task_id"] for row in _listed("large_dataset_only")}
+    listed = {row["task_id"] for row in _list("large_dataset_only")}
     return _only(lambda row: row["task_id"] in listed)
 
 
@@ -66,11 +66,11 @@ NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
     "full": ("all 106 tasks", lambda seed: _full()),
     "short": (
         "29 tasks for development, with years of their own (Table M)",
-        lambda seed: _listed("short"),
+        lambda seed: _list("short"),
     ),
-    "tiny": ("7 tasks", lambda seed: _listed("tiny")),
-    "debug": ("2 tasks, none of them meta-test", lambda seed: _listed("debug")),
-    "imagenet_only": ("ImageNet, meta-train only", lambda seed: _listed("imagenet_only")),
+    "tiny": ("7 tasks", lambda seed: _list("tiny")),
+    "debug": ("2 tasks, none of them meta-test", lambda seed: _list("debug")),
+    "imagenet_only": ("ImageNet, meta-train only", lambda seed: _list("imagenet_only")),
     "major_domain_only": (
         "meta-train: objects and scenes (43)",
         lambda seed: _only(

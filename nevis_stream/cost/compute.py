@@ -85,13 +85,13 @@ class Compute:
         """
         if function is None:
             return functools.partial(self.jit, **options)
-        from nevis_stream.cost.counted import counted
+        from nevis_stream.cost.counted import count_flops
 
-        program = counted(function, **options)
+        program = count_flops(function, **options)
 
         @functools.wraps(function, updated=())
         def call(*args, **named):
-            result, flops = program.charged(*args, **named)
+            result, flops = program.charge_call(*args, **named)
             self.charge(flops)
             return result
 
@@ -109,11 +109,11 @@ class Compute:
         """
         from concurrent.futures import ThreadPoolExecutor
 
-        from nevis_stream.cost.counted import counted
+        from nevis_stream.cost.counted import count_flops
 
         with ThreadPoolExecutor() as pool:
             jobs = [
-                pool.submit(counted(function, **options).compile, *args)
+                pool.submit(count_flops(function, **options).compile, *args)
                 for function, args, options in programs
             ]
             for job in jobs:

@@ -21,7 +21,7 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sign(a) * np.sign(b) * (abs(a) // abs(b))  # towards zero, as in XLA
 
 
-def _chosen(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
+def _choose(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
     return np.choose(which.astype(int), cases)
 
 
@@ -46,7 +46,7 @@ _ELEMENTWISE = {
     "not": np.invert,
     "or": np.bitwise_or,
     "rem": np.fmod,
-    "select_n": _chosen,
+    "select_n": _choose,
     "sign": np.sign,
     "square": np.square,
     "stop_gradient": np.asarray,
@@ -90,11 +90,11 @@ def result(eqn: JaxprEqn, operands: Sequence[Value]) -> Value:
         return None
     if out.aval.size * max((len(value) for value in operands), default=1) > LARGEST:
         return None
-    value = _computed(name, eqn.params, out.aval.shape, operands)
+    value = _compute(name, eqn.params, out.aval.shape, operands)
     return None if value is None else value.astype(out.aval.dtype)
 
 
-def _computed(name: str, params: dict, shape: tuple[int, ...], operands: Sequence) -> Value:
+def _compute(name: str, params: dict, shape: tuple[int, ...], operands: Sequence) -> Value:
     if name in ("div", "rem") and not operands[1].all():
         return None
     if name in _ELEMENTWISE:
@@ -119,7 +119,7 @@ def _computed(name: str, params: dict, shape: tuple[int, ...], operands: Sequenc
     return None
 
 
-def repeated(value: Value, times: np.ndarray | int) -> Value:
+def repeat(value: Value, times: np.ndarray | int) -> Value:
     """Returns a value of each of several runs for the `times` runs that each of them makes."""
     return value if value is None or len(value) == 1 else np.repeat(value, times, axis=0)
 

@@ -65,13 +65,13 @@ def in_full_precision(function: Callable) -> Callable:
     """
 
     @functools.wraps(function)
-    def decorated(*args: Any, **kwargs: Any) -> Any:
+    def decorate(*args: Any, **kwargs: Any) -> Any:
         if jax.default_backend() == "cpu":
             return function(*args, **kwargs)
         with jax.default_matmul_precision("highest"):
             return function(*args, **kwargs)
 
-    return decorated
+    return decorate
 
 
 class CountedFunction:
@@ -102,16 +102,16 @@ class CountedFunction:
           CostUnknown: the program's cost cannot be counted, or it is called while another program
             is traced.
         """
-        return self._counted(self._signature(args, named), args, named)
+        return self._count(self._signature(args, named), args, named)
 
-    def charged(self, *args: Any, **named: Any) -> tuple[Any, int]:
+    def charge_call(self, *args: Any, **named: Any) -> tuple[Any, int]:
         """Calls the function; returns its result and the FLOPs of the call.
 
         Raises:
           CostUnknown: as `flops`; then it is not called.
         """
         signature = self._signature(args, named)
-        cost = self._counted(signature, args, named)
+        cost = self._count(signature, args, named)
         if signature in self._compiled:
             return self._jitted(*args, **named), cost
         with self._lock:  # other threads that need the same program wait for it
@@ -123,23 +123,23 @@ class CountedFunction:
         """Returns the shapes and dtypes of the result of a call."""
         return self._jitted.eval_shape(*args, **named)
 
-    def _counted(self, signature: Any, args: Any, named: Any) -> int:
+    def _count(self, signature: Any, args: Any, named: Any) -> int:
         if signature not in self._flops:
             with self._lock:
                 if signature not in self._flops:
-                    self._flops[signature] = self._count(args, named)
+                    self._flops[signature] = self._count_program(args, named)
         return self._flops[signature]
 
-    def _count(self, args: Any, named: Any) -> int:
-        executed, differs = self._traced(self._jitted, args, named, canonical=False)
+    def _count_program(self, args: Any, named: Any) -> int:
+        executed, differs = self._trace(self._jitted, args, named, canonical=False)
         if differs:  # for the same function object JAX would return the cached trace
             same = _same_signature(lambda *a, **n: self._function(*a, **n), self._function)
             jitted = jax.jit(same, **self._options)
-            executed, _ = self._traced(jitted, args, named, canonical=True)
+            executed, _ = self._trace(jitted, args, named, canonical=True)
         return flops.count_jaxpr(executed, self._where)
 
     @staticmethod
-    def _traced(jitted: Any, args: Any, named: Any, canonical: bool) -> tuple[Any, bool]:
+    def _trace(jitted: Any, args: Any, named: Any, canonical: bool) -> tuple[Any, bool]:
         """Returns the traced program, and whether it has a form that is not the canonical one."""
         tracing = _Tracing(canonical)
         token = _tracing.set(tracing)
@@ -154,13 +154,13 @@ class CountedFunction:
         self._jitted.lower(*args, **named).compile()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        return self.charged(*args, **named)[0]
+        return self.charge_call(*args, **named)[0]
 
     def _signature(self, args: Any, named: Any) -> Any:
         refuse_while_tracing("a function from ctx.jit was called")
         static: tuple[Any, ...] = ()
         if self._static_places or self._static_names:
-            static, args, named = self._divided(args, named)
+            static, args, named = self._divide(args, named)
         leaves, structure = jax.tree_util.tree_flatten((args, named))
         key = [
             (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))
@@ -170,7 +170,7 @@ class CountedFunction:
         ]
         return static, structure, tuple(key)
 
-    def _divided(self, args: Any, named: Any) -> tuple[tuple, list, dict]:
+    def _divide(self, args: Any, named: Any) -> tuple[tuple, list, dict]:
         """Returns the static arguments with their types, and the others."""
         places = {
             place % len(args) for place in self._static_places if -len(args) <= place < len(args)
@@ -247,7 +247,7 @@ def made_once(factory: Callable) -> Callable:
     return make
 
 
-def counted(function: Any, **options: Any) -> CountedFunction:
+def count_flops(function: Any, **options: Any) -> CountedFunction:
     """Returns the `CountedFunction` of this function and these options. All that are asked for in
     this process share their programs and counts, which are forgotten with the function.
 

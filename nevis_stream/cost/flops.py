@@ -255,12 +255,12 @@ class _Walk:
         total, results = self.program(
             body,
             runs * length,
-            [constants.repeated(value, length) for value in operands[:n_consts]]
+            [constants.repeat(value, length) for value in operands[:n_consts]]
             + loops.counters(carried, steps, np.full(runs, length))
             + [loops.rows(value, runs, order) for value in operands[n_consts + n_carry :]],
         )
         after = loops.final(carried, steps, np.full(runs, length))
-        stacked = [loops.stacked(value, runs, length, order) for value in results[n_carry:]]
+        stacked = [loops.stack(value, runs, length, order) for value in results[n_carry:]]
         return total, after + stacked
 
     def _while(self, eqn: JaxprEqn, runs: int, operands: list[Value]) -> int:
@@ -274,7 +274,7 @@ class _Walk:
             carried = operands[n_condition + n_body :]
             steps = [loops.step_of(body.jaxpr, n_body, place) for place in range(len(carried))]
             fixed = operands[n_condition : n_condition + n_body]
-            values = [constants.repeated(value, trips) for value in fixed]
+            values = [constants.repeat(value, trips) for value in fixed]
             values += loops.counters(carried, steps, trips)
         tests = self.program(eqn.params["cond_jaxpr"], total + runs)[0]
         return tests + self.program(body, total, values)[0]
@@ -356,16 +356,16 @@ def _complex(eqn: JaxprEqn) -> int:
         return each * FORMULAS[name](eqn)
     if name == "reduce_prod":
         return each * _reduction_flops(eqn)
-    return each * _lowered(eqn, real=True)
+    return each * _lower(eqn, real=True)
 
 
 def _as_xla_counts(eqn: JaxprEqn) -> int:
     if quick := _QUICK.get(eqn.primitive.name):
         return round(float(np.float32(quick(eqn))))
-    return _lowered(eqn)
+    return _lower(eqn)
 
 
-def _lowered(eqn: JaxprEqn, real: bool = False) -> int:
+def _lower(eqn: JaxprEqn, real: bool = False) -> int:
     shapes, size = [v.aval.shape for v in eqn.invars], 1
     if eqn.primitive.name in _ELEMENTWISE:
         shapes, size = [()] * len(shapes), math.prod(eqn.outvars[0].aval.shape)

@@ -45,19 +45,19 @@ def counters(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray)
     """
     starts = np.repeat(np.cumsum(trips) - trips, trips)
     trip = np.arange(len(starts)) - starts
-    return [_moved(value, step, trip, trips) for value, step in zip(carried, steps, strict=True)]
+    return [_move(value, step, trip, trips) for value, step in zip(carried, steps, strict=True)]
 
 
 def final(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray) -> list[Value]:
     """Returns the carried values at the end of the loop; arguments as of `counters`."""
     once = np.ones(len(trips), int)
-    return [_moved(value, step, trips, once) for value, step in zip(carried, steps, strict=True)]
+    return [_move(value, step, trips, once) for value, step in zip(carried, steps, strict=True)]
 
 
-def _moved(value: Value, step: Step, trip: np.ndarray, times: np.ndarray) -> Value:
+def _move(value: Value, step: Step, trip: np.ndarray, times: np.ndarray) -> Value:
     if value is None or step is None or (step and value.ndim > 1):
         return None
-    repeated = constants.repeated(value, times)
+    repeated = constants.repeat(value, times)
     return repeated if not step else (repeated + step * trip).astype(value.dtype)
 
 
@@ -69,7 +69,7 @@ def rows(value: Value, runs: int, order: int) -> Value:
     return whole.reshape(-1, *value.shape[2:]) if whole.size <= constants.LARGEST else None
 
 
-def stacked(value: Value, runs: int, length: int, order: int) -> Value:
+def stack(value: Value, runs: int, length: int, order: int) -> Value:
     """Returns arrays [runs, length, …] of the results of each run of a scan's body."""
     if value is None:
         return None

@@ -147,7 +147,7 @@ def _parts(origin: str, paths: Sequence[Path], choice: str) -> dict[str, str]:
 
 def _refuse_parts(origin: str, parts: Mapping[str, str], flat: Sequence[str]) -> NoReturn:
     """Refuses folders that are called like parts where the layout leaves a doubt."""
-    named = _listed(sorted(parts))
+    named = _list(sorted(parts))
     why = f"{flat[0]!r} contains images and no class folder" if flat else "they are not complete"
     train = next((name for name, part in parts.items() if part == "train"), None)
     one_part = ""
@@ -177,8 +177,8 @@ def _refuse_other_classes(
             depth = len(os.path.commonprefix(list(roots)))
             name = next(root[depth] for root, of_root in roots.items() if of_root == "train")
             raise BadInput(
-                f"{origin}: the folders of part {part!r} ({_listed(of_part)}) are no classes of"
-                f" part 'train' ({_listed(train)}). If its images have no labels, draw the"
+                f"{origin}: the folders of part {part!r} ({_list(of_part)}) are no classes of"
+                f" part 'train' ({_list(train)}). If its images have no labels, draw the"
                 f" other parts from {name!r}: {how('parts', f'{name}=all')}. Else put folders of"
                 " the same classes into both."
             )
@@ -203,11 +203,11 @@ def _refuse_levels(
         hint = ""
     raise BadInput(
         f"{origin}: class folders contain folders of images, for example {'/'.join(path)}. By the"
-        f" top folders there are {len(tops)} classes ({_listed(tops)}), by the deepest ones"
-        f" {len(deep)} ({_listed(deep)}).{hint} Choose {how('class_level', 'top')}, or"
+        f" top folders there are {len(tops)} classes ({_list(tops)}), by the deepest ones"
+        f" {len(deep)} ({_list(deep)}).{hint} Choose {how('class_level', 'top')}, or"
         f" class_level={DEEPEST}."
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")

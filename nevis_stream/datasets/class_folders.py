@@ -16,7 +16,7 @@ from nevis_stream.errors import BadInput, DataWarning
 _FEW_TEST_IMAGES = 10  # with fewer, the error has steps of more than a tenth
 
 
-def make_arranged(
+def make_from_arrangement(
     origin: str,
     dataset_id: str,
     arranged: Arrangement,
@@ -89,14 +89,14 @@ def _warn_of_few_images(origin: str, classes: Sequence[str], labels: dict[str, n
     }
     present = sum(counts.values()) > 0
     if empty := [name for name, any_image in zip(classes, present, strict=True) if not any_image]:
-        _warn(f"{origin}: no image in {_listed(empty)} of the {len(classes)} class folders.")
+        _warn(f"{origin}: no image in {_list(empty)} of the {len(classes)} class folders.")
     if "test" not in labels:
         return
     images, of_class = len(labels["test"]), counts["test"]
     missing = [classes[i] for i in np.flatnonzero(present & (of_class == 0)).tolist()]
     if missing:
         _warn(
-            f"{origin}, part test: {images} images, but none of {_listed(missing)} of the"
+            f"{origin}, part test: {images} images, but none of {_list(missing)} of the"
             f" {len(classes)} classes. The test error says nothing about those."
         )
     if images < _FEW_TEST_IMAGES:
@@ -106,7 +106,7 @@ def _warn_of_few_images(origin: str, classes: Sequence[str], labels: dict[str, n
         )
 
 
-def _listed(names: list[str]) -> str:
+def _list(names: list[str]) -> str:
     """Returns how many classes there are, and the names of the first ten."""
     more = ", …" if len(names) > 10 else ""
     return f"{len(names)} ({', '.join(map(repr, names[:10]))}{more})"

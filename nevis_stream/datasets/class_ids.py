@@ -127,14 +127,14 @@ def _by_name(cells, origin, kind, names, num_classes) -> CellLabels:
             if name not in names:
                 raise BadInput(
                     f"{place}: label {short(name)!r} is not one of the {len(names)} classes"
-                    f" ({_listed(names)})."
+                    f" ({_list(names)})."
                 )
     else:
         _refuse_numbers(first)
         names = sorted(first)
         if len(names) < 2 or num_classes not in (None, len(names)):
             raise BadInput(
-                f"{origin}: has labels of {len(names)} classes ({_listed(names)}), but"
+                f"{origin}: has labels of {len(names)} classes ({_list(names)}), but"
                 f" {num_classes or 'two or more'} are needed."
             )
     position = {name: number for number, name in enumerate(names)}
@@ -257,7 +257,7 @@ def empty_classes(ids: Sequence[int], names: Sequence[str]) -> list[str]:
     """
     if not ids:
         return []
-    return [f"no image is of class {_listed([names[i] for i in ids]) if names else _ranges(ids)}"]
+    return [f"no image is of class {_list([names[i] for i in ids]) if names else _ranges(ids)}"]
 
 
 def similar_names(names: Iterable[str]) -> list[str]:
@@ -326,7 +326,7 @@ def last_of_place(place: str) -> str:
     return place.rpartition(", ")[2]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
 
 

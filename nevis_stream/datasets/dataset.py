@@ -46,7 +46,7 @@ class Samples:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence["Samples"]) -> "Samples":
+    def join(cls, parts: Sequence["Samples"]) -> "Samples":
         """Returns the samples of several parts, at least one, one part after the other."""
         if len(parts) == 1:
             return parts[0]
@@ -216,7 +216,7 @@ def make_dataset(
         dtype = np.uint8
     samples = {}
     for part in dict.fromkeys(called.values()):
-        one = Samples.joined(
+        one = Samples.join(
             [
                 Samples(images, labels.astype(dtype), (), found.file_names.get(name, ()))
                 for name, (images, labels) in checked.items()

@@ -74,10 +74,10 @@ class Images(Sequence):
     def dhashes(self) -> np.ndarray:
         """Returns uint64[n]: every image's perceptual hash (`duplicates.dhashes`)."""
         return duplicates.dhashes(
-            np.stack([duplicates.hash_thumbnail(self._opened(i)) for i in range(len(self))])
+            np.stack([duplicates.hash_thumbnail(self._open(i)) for i in range(len(self))])
         )
 
-    def _opened(self, index: int) -> Image.Image:
+    def _open(self, index: int) -> Image.Image:
         return Image.fromarray(self[index])
 
     def resized(self, size: int) -> np.ndarray:
@@ -109,7 +109,7 @@ class Images(Sequence):
     def _make_view(self, view: str, size: int) -> np.ndarray:
         out = np.empty((len(self), *view_shape(view, size)), np.uint8)
         for i in range(len(self)):
-            out[i] = view_of(self._opened(i), view, size)
+            out[i] = view_of(self._open(i), view, size)
         out.setflags(write=False)
         return out
 
@@ -325,11 +325,11 @@ class EncodedImages(Images):
     def __len__(self) -> int:
         return len(self._files)
 
-    def _opened(self, index: int) -> Image.Image:
+    def _open(self, index: int) -> Image.Image:
         return self._decode(index).image.convert("RGB")
 
     def __getitem__(self, index: int) -> np.ndarray:
-        return np.asarray(self._opened(index))
+        return np.asarray(self._open(index))
 
     @property
     def sizes(self) -> np.ndarray:

@@ -92,7 +92,7 @@ def _ids_by_name(
     return {name: number for number, name in enumerate(names)}, names
 
 
-def arranged(
+def arrange(
     examples: Iterable[Example], layout: Mapping[str, Any], dataset_id: str
 ) -> list[Example]:
     """Applies the rules that draw parts class by class, and drops what the layout excludes.

@@ -46,7 +46,7 @@ class Overlap:
     samples: int
 
 
-def leaked(splits: Mapping[str, Samples], split: str) -> int:
+def count_leaks(splits: Mapping[str, Samples], split: str) -> int:
     """Counts the images of `split` that the train or dev split of the same data set contains."""
     training = np.concatenate([splits[name].images.pixel_hashes() for name in TRAINING])
     return int(np.isin(splits[split].images.pixel_hashes(), training).sum())
@@ -77,7 +77,7 @@ def find_overlaps(
         images = [splits[name].images for name in (*TRAINING, *TESTED)]
         exact_hashes += [part.pixel_hashes() for part in images]
         near_hashes += [part.dhashes() for part in images]
-    numbered = iter(_numbered(exact_hashes))  # comparing integers is faster than comparing 32 bytes
+    numbered = iter(_number(exact_hashes))  # comparing integers is faster than comparing 32 bytes
     perceptual = iter(near_hashes)
     earlier: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     overlaps = []
@@ -99,7 +99,7 @@ def find_overlaps(
     return overlaps
 
 
-def _numbered(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _number(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Returns the arrays with each distinct value replaced by an integer."""
     numbers = np.unique(np.concatenate(arrays), return_inverse=True)[1]
     return np.split(numbers, np.cumsum([len(array) for array in arrays])[:-1])

@@ -263,10 +263,10 @@ def verify(dataset_id: str, origin: str) -> list[str]:
 
 def _is_sealed(facts: dict[str, Any]) -> bool:
     rest = {name: value for name, value in facts.items() if name != "seal"}
-    return facts.get("seal") == sealed(rest)
+    return facts.get("seal") == seal(rest)
 
 
-def sealed(facts: dict[str, Any]) -> str:
+def seal(facts: dict[str, Any]) -> str:
     """Returns the sha256 of the content of prepared.json without its key `seal`."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -177,7 +177,7 @@ class PreparedImages(Images):
         """Returns uint64[n]: every image's perceptual hash; no image is read."""
         return self._facts("dhash")
 
-    def _opened(self, index: int) -> Image.Image:
+    def _open(self, index: int) -> Image.Image:
         if not 0 <= index < len(self):
             raise IndexError(index)
         position = int(index if self._chosen is None else self._chosen[index])
@@ -192,7 +192,7 @@ class PreparedImages(Images):
         return image
 
     def __getitem__(self, index: int) -> np.ndarray:
-        return np.asarray(self._opened(index))
+        return np.asarray(self._open(index))
 
     def take(self, indices: np.ndarray) -> "PreparedImages":
         """Returns the images at `indices`, in that order; nothing is read."""
@@ -254,7 +254,7 @@ class PreparedImages(Images):
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
         try:
             with clear_faults(path):
-                rows = (view_of(self._opened(index), view, size) for index in range(len(self)))
+                rows = (view_of(self._open(index), view, size) for index in range(len(self)))
                 derived_arrays.write(temporary, rows, shape)
                 os.replace(temporary, path)
         finally:

@@ -32,7 +32,7 @@ class SourceImage(Protocol):
         """
         ...
 
-    def encoded(self) -> bytes | None:
+    def encode(self) -> bytes | None:
         """Returns the bytes of its file, or None where it is no file of its own."""
         ...
 
@@ -51,7 +51,7 @@ class FileImage(SourceImage):
     def open(self) -> Image.Image:
         return decode(self.path, self.name).image
 
-    def encoded(self) -> bytes | None:
+    def encode(self) -> bytes | None:
         return read_bytes(self.path)
 
 
@@ -66,7 +66,7 @@ class BytesImage(SourceImage):
     def open(self) -> Image.Image:
         return decode(io.BytesIO(self.data), self.name, self.background).image
 
-    def encoded(self) -> bytes | None:
+    def encode(self) -> bytes | None:
         return self.data
 
 
@@ -97,7 +97,7 @@ class Crop(SourceImage):
         """
         return decode(self.path, self.name, box=self.box).image
 
-    def encoded(self) -> bytes | None:
+    def encode(self) -> bytes | None:
         return None
 
 
@@ -111,7 +111,7 @@ class PixelImage(SourceImage):
     def open(self) -> Image.Image:
         return Image.fromarray(np.ascontiguousarray(self.pixels()))
 
-    def encoded(self) -> bytes | None:
+    def encode(self) -> bytes | None:
         return None
 
 

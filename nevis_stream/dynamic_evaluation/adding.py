@@ -30,8 +30,8 @@ from nevis_stream.evaluation_cache.additions import Addition, append, read_addit
 from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.groups import groups_of
-from nevis_stream.queries.matrix import observed, unknown_cells
-from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, answered, check_budget
+from nevis_stream.queries.matrix import is_observed, unknown_cells
+from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.whole_images import images_of, with_all_labels
 from nevis_stream.vocabulary import MULTI_LABEL
@@ -62,7 +62,7 @@ def add_models(
 
     Where data sets differ in direction or range they have no common mean: the method is used on
     each of them on its own, and each has an account. An answer that is unknown is never a number:
-    see `asking.answered` and `substitutes`.
+    see `oracle.ask_checked` and `substitutes`.
 
     Args:
       cache: the cache. The method learns from its known models (see `known.learned_from`), except
@@ -229,13 +229,13 @@ def add_samples(
     """
     named, columns, facts = methods.within_budget(method), cache.samples(), cache.models()
     view, _, names = known_models(cache, np.arange(len(columns)))
-    known = memory.transposed(named, view, len(samples))
+    known = memory.transpose(named, view, len(samples))
     values = unknown_cells((len(samples), len(names)), cache.scores)
     column_of = {sample: column for column, sample in enumerate(columns)}
     old = [i for i, sample in enumerate(samples) if sample in column_of]
     if old:
         values[old] = cache.matrix(names, [samples[i] for i in old]).T
-    asked_before, costs = observed(values).sum(axis=0), [Cost()]
+    asked_before, costs = is_observed(values).sum(axis=0), [Cost()]
     check_budget(budget, len(names), "known models on each sample")
     multi_label = cache.about.get("kind") == MULTI_LABEL
     image = images_of(samples) if multi_label else None
@@ -252,25 +252,25 @@ def add_samples(
     def ask_models(cells: Query) -> Responses:
         models = cells.samples
         for model in np.unique(models):
-            new = np.flatnonzero((models == model).any(axis=1) & ~observed(values[:, model]))
+            new = np.flatnonzero((models == model).any(axis=1) & ~is_observed(values[:, model]))
             if image is not None and len(new):  # one forward pass answers for all labels
                 new = with_all_labels(new, image)
-                new = new[~observed(values[new, model])]
+                new = new[~is_observed(values[new, model])]
             if len(new):
                 name, ids = names[model], [samples[i] for i in new.tolist()]
-                answers = answered(asks[name], Query(new[None]), cache.scores)
+                answers = ask_checked(asks[name], Query(new[None]), cache.scores)
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[new, model] = answers.values[0]
                 cache.append(name, ids, answers.values[0], confidence)
                 costs.append(answers.cost)
-                empty = ~observed(answers.values[0])
+                empty = ~is_observed(answers.values[0])
                 failed.update((name, samples[i]) for i in new[empty].tolist())
         return Responses(cells, np.take_along_axis(values, models, axis=1))
 
     def ask(cells: Query) -> Responses:
-        return replaced.answered(cells, ask_models)
+        return replaced.ask_checked(cells, ask_models)
 
-    is_learned = observed(known).mean(axis=0) >= KNOWN_SHARE
+    is_learned = is_observed(known).mean(axis=0) >= KNOWN_SHARE
     # so that an addition that was killed asks the same cells again
     is_learned[[column_of[samples[i]] for i in old]] = False
     if not is_learned.any():
@@ -311,7 +311,7 @@ def add_samples(
         **made_by,
         models=len(names),
         samples=int(is_learned.sum()),
-        asked=int(np.count_nonzero(observed(values))),
+        asked=int(np.count_nonzero(is_observed(values))),
         fit=stored.key,
         failed=len(failed) or None,
         **cost_of(asked_before, [len(samples)] * len(names), prices, sum(costs, Cost()), own),

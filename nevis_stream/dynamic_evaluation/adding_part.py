@@ -27,7 +27,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from nevis_stream.evaluation_cache.cached_oracle import CachedOracle, TooFewAnswers, askable_cells
 from nevis_stream.evaluation_cache.groups import groups_of
-from nevis_stream.queries.matrix import numbers, observed, unknown_cells
+from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import Cost, Estimate, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.wording import plural
@@ -113,7 +113,7 @@ class PartAdder:
         unasked = ~askable
 
         def ask(cells: Query) -> Responses:
-            return replaced.answered(cells, lambda cells: _of_rows(rows, cells))
+            return replaced.ask_checked(cells, lambda cells: _of_rows(rows, cells))
 
         try:
             estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)
@@ -127,7 +127,7 @@ class PartAdder:
                     f"model {empty.model!r} gave no answer to any of the {len(empty.failed)}"
                     " samples that were chosen; nothing was estimated."
                 ) from None
-            replaced = Substitutes(known, np.stack([observed(row.values) for row in rows]))
+            replaced = Substitutes(known, np.stack([is_observed(row.values) for row in rows]))
             estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)
         own += 0 if choice is None else choice.flops
         models = [row.model for row in rows]
@@ -148,7 +148,7 @@ class PartAdder:
         for i, row in enumerate(rows):
             means, reason = _with_missing(estimates[i], missing[i], self._part.unbounded)
             if not self._part.unbounded:
-                means = row.bounded(means, known.facts)
+                means = row.bound(means, known.facts)
             value, low, high = (None if np.isnan(mean) else float(mean) for mean in means)
             best, worst = (low, high) if self._part.lower else (high, low)
             # the mean of the answered samples has no place among means of all samples
@@ -183,7 +183,7 @@ class PartAdder:
             )
             accounts.append(account)
             append(self._cache.directory, account)
-            answers_or_expected = np.where(observed(row.values), row.values, estimates.values[i])
+            answers_or_expected = np.where(is_observed(row.values), row.values, estimates.values[i])
             expected[row.model][columns] = answers_or_expected
         return accounts
 
@@ -246,7 +246,7 @@ def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:
     """Returns the predictions of estimates, unknown where a value, [m, n], is observed."""
     scores = values.dtype.kind == "f"
     predicted = estimates.values if scores else estimates.outcomes
-    return np.where(observed(values), unknown_cells((), scores), predicted)
+    return np.where(is_observed(values), unknown_cells((), scores), predicted)
 
 
 def warn_of_cost(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -18,7 +18,7 @@ def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
     Source: Sort & Search, E(a, y).
     """
-    is_known = observed(truth)
+    is_known = is_observed(truth)
     distance = np.abs(numbers(truth).astype(np.float64) - predicted)
     known = is_known.sum(axis=1)
     total = np.where(is_known, distance, 0).sum(axis=1)
@@ -61,7 +61,7 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
     Args:
       truth: uint8[m, n] of 0 and 1.
       order: int64[n], from easy to hard.
-      predicted: bool[m, n] or uint8[m, n] of 0 and 1, as `predictors.sort_and_search.thresholded`
+      predicted: bool[m, n] or uint8[m, n] of 0 and 1, as `predictors.sort_and_search.threshold`
         predicts: ones, then zeros. With the observed outcomes put back it is no such prediction:
         its distance from the best threshold grows with the budget, to the aleatoric part.
 
@@ -91,7 +91,7 @@ def model_correlations(values: np.ndarray) -> np.ndarray:
 
     Source: Sort & Search, Appendix D.
     """
-    there = observed(values).astype(np.float64)
+    there = is_observed(values).astype(np.float64)
     value = numbers(values).astype(np.float64)
     both = there @ there.T
     sums = value @ there.T  # of the row's model where the column's model is known
@@ -141,13 +141,13 @@ def fit_decay(budgets: np.ndarray, errors: np.ndarray) -> Decay:
             "the decay of error needs at least three different budgets, each with a finite error."
         )
 
-    def fitted(log_rate):
+    def fit(log_rate):
         design = np.stack([np.exp(-np.exp(log_rate) * budgets), np.ones(len(budgets))], axis=1)
         return nnls(design, errors)
 
     grid = np.linspace(np.log(0.01 / budgets.max()), np.log(10 / budgets.min()), 400)
-    best = int(np.argmin([fitted(rate)[1] for rate in grid]))
+    best = int(np.argmin([fit(rate)[1] for rate in grid]))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    log_rate = minimize_scalar(lambda rate: fitted(rate)[1], bounds=around, method="bounded").x
-    (a, plateau), _ = fitted(log_rate)
+    log_rate = minimize_scalar(lambda rate: fit(rate)[1], bounds=around, method="bounded").x
+    (a, plateau), _ = fit(log_rate)
     return Decay(float(a), float(np.exp(log_rate)), float(plateau))

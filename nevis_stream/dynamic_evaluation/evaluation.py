@@ -64,7 +64,7 @@ def evaluate(
 
     def ask(cells: Query) -> Responses:
         columns = cells.samples[0]
-        values = _checked(board, model, columns, low, high)
+        values = _check(board, model, columns, low, high)
         return Responses(cells, values[None], Cost(None))
 
     with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
@@ -88,7 +88,7 @@ def evaluate(
     return Estimate(value, lower, upper, reason, account.asked, cost, failed)
 
 
-def _checked(
+def _check(
     board: Board, model: AskModel, columns: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
     """Returns a model's values on some columns on the scale of the cache, float64[b], NaN where

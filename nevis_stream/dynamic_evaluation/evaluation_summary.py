@@ -20,14 +20,14 @@ from nevis_stream.dynamic_evaluation.known_models import learned_from
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
-from nevis_stream.dynamic_evaluation.predictors.sort_and_search import thresholded
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, read_additions
 from nevis_stream.evaluation_cache.groups import groups_of, kind_of_groups
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage import write_file
@@ -52,7 +52,7 @@ def studied_part(cache: EvaluationCache) -> Matrix:
       TooSmall: fewer than 5 models or 20 samples are left.
     """
     names, matrix = list(cache.models()), cache.matrix()
-    there = observed(matrix)
+    there = is_observed(matrix)
     rows = np.flatnonzero(learned_from(there))
     columns = np.flatnonzero(2 * there[rows].sum(axis=0) >= max(len(rows), 1))
     if len(rows) < _FEWEST_MODELS or len(columns) < _FEWEST_SAMPLES:
@@ -87,7 +87,7 @@ def write(
         "models": len(values),
         "samples": values.shape[1],
         "scores": values.dtype != np.uint8,
-        "holes": int((~observed(values)).sum()),
+        "holes": int((~is_observed(values)).sum()),
         "mean_accuracy": _overall_mean(values, facts),
         "sample_groups": _sample_groups(values, facts),
         "known": known,
@@ -114,9 +114,9 @@ def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
     """
     if len(facts.parts) > 1:
         return None
-    there = observed(values)
+    there = is_observed(values)
     means = numbers(values).sum(axis=0, dtype=np.float64) / there.sum(axis=0)
-    return facts.parts[0].unscaled(float(facts.mean(means[None])[0]))
+    return facts.parts[0].unscale(float(facts.mean(means[None])[0]))
 
 
 def _sample_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any]]:
@@ -145,10 +145,10 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
         values[0, columns]
         for values in (cache.matrix([addition.name]), cache.predictions([addition.name]))
     )
-    if not observed(truth).all() or not observed(predicted).any():
+    if not is_observed(truth).all() or not is_observed(predicted).any():
         return unknown
     distance = np.abs(numbers(truth) - numbers(predicted))
-    mae = np.where(observed(predicted), distance, 0).mean(dtype=np.float64)
+    mae = np.where(is_observed(predicted), distance, 0).mean(dtype=np.float64)
     mean = float(facts.take(columns).mean(truth[None])[0])
     error = None if addition.accuracy is None else abs(addition.accuracy - mean)
     return {"mae": float(mae), "accuracy_error": error, "truth": mean}
@@ -189,7 +189,7 @@ def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes
     """
     from PIL import Image
 
-    there, value = observed(values), numbers(values)
+    there, value = is_observed(values), numbers(values)
     if lower is not None:
         value = np.where(there & lower, 1 - value, value)
     means = [
@@ -203,7 +203,7 @@ def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes
     ]
     rows, columns = (np.argsort(-mean, kind="stable") for mean in means)
     total, seen = (
-        _averaged(plane[np.ix_(rows, columns)].astype(np.float64)) for plane in (value, there)
+        _average(plane[np.ix_(rows, columns)].astype(np.float64)) for plane in (value, there)
     )
     share = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
     colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
@@ -216,7 +216,7 @@ def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes
         return buffer.getvalue()
 
 
-def _averaged(plane: np.ndarray) -> np.ndarray:
+def _average(plane: np.ndarray) -> np.ndarray:
     """Returns means over blocks, so that no side is longer than the picture's."""
     for axis, most in ((0, _HIGHEST), (1, _WIDEST)):
         edges = np.linspace(0, plane.shape[axis], min(plane.shape[axis], most) + 1).astype(int)
@@ -254,7 +254,7 @@ def _decomposition(
     and the decay of that error with the budget, None for fewer than three budgets. None for scores,
     or if these samples are too few.
     """
-    complete = np.flatnonzero(observed(values).all(axis=0))
+    complete = np.flatnonzero(is_observed(values).all(axis=0))
     budgets = [int(budget) for budget in budgets if budget <= len(complete)]
     if values.dtype != np.uint8 or len(complete) < _FEWEST_SAMPLES or not budgets:
         return None
@@ -267,7 +267,7 @@ def _decomposition(
         evaluator = methods.get("sort_and_search").fit(outcomes[known_rows], None, key)
         for i, budget in enumerate(budgets):
             estimates = evaluator.evaluate(MatrixOracle(truth), len(truth), budget, key)
-            predicted = thresholded(rank, estimates.answers, context())
+            predicted = threshold(rank, estimates.answers, context())
             errors = agreement.decompose(truth, rank.order, predicted)
             sums[:, i] += [part.mean() for part in vars(errors).values()]
     total, aleatoric, epistemic = (sums / len(seeds)).tolist()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 
 FOLDS = 5
 HELD_OUT = 250  # at most this many known models are treated as new
@@ -35,7 +35,7 @@ def folds(
     return [np.flatnonzero(np.isin(group, part)) for part in parts]
 
 
-def divided(
+def divide(
     known: KnownModels, random: np.random.Generator, columns: int | None = None
 ) -> Iterator[tuple[np.ndarray, InMemory]]:
     """Yields the values of the models of each fold, [k, n], and the other models.
@@ -54,15 +54,15 @@ def divided(
     whole = InMemory(matrix, known.groups, facts)
     for part in folds(len(matrix), known.groups, random):
         rest = whole.without(part)
-        if observed(rest.values).any():
+        if is_observed(rest.values).any():
             yield matrix[part], rest
 
 
-def filled(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def fill(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Fills the holes of models that are asked as if they were new: outcomes are drawn with the
     model's mean as probability, scores are that mean.
     """
-    there = observed(values)
+    there = is_observed(values)
     share = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (there.sum(axis=1) + 2)
     if values.dtype.kind == "f":
         return np.where(there, values, share[:, None]).astype(np.float32)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.rank import sums
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import check_matrix, numbers, observed
+from nevis_stream.queries.matrix import check_matrix, is_observed, numbers
 from nevis_stream.queries.samples import SampleFacts
 
 # the share that must be observed of a model (or sample) for methods to learn from it
@@ -87,7 +87,7 @@ class InMemory:
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`."""
         right = numbers(self.values).sum(axis=1, dtype=np.float64)
-        return right, observed(self.values).sum(axis=1)
+        return right, is_observed(self.values).sum(axis=1)
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
@@ -149,7 +149,7 @@ class InCache:
             right, known = self._cache.row_sums()
             return right[self._rows], known[self._rows]
         rows = [self.matrix(np.array([row]))[0] for row in range(self.shape[0])]
-        sums = [(numbers(row).sum(dtype=np.float64), observed(row).sum()) for row in rows]
+        sums = [(numbers(row).sum(dtype=np.float64), is_observed(row).sum()) for row in rows]
         right, known = np.array(sums).T
         return right, known.astype(np.int64)
 
@@ -174,7 +174,7 @@ class InCache:
 def known_models(
     known: "np.ndarray | KnownModels", groups: Sequence[str] | None = None, facts=None
 ) -> KnownModels:
-    """Returns known models as methods read them, given a `KnownModels` or a matrix (see `matrix`)."""
+    """Returns known models as methods read them, given some or a matrix (see `matrix`)."""
     if hasattr(known, "column_sums"):
         return known
     return InMemory(check_matrix(known), None if groups is None else list(groups), facts)
@@ -231,7 +231,7 @@ def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray |
     columns = np.arange(columns) if isinstance(columns, int) else columns
     models = cache.column_sums(models=rows)[1][columns]
     if cache.scores:
-        cells = (observed(cache.matrix(rows[i : i + 1])[0, columns]) for i in range(len(rows)))
+        cells = (is_observed(cache.matrix(rows[i : i + 1])[0, columns]) for i in range(len(rows)))
         return rows[_sharing(np.array([models[row].sum() for row in cells]))]
     shared = np.full(len(rows), models.sum())
     for i, (_, there) in enumerate(cache.packed_rows(rows)):

@@ -38,7 +38,7 @@ def readable(method: Method, known: KnownModels, new: int) -> KnownModels:
     return InMemory(known.matrix(), known.groups, known.facts)
 
 
-def transposed(method: Method, known: KnownModels, new: int) -> np.ndarray:
+def transpose(method: Method, known: KnownModels, new: int) -> np.ndarray:
     """Returns the known models' values, [m, n], for a method that adds new samples: it learns from
     their transpose.
 

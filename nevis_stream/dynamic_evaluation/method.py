@@ -81,7 +81,7 @@ class ScorePredictor:
     takes_all = False
     gives: frozenset[str] = frozenset()
 
-    def calibrated(self, policy: Policy) -> bool:
+    def is_calibrated(self, policy: Policy) -> bool:
         """Returns whether its intervals, from cells that this policy asks, need no further
         cross-validation on the known models.
         """
@@ -265,7 +265,7 @@ class Evaluator:
             higher = turned_ask(ask) if self._lower else ask
             answers = self._answers(higher, models, budget, key)
         with ctx.phase("predict"):
-            estimates = self._predicted(tuned, answers)
+            estimates = self._predict(tuned, answers)
         if self._lower:
             estimates = turned_estimates(estimates)
         before, self._charged = self._charged, total(ctx.meter.counts())
@@ -297,7 +297,7 @@ class Evaluator:
                     else:
                         errors, unit = self._errors(tree, budget)
                     groups = self.known.groups or range(self.known.shape[0])
-                    half = intervals.cross_validated(errors, unit, groups)
+                    half = intervals.cross_validate(errors, unit, groups)
                     learned = {"errors": errors}
             self.tree["tuned"][name] = {"predictor": tree, "half": half} | learned
         return self.tree["tuned"][name]
@@ -331,7 +331,7 @@ class Evaluator:
         rest = whole_images.others(answers.samples, image)
         return answers.then(ask(Query(rest))) if rest.size else answers
 
-    def _predicted(self, tuned: Tree, answers: Responses) -> Estimates:
+    def _predict(self, tuned: Tree, answers: Responses) -> Estimates:
         prediction, mean = self._prediction(tuned["predictor"], answers)
         low = high = np.full(len(mean), np.nan)
         reason = "the method gives none"
@@ -370,11 +370,11 @@ class Evaluator:
         """
         method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
         random, trees = numpy_generator(self.key), self.tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(folds.divided(self.known, random)):
+        for number, (values, rest) in enumerate(folds.divide(self.known, random)):
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
-            ask = MatrixOracle(folds.filled(values, random))
+            ask = MatrixOracle(folds.fill(values, random))
             answers = evaluator._answers(ask, len(values), budget, self.key)
             prediction, mean = evaluator._prediction(tuned, answers)
             errors.append(rest.facts.mean(ask.truth) - mean)

@@ -26,10 +26,10 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import observed, unknown_cells
+from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.spreadsheet import quoted, unquoted
+from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text, parse_json
 
@@ -111,7 +111,7 @@ class StudyDesign:
     Attributes:
       methods: names.
       budgets: numbers of samples asked of each new model; those above the smallest number of
-        samples that a split has (see `measured`), or too small for a method's policy, are left out.
+        samples that a split has (see `measure`), or too small for a method's policy, are left out.
       known: share of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
@@ -139,7 +139,7 @@ def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Returns: rows and columns, ascending; no columns if nothing is observed.
     """
-    there = observed(values)
+    there = is_observed(values)
     order = np.argsort(-there.sum(axis=1), kind="stable")
     shared = np.logical_and.accumulate(there[order], axis=0)
     best = int(np.argmax(shared.sum(axis=1) * np.arange(1, len(order) + 1)))
@@ -209,7 +209,7 @@ def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.
         hidden = hidden_samples(dataset, design.hide, seed)[columns]
     groups = design.model_split.groups(matrix.models)
     known_models = matrix.known(known, columns, hidden, groups)
-    if not truth.size or not observed(known_models.values).any():
+    if not truth.size or not is_observed(known_models.values).any():
         raise BadInput(
             f"{matrix.name}: nothing is observed of the new models, or nothing of the known"
             " models on the same samples."
@@ -229,11 +229,11 @@ def _parts(
     return known, new[models], columns
 
 
-def measured(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
+def measure(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
     """Returns for each split how many new models are evaluated, and on how many samples: on those
     without a hole, see `answerable`. A matrix without holes has one entry for all splits.
     """
-    whole = observed(matrix.values).all()
+    whole = is_observed(matrix.values).all()
     splits = (_parts(matrix, design, seed) for seed in range(1 if whole else design.seeds))
     return [(len(new), len(columns)) for _, new, columns in splits]
 
@@ -259,7 +259,7 @@ def parts(
       design: the settings.
       done: takes (method, budget, seed) and returns whether that row is already there.
     """
-    most = min(samples for _, samples in measured(matrix, design))
+    most = min(samples for _, samples in measure(matrix, design))
     if matrix.facts is not None:
         most = min(most, matrix.facts.points)
     for seed in range(design.seeds):
@@ -311,7 +311,7 @@ def read(path: Path) -> list[dict]:
     with open_text(path) as file:
         for row in csv.DictReader(file):
             with contextlib.suppress(TypeError, ValueError):
-                names = {name: unquoted(row[name]) for name in ("matrix", "method")}
+                names = {name: unquote(row[name]) for name in ("matrix", "method")}
                 numbers = {name: kind(row[name]) for name, kind in _NUMBERS.items()}
                 # files of earlier versions have no such column
                 errors = row.get("dataset_errors", "") != "" and parse_json(row["dataset_errors"])
@@ -342,7 +342,7 @@ def _write(path: Path, results: Iterable[dict]) -> None:
     for row in results:
         errors = {name: float(f"{error:.6g}") for name, error in row["dataset_errors"].items()}
         values = {
-            name: f"{value:.6g}" if isinstance(value, float) else quoted(value)
+            name: f"{value:.6g}" if isinstance(value, float) else quote(value)
             for name, value in row.items()
         }
         writer.writerow(values | {"dataset_errors": json.dumps(errors) if errors else ""})

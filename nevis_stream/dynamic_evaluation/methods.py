@@ -259,7 +259,7 @@ def pair(text: str) -> Method:
         text,
         policy,
         predictor,
-        not predictor.calibrated(policy),
+        not predictor.is_calibrated(policy),
         fallback,
         about,
         _TAKE_SCORES,

@@ -66,7 +66,7 @@ def regress(features: jax.Array, offset: jax.Array, evidence: PaddedAnswers) -> 
     return offset + jax.lax.fori_loop(0, 6, step, start)[1] @ features.T
 
 
-def smoothed(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
+def smooth(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
     """Returns the averages of known values and their probabilities, float32[m0, n]; for unknown
     values the probability. Arguments as of `residuals`.
     """
@@ -84,8 +84,8 @@ def nearest(rows: jax.Array, evidence: PaddedAnswers, temperature: float) -> jax
       temperature: 1 gives weights by Bayes' rule; a higher one includes more neighbours.
     """
     zeros = jnp.zeros((len(evidence.samples), rows.shape[1]))
-    right = evidence.scattered(zeros, evidence.values)
-    wrong = evidence.scattered(zeros, 1 - evidence.values)
+    right = evidence.scatter(zeros, evidence.values)
+    wrong = evidence.scatter(zeros, 1 - evidence.values)
     likelihood = right @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
     p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
     return jnp.log(p) - jnp.log1p(-p)

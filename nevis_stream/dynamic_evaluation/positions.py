@@ -37,7 +37,7 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def trained(
+def train(
     ctx: Compute,
     name: Callable[[], str],
     start: Tree,

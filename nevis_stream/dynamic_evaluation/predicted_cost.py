@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.cost.counted import counted
+from nevis_stream.cost.counted import count_flops
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods
@@ -29,7 +29,7 @@ class Rehearsal(Compute):
 
     def jit(self, function: Callable, **options: Any) -> Callable:
         """As `Compute.jit`."""
-        program = counted(function, **options)
+        program = count_flops(function, **options)
 
         @functools.wraps(function, updated=())
         def call(*args, **named):

@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.queries.oracle import Query
 
 
@@ -24,7 +24,7 @@ def points(n: int, budget: int) -> np.ndarray:
 
 def published_order(known, ctx) -> np.ndarray:
     """Returns the script's order of the samples, int64[n]."""
-    return np.argsort(ranked(known, ctx).scores, kind="stable")[::-1].copy()
+    return np.argsort(rank_samples(known, ctx).scores, kind="stable")[::-1].copy()
 
 
 class PublishedPolicy(Policy):

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import UNKNOWN, check_outcomes
 
-ALL = 1 << 29  # the unit of `Rank.expected`: two of them are an int32
+ALL = 1 << 29  # the unit of `Rank.expect`: two of them are an int32
 _SPREAD, _ANYWHERE = 1.5, 0.05
 
 
@@ -73,7 +73,7 @@ class Rank:
         place[self.order] = np.arange(self.n)
         return place
 
-    def expected(self, thresholds: np.ndarray) -> np.ndarray:
+    def expect(self, thresholds: np.ndarray) -> np.ndarray:
         """Returns the share of models like the known ones whose threshold is at most a number of
         leading ones.
 

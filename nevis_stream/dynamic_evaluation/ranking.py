@@ -8,7 +8,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.known_models import InCache, learned_rows
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.samples import Part
 
 
@@ -87,7 +87,7 @@ def known_models(
     for i in range(len(rows)) if weighted else np.flatnonzero(cells < len(columns)):
         row = cache.matrix(rows[i : i + 1], columns, predicted=True)
         (total_value[i],), (cells[i],) = (
-            known.facts.mean(part(row)) for part in (numbers, observed)
+            known.facts.mean(part(row)) for part in (numbers, is_observed)
         )
     return known, total_value / cells, [names[row] for row in rows]
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 
@@ -127,7 +127,7 @@ def _update_items(signs, there, abilities, prior_mean, prior_covariance, items) 
     return Items(mean, covariance)
 
 
-def _standardised(abilities, items, prior_mean, prior_covariance, rows):
+def _standardise(abilities, items, prior_mean, prior_covariance, rows):
     """Standardises the abilities to mean 0 and covariance I, and changes the samples' parameters so
     that predictions stay the same.
     """
@@ -191,7 +191,7 @@ def _fit(right, there, k, common):
         precision = (weights @ _flat(second)).reshape(-1, k + 1, k + 1)
         covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
         mean = jnp.einsum("mij,mj->mi", covariance, signs @ items.mean[:, 1:] - precision[:, 1:, 0])
-        return _standardised(Abilities(mean, covariance), items, prior_mean, prior_covariance, rows)
+        return _standardise(Abilities(mean, covariance), items, prior_mean, prior_covariance, rows)
 
     abilities, _, prior_mean, prior_covariance = jax.lax.fori_loop(
         0, ITERATIONS, step, _start(right, there, k)
@@ -236,7 +236,7 @@ def fit(
         if n > COLUMNS
         else slice(None)
     )
-    right, there = jnp.asarray(numbers(known)), jnp.float32(observed(known))
+    right, there = jnp.asarray(numbers(known)), jnp.float32(is_observed(known))
     abilities, prior_mean, prior_covariance = ctx.jit(_fit, static_argnames=("k", "common"))(
         right[:, chosen], there[:, chosen], factors, common
     )
@@ -278,7 +278,7 @@ class PaddedAnswers:
         padded = np.pad(samples.astype(np.int32), empty), np.pad(values.astype(np.float32), empty)
         return cls(*padded, there)
 
-    def scattered(self, into: jax.Array, values) -> jax.Array:
+    def scatter(self, into: jax.Array, values) -> jax.Array:
         """Returns `into`, float32[m, n], with values [m, b] written into the asked cells."""
         columns = jnp.where(self.there > 0, self.samples, into.shape[1])
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
@@ -316,7 +316,7 @@ def logits(items: Items, abilities: Abilities) -> tuple[jax.Array, jax.Array, ja
     return mean, ability, _flat(abilities.second_moment) @ _flat(items.covariance).T
 
 
-def moderated(mean: jax.Array, variance: jax.Array) -> jax.Array:
+def moderate(mean: jax.Array, variance: jax.Array) -> jax.Array:
     """Returns the logit of E[σ(x)] for normal x, approximately.
 
     Source: MacKay 1992, The evidence framework applied to classification networks.
@@ -338,9 +338,9 @@ def predict(
     """
     abilities = infer(items, evidence)
     mean, ability, item = logits(items, abilities)
-    predicted = moderated(mean, ability + item)
+    predicted = moderate(mean, ability + item)
     p = jax.nn.sigmoid(predicted)
-    noise = evidence.scattered(p * (1 - p), 0.0)
+    noise = evidence.scatter(p * (1 - p), 0.0)
     slope = (noise * weights) @ items.mean[:, 1:]
     spread = jnp.einsum("mi,mij,mj->m", slope, abilities.covariance, slope)
     return predicted, jnp.sqrt(spread + noise @ weights**2)

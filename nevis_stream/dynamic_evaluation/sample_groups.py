@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts
 
 
@@ -51,7 +51,7 @@ def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
     datasets, groups = (
         unnamed if names is None else names for names in (facts.dataset, facts.group)
     )
-    values = np.where(observed(values), values, np.nan)
+    values = np.where(is_observed(values), values, np.nan)
     means = []
     for dataset in dict.fromkeys(datasets.tolist()):
         members = datasets == dataset

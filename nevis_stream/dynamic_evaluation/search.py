@@ -46,7 +46,7 @@ def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
 
     All thresholds between two neighbouring asked positions have the same errors, so several may be
     optimal. Then the known models decide: take the median of the thresholds that are expected
-    (`Rank.expected`) between the smallest and the largest optimum; the optimum nearest to this
+    (`Rank.expect`) between the smallest and the largest optimum; the optimum nearest to this
     median is returned. If 0 (or b) leading ones are the only optimum for the b asked positions, the
     threshold is 0 (or n).
 
@@ -74,12 +74,10 @@ def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
 
 def _median(rank: Rank, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Returns the median of expected thresholds from `low` to `high`, int64[m], by bisection."""
-    doubled_median = np.where(low == 0, 0, rank.expected(np.maximum(low - 1, 0))) + rank.expected(
-        high
-    )
+    doubled_median = np.where(low == 0, 0, rank.expect(np.maximum(low - 1, 0))) + rank.expect(high)
     while (low < high).any():
         middle = (low + high) // 2
-        enough = 2 * rank.expected(middle) >= doubled_median
+        enough = 2 * rank.expect(middle) >= doubled_median
         low, high = (
             np.where(enough | (low == high), low, middle + 1),
             np.where(enough, middle, high),

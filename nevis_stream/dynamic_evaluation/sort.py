@@ -16,8 +16,9 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     """Ranks samples from easy to hard.
 
     Args:
-      known: an `EvaluationCache` (its observed cells), or a `known.KnownModels`; or uint8[m0, n] of 0, 1
-        and 255, or, for "confidence", float[m0, n], confidences of the true class with NaN.
+      known: an `EvaluationCache` (its observed cells), or a `known_models.KnownModels`; or
+        uint8[m0, n] of 0, 1 and 255, or, for "confidence", float[m0, n], confidences of the true
+        class with NaN.
       by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
       depth: for "recursive" only: 1 is the plain sum, 2 the paper's two stages; more stages refine
         the order further.
@@ -49,17 +50,17 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
             f" {'confidences (floats)' if by == 'confidence' else 'outcomes (uint8)'}."
         )
     rank = Rank(*sums(known), ties)
-    return refined(known, rank, depth) if by == "recursive" else rank
+    return refine(known, rank, depth) if by == "recursive" else rank
 
 
-def ranked(known, ctx, by: str = "sum") -> Rank:
+def rank_samples(known, ctx, by: str = "sum") -> Rank:
     """Returns the rank of known models (a `known.KnownModels`), and counts the FLOPs of `sort`."""
     models, n = known.shape
     ctx.charge((2 if by == "sum" else 6) * models * n + n * max(n - 1, 1).bit_length())
     return sort(known, by)
 
 
-def refined(known: np.ndarray, rank: Rank, depth: int) -> Rank:
+def refine(known: np.ndarray, rank: Rank, depth: int) -> Rank:
     """Returns the rank with ties ordered by the models whose threshold is among them (recursive
     sum).
 

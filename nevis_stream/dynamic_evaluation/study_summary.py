@@ -12,8 +12,8 @@ import pandas as pd
 
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measured
-from nevis_stream.queries.matrix import observed
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measure
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.storage import write_file
 from nevis_stream.wording import plural
 
@@ -59,14 +59,14 @@ def _pair(name: str) -> list[str]:
 def _matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str, Any]:
     known, new = design.model_split.divide(matrix.models, design.known, 0)
     new_models = min(len(new), design.new or len(new))
-    parts = measured(matrix, design)
+    parts = measure(matrix, design)
     evaluated, samples = zip(*parts, strict=True)
     return {
         "name": matrix.name,
         "models": len(matrix.values),
         "samples": matrix.values.shape[1],
         "scores": matrix.values.dtype != np.uint8,
-        "holes": int((~observed(matrix.values)).sum()),
+        "holes": int((~is_observed(matrix.values)).sum()),
         "known_models": len(known),
         "new_models": new_models,
         # fewest and most over the splits: without holes, all new models and all samples

@@ -13,7 +13,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.wording import plural
 
@@ -44,7 +44,7 @@ class Substitutes:
         rows = np.linspace(0, self._known.shape[0] - 1, min(self._known.shape[0], MODELS))
         return self._known.matrix(np.unique(rows.astype(np.int64)))
 
-    def answered(self, cells: Query, ask: Callable[[Query], Responses]) -> Responses:
+    def ask_checked(self, cells: Query, ask: Callable[[Query], Responses]) -> Responses:
         """Returns answers to these cells, or to similar ones where there is none.
 
         Args:
@@ -59,10 +59,10 @@ class Substitutes:
         while True:
             answers = ask(cells)
             cost += answers.cost
-            failed = ~observed(answers.values)
+            failed = ~is_observed(answers.values)
             if not failed.any():
                 return dataclasses.replace(answers, cost=cost)
-            cells = self._replaced(cells, ~failed)
+            cells = self._replace(cells, ~failed)
 
     def __call__(self, cells: Query) -> Query:
         """Returns the cells to ask instead of these, [m, b]; none of them was returned before."""
@@ -70,9 +70,9 @@ class Substitutes:
         stays = np.take_along_axis(self._free, samples, axis=1)
         np.put_along_axis(self._free, samples, False, axis=1)
         self.counts += (~stays).sum(axis=1)
-        return self._replaced(cells, stays)
+        return self._replace(cells, stays)
 
-    def _replaced(self, cells: Query, stays: np.ndarray) -> Query:
+    def _replace(self, cells: Query, stays: np.ndarray) -> Query:
         samples = np.array(cells.samples)
         for model, row in enumerate(samples):
             for place in np.flatnonzero(~stays[model]):
@@ -98,7 +98,7 @@ class Substitutes:
         if dataset is not None and (same := dataset[others] == dataset[sample]).any():
             others = others[same]
         ours, theirs = self._values[:, [sample]], self._values[:, others]
-        both = observed(ours) & observed(theirs)
+        both = is_observed(ours) & is_observed(theirs)
         apart = np.where(both, np.abs(numbers(ours) - numbers(theirs)), 0).sum(axis=0)
         # where no known model has met both, they are as different as can be
         count = both.sum(axis=0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
-from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Oracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
 
@@ -24,9 +24,9 @@ def is_lower(known: KnownModels) -> bool:
     return lower is not None and bool(lower.all())
 
 
-def turned(values: np.ndarray) -> np.ndarray:
+def turn(values: np.ndarray) -> np.ndarray:
     """Returns 1 minus each known value; unknown ones stay unknown."""
-    return np.where(observed(values), 1 - values, values).astype(values.dtype)
+    return np.where(is_observed(values), 1 - values, values).astype(values.dtype)
 
 
 def upright(known: KnownModels) -> KnownModels:
@@ -39,7 +39,7 @@ def turned_ask(ask: Oracle) -> Oracle:
 
     def turned_answers(cells: Query) -> Responses:
         answers = ask(cells)
-        return dataclasses.replace(answers, values=turned(np.asarray(answers.values)))
+        return dataclasses.replace(answers, values=turn(np.asarray(answers.values)))
 
     return turned_answers
 
@@ -50,7 +50,7 @@ def turned_estimates(estimates: Estimates) -> Estimates:
     return dataclasses.replace(
         estimates,
         values=1 - estimates.values,
-        answers=dataclasses.replace(answers, values=turned(answers.values)),
+        answers=dataclasses.replace(answers, values=turn(answers.values)),
         accuracy=1 - estimates.accuracy,
         low=1 - estimates.high,
         high=1 - estimates.low,
@@ -76,7 +76,7 @@ class _Turned:
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
     ) -> np.ndarray:
-        return turned(self._known.matrix(models, samples))
+        return turn(self._known.matrix(models, samples))
 
     def packed_rows(self) -> Iterator[np.ndarray]:
         return self._known.packed_rows()

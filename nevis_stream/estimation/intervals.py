@@ -70,7 +70,7 @@ def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: fl
     )
 
 
-def extended(
+def extend(
     low: np.ndarray, high: np.ndarray, unbiased: np.ndarray, error: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the interval of an accuracy, between 0 and 1, extended where a model's own samples
@@ -115,7 +115,7 @@ def with_missing(
     return low * keep, high * keep + (1 - keep)
 
 
-def cross_validated(errors: np.ndarray, unit: np.ndarray, groups: Sequence) -> float:
+def cross_validate(errors: np.ndarray, unit: np.ndarray, groups: Sequence) -> float:
     """Returns the half-width, in units, of the 95% interval of an accuracy, given cross-validation
     errors.
 

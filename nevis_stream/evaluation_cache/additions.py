@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from nevis_stream.errors import DamagedCache, unknown
 from nevis_stream.storage import checked_lines, write_file
-from nevis_stream.storage.checks import choice, json_object, number, shown, whole
+from nevis_stream.storage.checks import choice, json_object, number, show_value, whole
 from nevis_stream.storage.record import Record
 
 LEDGER = "additions.jsonl"
@@ -20,14 +20,14 @@ Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for roundin
 def _name(value: Any) -> str:
     """A string of any length, like the ids of models."""
     if not isinstance(value, str):
-        raise ValueError(f"is {shown(value)}, not a string")
+        raise ValueError(f"is {show_value(value)}, not a string")
     return value
 
 
 def _flag(value: Any) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise ValueError(f"is {shown(value)}, not true or false")
+        raise ValueError(f"is {show_value(value)}, not true or false")
     return value
 
 
@@ -115,7 +115,7 @@ def read_additions(directory: Path) -> list[Addition]:
       DamagedCache: a line is not an account; the message names it.
     """
     additions = []
-    for addition in examined(directory):
+    for addition in examine(directory):
         if isinstance(addition, str):
             raise DamagedCache(
                 f"{addition}. Copy the undamaged lines: python -m launch.evaluate repair"
@@ -125,7 +125,7 @@ def read_additions(directory: Path) -> list[Addition]:
     return additions
 
 
-def examined(directory: Path) -> Iterator[Addition | str]:
+def examine(directory: Path) -> Iterator[Addition | str]:
     """Yields the addition of each line; or, if the line is not an account, a message that names the
     file, the line and what is wrong.
     """

@@ -8,14 +8,14 @@ import numpy as np
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import EACH
-from nevis_stream.queries.matrix import numbers, observed, unknown_cells
+from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import (
     MOST_WITHOUT_ANSWER,
     Cost,
     Oracle,
     Query,
     Responses,
-    answered,
+    ask_checked,
 )
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.whole_images import with_all_labels
@@ -69,7 +69,7 @@ class CachedOracle:
     @property
     def asked(self) -> int:
         """Number of observed cells."""
-        return int(np.count_nonzero(observed(self.values)))
+        return int(np.count_nonzero(is_observed(self.values)))
 
     def __call__(self, cells: Query) -> Responses:
         """Returns the values of int64[1, b], unknown where there is no answer, and the cost of
@@ -79,15 +79,15 @@ class CachedOracle:
           TooFewAnswers: too many samples in a row have no answer; what was answered is kept.
         """
         (samples,), cost = cells.samples, Cost()
-        new = samples[~observed(self.values[samples])]
+        new = samples[~is_observed(self.values[samples])]
         if len(new):
             if self._image is not None:
                 new = with_all_labels(new, self._image)
-                new = new[~observed(self.values[new])]
+                new = new[~is_observed(self.values[new])]
             columns = self._columns[new]
-            answers = answered(self._ask, Query(columns[None]), self._scores)
+            answers = ask_checked(self._ask, Query(columns[None]), self._scores)
             cost, values = answers.cost, answers.values[0]
-            known = observed(values)
+            known = is_observed(values)
             self.failed |= set(new[~known].tolist())
             flops_each = {} if cost.flops is None else {EACH: cost.flops / len(new)}
             provenance = None if self._in_cache else flops_each | self._provenance
@@ -110,11 +110,11 @@ class CachedOracle:
                 )
         return Responses(cells, self.values[samples][None], cost)
 
-    def bounded(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
+    def bound(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
         """Returns means, moved into the range that the observed values leave for the mean; if all
         values are observed, this is the mean itself.
         """
-        low, high = numbers(self.values), np.where(observed(self.values), self.values, 1)
+        low, high = numbers(self.values), np.where(is_observed(self.values), self.values, 1)
         least, most = facts.mean(np.stack([low, high]))
         return np.clip(means, least, most) if least < most else np.full(len(means), least)
 
@@ -133,7 +133,7 @@ def askable_cells(row: CachedOracle, available: np.ndarray | None, budget: int) 
     """
     if available is None:
         return np.ones(len(row.values), bool)
-    cells = available | observed(row.values)
+    cells = available | is_observed(row.values)
     if (count := int(cells.sum())) < budget:
         raise BadInput(
             f"model {row.model!r} has values on {count:,} of the cache's {len(cells):,} samples,"

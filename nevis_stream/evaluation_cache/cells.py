@@ -55,7 +55,7 @@ class Numbers:
             return float("nan")
         where = f"{self._path}, {place}: model {model!r}, sample {sample!r}: "
         if not isinstance(field, str):
-            return self._counted(field, self._number(field, where), where, key)
+            return self._count(field, self._number(field, where), where, key)
         text = field.strip()
         word = text.lower()
         if key is not None and text in self._grades:
@@ -64,7 +64,7 @@ class Numbers:
             self._missing[text] = self._missing.get(text, 0) + 1
             return float("nan")
         if word in TRUTHS:
-            return self._counted(True, TRUTHS[word], where, key, text)
+            return self._count(True, TRUTHS[word], where, key, text)
         percent = text.endswith("%")
         if key is not None and self.percent.setdefault(key, percent) != percent:
             raise BadInput(
@@ -75,7 +75,7 @@ class Numbers:
         if self._comma:
             self._check_points(text, field, place, where)
             text = text.replace(",", ".")
-        return self._counted(field, self._number(text, where, field), where, key)
+        return self._count(field, self._number(text, where, field), where, key)
 
     def _number(self, text, where: str, field=None) -> float:
         try:
@@ -108,7 +108,7 @@ class Numbers:
                     " stand before decimals; write all numbers in one way."
                 )
 
-    def _counted(self, field, value: float, where: str, key, word: str = "") -> float:
+    def _count(self, field, value: float, where: str, key, word: str = "") -> float:
         """Counts outcomes by how they are written, and refuses words beside other numbers."""
         if key is None:
             return value

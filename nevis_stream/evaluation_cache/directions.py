@@ -11,7 +11,7 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import facts
 from nevis_stream.evaluation_cache.facts import DIRECTION, METRIC, RANGE, UNBOUNDED
-from nevis_stream.evaluation_cache.imported import listed
+from nevis_stream.evaluation_cache.imported import list_names
 from nevis_stream.evaluation_cache.tables import RawTable
 
 NONE: Literal["none"] = "none"
@@ -74,7 +74,7 @@ def state(
     if not named:
         return []
     return [
-        f"by its name, lower values of {listed(named)} are better; a column `{DIRECTION}` says"
+        f"by its name, lower values of {list_names(named)} are better; a column `{DIRECTION}` says"
         " otherwise"
     ]
 
@@ -107,7 +107,7 @@ def scale(raw: RawTable, value_range: ValueRange | None) -> list[str]:
     if not metrics:
         return []
     lines = [
-        f"{listed(metrics)}: without bounds, so no interval that needs them; --range=LOW,HIGH"
+        f"{list_names(metrics)}: without bounds, so no interval that needs them; --range=LOW,HIGH"
         " states a range"
     ]
     if value_range == NONE and len(metrics) > 1:
@@ -160,5 +160,5 @@ def percentages(
         return []
     return [
         "percentages or shares? In a range from 0 to 100, all values are at most"
-        f" {max(doubtful.values()):g} of {listed(list(doubtful))}"
+        f" {max(doubtful.values()):g} of {list_names(list(doubtful))}"
     ]

@@ -48,7 +48,7 @@ def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarra
     return places
 
 
-def chosen(
+def choose(
     db: sqlite3.Connection, table: str, wanted: Sequence[str] | np.ndarray | None
 ) -> np.ndarray:
     """Returns int64[k], the rows of the wanted models or the columns of the wanted samples.
@@ -104,7 +104,7 @@ def count(db: sqlite3.Connection, table: str) -> int:
     return db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()[0]
 
 
-def repeated(ids: Sequence[str]) -> str | None:
+def repeat(ids: Sequence[str]) -> str | None:
     """Returns the first id that occurs twice, or None."""
     seen: set[str] = set()
     for text in ids:
@@ -126,7 +126,7 @@ def check_ids(table: str, ids: Sequence[str]) -> None:
             raise BadInput(
                 f"{table}: {text!r} is not an id; an id is valid Unicode, not empty, without NUL."
             )
-    if (name := repeated(ids)) is not None:
+    if (name := repeat(ids)) is not None:
         raise BadInput(f"{table}: {name!r} occurs twice in one list.")
 
 

@@ -41,7 +41,7 @@ from nevis_stream.evaluation_cache.packing import (
     PROBABILITIES,
 )
 from nevis_stream.evaluation_cache.reading import Snapshot, Which
-from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.queries.whole_images import images_of
 from nevis_stream.storage import sync_directory
@@ -180,7 +180,7 @@ class EvaluationCache:
         planes = writing.arrays(models, samples, values_by_plane)
         with self.index.writing() as db:
             if len(samples) and not isinstance(samples, str) and not isinstance(samples[0], str):
-                columns = entries.chosen(db, "samples", samples)
+                columns = entries.choose(db, "samples", samples)
             else:
                 columns = entries.add_samples(db, samples, [sample_provenance] * len(samples))
             provenances = provenances or [None] * len(models)
@@ -212,7 +212,7 @@ class EvaluationCache:
             written.
         """
         with self.index.writing() as db:
-            columns = entries.chosen(db, "samples", samples)
+            columns = entries.choose(db, "samples", samples)
             writing.write_features(db, self.cells, columns, features)
 
     def set_dataset_weights(self, weights: dict[str, float] | str) -> None:
@@ -342,7 +342,7 @@ class EvaluationCache:
         snapshot = self._snapshot(models, samples)
         values = snapshot.values(OBSERVED)
         if predicted:
-            np.copyto(values, snapshot.values(PREDICTED), where=~observed(values))
+            np.copyto(values, snapshot.values(PREDICTED), where=~is_observed(values))
         return values
 
     def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
@@ -354,7 +354,7 @@ class EvaluationCache:
         `matrix`.
         """
         snapshot = self._snapshot(models, samples)
-        known, predicted = (observed(snapshot.values(state)) for state in (OBSERVED, PREDICTED))
+        known, predicted = (is_observed(snapshot.values(state)) for state in (OBSERVED, PREDICTED))
         return np.where(known, 1, np.where(predicted, 2, 0)).astype(np.uint8)
 
     def confidence(

@@ -26,7 +26,7 @@ from nevis_stream.evaluation_cache.files import ValueTable, read_values, source
 from nevis_stream.evaluation_cache.identity import TASKS, merged_tasks, missing_line
 from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
-from nevis_stream.queries.matrix import UNKNOWN, observed
+from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.storage import write_file
 
 
@@ -66,12 +66,12 @@ def import_file(
     progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     with cache.index.reading() as db:
-        table = _scaled(db, table)
+        table = _scale(db, table)
     provenances = table.sample_provenance or [{}] * len(table.samples)
     origin = {"file": path.name} | ({} if threshold is None else {"threshold": threshold})
     try:
         with cache.index.writing() as db:
-            table = _compared(db, table)
+            table = _compare(db, table)
             planes, predicted = (
                 writing.arrays(table.models, table.samples, values)
                 for values in (
@@ -98,7 +98,7 @@ def import_file(
     return table
 
 
-def _compared(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
+def _compare(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     """Returns a table with the names that its models and samples have in the cache, and with lines
     for people on what differs and what could not be compared.
 
@@ -153,8 +153,8 @@ def _joined_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
     order = list(dict.fromkeys(names))
     joined = values[[names.index(name) for name in order]]
     for name, row in zip(names, values, strict=True):
-        old, known = joined[order.index(name)], observed(row)
-        if (differs := known & observed(old) & (old != row)).any():
+        old, known = joined[order.index(name)], is_observed(row)
+        if (differs := known & is_observed(old) & (old != row)).any():
             raise BadInput(
                 f"model {name!r} has two values of a sample ({differs.sum()} such cells)."
             )
@@ -162,7 +162,7 @@ def _joined_rows(names: Sequence[str], values: np.ndarray) -> np.ndarray:
     return joined
 
 
-def _scaled(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
+def _scale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     """Returns a table whose metrics without bounds have the scale of the cache, if it has them.
 
     Raises:
@@ -214,7 +214,7 @@ def read_for(
         )
     try:
         with cache.index.reading() as db:
-            table = _compared(db, _scaled(db, table))
+            table = _compare(db, _scale(db, table))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     if not scores or table.values.dtype != np.uint8:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.files import ValueTable
-from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Cost, Query, Responses
 
 IdsOfColumns = Callable[[np.ndarray], Sequence[str]]
@@ -14,8 +14,8 @@ IdsOfColumns = Callable[[np.ndarray], Sequence[str]]
 
 
 class FileOracle:
-    """An `Oracle` for one model whose values are in a file; a complete file shows what a budget would
-    have given. The cost of the answers is unknown.
+    """An `Oracle` for one model whose values are in a file; a complete file shows what a budget
+    would have given. The cost of the answers is unknown.
 
     Args:
       table: the file's values.
@@ -37,14 +37,14 @@ class FileOracle:
     def available(self, samples: Sequence[str]) -> np.ndarray:
         """Returns on which of n samples the file has a value of the model, bool[n]."""
         columns = np.array([self._columns.get(sample, -1) for sample in samples], np.int64)
-        return (columns >= 0) & observed(self._table.values[self._row][columns])
+        return (columns >= 0) & is_observed(self._table.values[self._row][columns])
 
     def __call__(self, cells: Query) -> Responses:
         """Returns the values of int64[1, b]; BadInput if the file lacks one."""
         ids = self._ids(cells.samples[0])
         columns = np.array([self._columns.get(sample, -1) for sample in ids], np.int64)
         values = self._table.values[self._row][columns]
-        missing = np.flatnonzero((columns < 0) | ~observed(values))
+        missing = np.flatnonzero((columns < 0) | ~is_observed(values))
         if len(missing):
             raise BadInput(
                 f"{self._file}: has no value of model {self._model!r} on sample"

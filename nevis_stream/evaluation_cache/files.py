@@ -24,9 +24,9 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import directions
 from nevis_stream.evaluation_cache import facts as sample_facts
 from nevis_stream.evaluation_cache.directions import ValueRange
-from nevis_stream.evaluation_cache.entries import repeated
+from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HIGHER, METRIC, UNBOUNDED
-from nevis_stream.evaluation_cache.imported import LeftOut, listed
+from nevis_stream.evaluation_cache.imported import LeftOut, list_names
 from nevis_stream.evaluation_cache.importers import is_log, read_logs
 from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parquet
 from nevis_stream.queries.matrix import UNKNOWN
@@ -138,17 +138,17 @@ def read_values(
             raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
         if (name := next((each for each in ids if "\0" in each), None)) is not None:
             raise BadInput(f"{path}: the {kind} id {name!r} contains a NUL character.")
-        if (name := repeated(ids)) is not None:
+        if (name := repeat(ids)) is not None:
             raise BadInput(f"{path}: {kind} {name!r} occurs twice.")
     remarks = directions.state(path, raw, lower_is_better, by_name=path.suffix in readers)
     remarks += directions.scale(raw, value_range)
     raw.remarks = [*remarks, *raw.remarks]
-    return _checked(path, raw, threshold, None if value_range == directions.NONE else value_range)
+    return _check(path, raw, threshold, None if value_range == directions.NONE else value_range)
 
 
 def source(path: str | Path | Sequence[Path]) -> str:
     """Returns the path of a file, or of several logs, as people read it."""
-    return str(path) if isinstance(path, str | Path) else listed(sorted(map(str, path)))
+    return str(path) if isinstance(path, str | Path) else list_names(sorted(map(str, path)))
 
 
 def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, list[str]]:
@@ -168,7 +168,7 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
         raise BadInput(f"{path}: needs the array `features`, float[samples, d].")
     ids = [str(sample) for sample in arrays["samples"]] if "samples" in arrays else samples
     features = _features(path, arrays["features"], ids)
-    if (name := repeated(ids)) is not None:
+    if (name := repeat(ids)) is not None:
         raise BadInput(f"{path}: sample {name!r} occurs twice.")
     columns = {sample: column for column, sample in enumerate(samples)}
     by_sample = np.full((len(samples), features.shape[1]), np.nan, np.float32)
@@ -247,7 +247,7 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     rows = [dict(zip(names, cells, strict=True)) for _, cells in table.rows]
     if len(names) < 2:
         raise BadInput(f"{path}: needs the column `model` and at least one other.")
-    if (name := repeated([row["model"] for row in rows])) is not None:
+    if (name := repeat([row["model"] for row in rows])) is not None:
         raise BadInput(f"{path}: model {name!r} occurs twice.")
     by_model = {row["model"]: row for row in rows}
     if not by_model.keys() & set(models):
@@ -321,7 +321,7 @@ def _provenance(
     return provenances
 
 
-def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
+def _check(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     """Checks values, decides which are outcomes and which are scores, and scales scores to
     [0, 1].
     """
@@ -370,7 +370,7 @@ def _checked(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
                 f"--threshold={threshold:g} is outside the range {low[k]:g} to {high[k]:g} of"
                 f" sample {raw.samples[k]!r}."
             )
-        remarks.append(_thresholded(values[:, scores][known[:, scores]], threshold))
+        remarks.append(_threshold(values[:, scores][known[:, scores]], threshold))
         confidence = scaled.astype(np.float16) if confidence is None else confidence
         scaled = np.where(known, values > np.where(scores, threshold, 0.5), np.nan)
         scores[:] = False
@@ -430,7 +430,7 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
     yield f"{plural(len(raw.models), 'model')} × {plural(len(raw.samples), 'sample')}" + (
         f", {plural(holes, 'cell')} unknown ({100 * holes / known.size:.2g}%)" if holes else ""
     )
-    yield f"models: {listed(raw.models)}"
+    yield f"models: {list_names(raw.models)}"
     if raw.repeats:
         were = "was" if raw.repeats == 1 else "were"
         yield f"{plural(raw.repeats, 'repeated cell')} with the same value {were} left out"
@@ -449,7 +449,7 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
         yield f"{name or 'values'}: {plural(size, 'sample')}, {value_type}{mean}; {better}"
 
 
-def _thresholded(scores: np.ndarray, threshold: float) -> str:
+def _threshold(scores: np.ndarray, threshold: float) -> str:
     """Returns what scores, float64[k], lose when they become outcomes."""
     near = np.abs(scores - threshold) <= 0.1
     return (

@@ -33,7 +33,7 @@ def groups_of(
     provenances = cache.models()
     facts = [provenances[model] for model in models]
     groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    names = joined([group or model for group, model in zip(groups, models, strict=True)], outcomes)
+    names = join([group or model for group, model in zip(groups, models, strict=True)], outcomes)
     return names if any(groups) or len(set(names)) < len(names) else None
 
 
@@ -42,7 +42,7 @@ def kind_of_groups(cache: EvaluationCache) -> str:
     return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
 
 
-def joined(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
+def join(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
     """Returns the groups; two of them get one name if one has copies of at least half of the
     other's models.
 

@@ -24,7 +24,7 @@ GAINED = (METRIC, DIRECTION)
 TASKS = "tasks"
 
 
-def described(provenance: Provenance) -> dict[str, str]:
+def describe(provenance: Provenance) -> dict[str, str]:
     """Returns what a sample's provenance states of its identity, as people read it."""
     texts = {
         "data set": facts.dataset(provenance),
@@ -85,7 +85,7 @@ def compare(
 
 def _verdict(stored: Provenance, new: Provenance) -> tuple[str, list[str]]:
     """Returns how two samples differ, "" if they do not, and the facts that one of them lacks."""
-    old, given = ({**described(each), "content": ""} for each in (stored, new))
+    old, given = ({**describe(each), "content": ""} for each in (stored, new))
     for name in given:
         if name in old and old[name] != given[name]:
             return f"{name} {old[name]} in this cache, not {given[name]}", []

@@ -67,7 +67,7 @@ class Imported:
             raise Unsound(f"the record of an import: {error}") from None
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """Returns names for a line, for example "a, b, c"; of many names the first ones."""
     names = list(names)
     rest = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""

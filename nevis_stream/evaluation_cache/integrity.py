@@ -9,7 +9,7 @@ import numpy as np
 
 from nevis_stream.errors import DamagedCache
 from nevis_stream.evaluation_cache import entries, facts, packing, texts
-from nevis_stream.evaluation_cache.additions import LEDGER, examined
+from nevis_stream.evaluation_cache.additions import LEDGER, examine
 from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
@@ -158,7 +158,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         for tile in _overlapping(tiles, view, len(samples)):
             name = tile.name(entries.name_of(names, row))
             damage.tiles[tile.number] = f"{name}: has cells that another tile has"
-    damage.others.extend(line for line in examined(cache.directory) if isinstance(line, str))
+    damage.others.extend(line for line in examine(cache.directory) if isinstance(line, str))
     if size < end and not damage.tiles:
         damage.others.append(f"{cache.cells.path}: has {size} bytes, its index expects {end}")
     return damage

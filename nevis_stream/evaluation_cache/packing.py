@@ -48,14 +48,14 @@ class Shape:
     @property
     def known_bytes(self) -> int:
         """Bytes, with padding, that record which columns are known."""
-        return padded({ALL: 0, BITS: -(-self.span // 8), LIST: 4 * self.cells}[self.form])
+        return pad({ALL: 0, BITS: -(-self.span // 8), LIST: 4 * self.cells}[self.form])
 
     @property
     def value_bytes(self) -> int:
         """Bytes, with padding, of the values."""
         if self.plane == CORRECT:
-            return padded(-(-(self.cells if self.form == LIST else self.span) // 8))
-        return padded(self.float_bytes)
+            return pad(-(-(self.cells if self.form == LIST else self.span) // 8))
+        return pad(self.float_bytes)
 
     @property
     def float_bytes(self) -> int:
@@ -125,14 +125,14 @@ class Tile:
         )
 
 
-def padded(size: int) -> int:
+def pad(size: int) -> int:
     """Returns the size rounded up to a multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _pad(data: np.ndarray) -> bytes:
     raw = np.ascontiguousarray(data).tobytes()
-    return raw.ljust(padded(len(raw)), b"\0")
+    return raw.ljust(pad(len(raw)), b"\0")
 
 
 def encode(
@@ -267,7 +267,7 @@ class TileFile:
         holds the lock.
         """
         with open(self.path, "r+b") as file:
-            start = file.seek(padded(file.seek(0, os.SEEK_END)))
+            start = file.seek(pad(file.seek(0, os.SEEK_END)))
             file.writelines(tiles)
             file.flush()
             os.fdatasync(file.fileno())

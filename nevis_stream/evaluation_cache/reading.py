@@ -41,8 +41,8 @@ class Snapshot:
         self, index: Index, cells: packing.TileFile, models: Which = None, samples: Which = None
     ):
         with index.reading() as db:
-            self.rows = entries.chosen(db, "models", models)
-            self.columns = entries.chosen(db, "samples", samples)
+            self.rows = entries.choose(db, "models", models)
+            self.columns = entries.choose(db, "samples", samples)
             self.scores = entries.has_scores(db)
             self._view = cells.view(entries.end(db))
             tiles = entries.tiles(db, rows=self.rows)

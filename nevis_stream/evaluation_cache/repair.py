@@ -53,7 +53,7 @@ def repair(
                     " one."
                 )
             accounts = [
-                line for line in additions.examined(source.directory) if not isinstance(line, str)
+                line for line in additions.examine(source.directory) if not isinstance(line, str)
             ]
             if accounts:
                 additions.write(target.directory, accounts)

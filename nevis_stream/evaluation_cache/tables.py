@@ -20,7 +20,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.cells import Numbers
-from nevis_stream.evaluation_cache.entries import repeated
+from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
 from nevis_stream.evaluation_cache.imported import LeftOut
 from nevis_stream.storage.text import read_rows, read_text
@@ -131,7 +131,7 @@ def read_parquet(
 def _table(
     path: Path, header: list[str], rows: Rows, ignored: Sequence[str], numbers: Numbers
 ) -> RawTable:
-    if (name := repeated(header)) is not None:
+    if (name := repeat(header)) is not None:
         places = ", ".join(str(place) for place, n in enumerate(header, start=1) if n == name)
         raise BadInput(
             f"{path}: columns {places} have the same name, {name!r}; give each its own, or leave"

@@ -61,7 +61,7 @@ def provenance(
     )
 
 
-def distinguished(all_facts: Iterable[Facts | None]) -> list[dict[str, str]]:
+def distinguish(all_facts: Iterable[Facts | None]) -> list[dict[str, str]]:
     """Returns for each of several facts the few that distinguish it from the others that differ;
     empty for unknown ones, and for all if none differ.
     """
@@ -92,7 +92,7 @@ def by_variant(
     for places in _groups(logs, lambda log: log[0]):
         known = {_key(logs[i][1]): logs[i][1] for i in places if logs[i][1] is not None}
         keys = sorted(known)
-        labels = dict(zip(keys, distinguished(known[key] for key in keys), strict=True))
+        labels = dict(zip(keys, distinguish(known[key] for key in keys), strict=True))
         only = next(iter(labels.values())) if len(labels) == 1 else {}
         for i in places:
             variants[i] |= labels.get(_key(logs[i][1]), only)
@@ -110,7 +110,7 @@ def _by_settings(logs, row: Sequence[int], variants: list[dict[str, str]]) -> No
     for places in _groups([logs[i] for i in row], lambda log: log[2]):
         places = [row[place] for place in places]
         keys = sorted({_key(logs[i][3]) for i in places if logs[i][3] is not None})
-        found = dict(zip(keys, distinguished(map(dict, keys)), strict=True))
+        found = dict(zip(keys, distinguish(map(dict, keys)), strict=True))
         if not any(found.values()):
             others += places
         for i in places if any(found.values()) else ():

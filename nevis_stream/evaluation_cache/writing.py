@@ -87,12 +87,12 @@ def write(
             continue
         whole = len(places) == len(columns) and (np.diff(places) == 1).all()
         part = {plane: v if whole else v[:, places] for plane, v in planes.items()}
-        part = _typed(db, values_plane, state, rows, columns[places], part)
+        part = _fit_type(db, values_plane, state, rows, columns[places], part)
         new.extend(_tiles(db, cells, values_plane, state, rows, columns[places], part))
     enter(db, cells, new, made_by)
 
 
-def _typed(db, values_plane: str, state: str, rows, columns: np.ndarray, part: Planes) -> Planes:
+def _fit_type(db, values_plane: str, state: str, rows, columns: np.ndarray, part: Planes) -> Planes:
     """Returns planes in the types in which they are stored; raises if a value is not valid."""
     planes = {}
     part = {values_plane: part.pop(CORRECT), **part}

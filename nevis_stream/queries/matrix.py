@@ -11,21 +11,21 @@ from nevis_stream.errors import BadInput
 UNKNOWN = 255
 
 
-def observed(matrix: np.ndarray) -> np.ndarray:
+def is_observed(matrix: np.ndarray) -> np.ndarray:
     """Returns which cells are known, bool of the matrix's shape."""
     return ~np.isnan(matrix) if matrix.dtype.kind == "f" else matrix != UNKNOWN
 
 
 def numbers(matrix: np.ndarray) -> np.ndarray:
     """Returns the values as float32, 0 where unknown."""
-    return np.where(observed(matrix), matrix, 0).astype(np.float32)
+    return np.where(is_observed(matrix), matrix, 0).astype(np.float32)
 
 
 def sample_means(matrix: np.ndarray) -> np.ndarray:
     """Returns the mean of each sample's known values, float64[n]; a sample that no model has met
     gets the mean of all known values.
     """
-    total, count = numbers(matrix).sum(axis=0, dtype=np.float64), observed(matrix).sum(axis=0)
+    total, count = numbers(matrix).sum(axis=0, dtype=np.float64), is_observed(matrix).sum(axis=0)
     return np.where(count, total / np.maximum(count, 1), total.sum() / max(count.sum(), 1))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing
 
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
-from nevis_stream.queries.matrix import UNKNOWN, check_matrix, observed, unknown_cells
+from nevis_stream.queries.matrix import UNKNOWN, check_matrix, is_observed, unknown_cells
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Query:
     def then(self, later: "Query") -> "Query":
         """Returns these cells followed by later ones, [m, b + b']."""
 
-        def joined(first, second, missing):
+        def join(first, second, missing):
             if first is None and second is None:
                 return None
             first = np.full(self.samples.shape, missing) if first is None else first
@@ -78,8 +78,8 @@ class Query:
 
         return Query(
             np.hstack([self.samples, later.samples]),
-            joined(self.probabilities, later.probabilities, 1.0),  # a fixed cell is certain
-            joined(self.shares, later.shares, 0.0),
+            join(self.probabilities, later.probabilities, 1.0),  # a fixed cell is certain
+            join(self.shares, later.shares, 0.0),
         )
 
 
@@ -136,7 +136,7 @@ class Oracle(Protocol):
         ...
 
 
-def answered(
+def ask_checked(
     ask: Oracle, cells: Query, scores: bool = False, classes: int | None = None
 ) -> Responses:
     """Asks for some samples of one model and checks the answers: only a valid number is one.
@@ -205,9 +205,9 @@ def _one_at_a_time(ask: Oracle, cells: Query, scores: bool, classes: int | None)
     """
     columns, parts, failures = cells.samples.shape[1], [], 0
     for k in range(columns):
-        parts.append(answered(ask, Query(cells.samples[:, k : k + 1]), scores, classes))
+        parts.append(ask_checked(ask, Query(cells.samples[:, k : k + 1]), scores, classes))
         value = parts[-1].values[0, 0]
-        is_known = value != NO_LABEL if classes is not None else observed(value)
+        is_known = value != NO_LABEL if classes is not None else is_observed(value)
         failures = 0 if is_known else failures + 1
         if failures == MOST_WITHOUT_ANSWER and (rest := columns - k - 1):
             message = f"{failures} samples in a row have no answer, so {rest:,} more are not asked."
@@ -294,7 +294,7 @@ def blank(cells: Query) -> Responses:
 
 
 class MatrixOracle:
-    """An `Oracle` that reads the new models' values from a matrix and records which cells were asked.
+    """An `Oracle` that reads the new models' values from a matrix and records what was asked.
 
     Args:
       truth: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores in [0, 1] and NaN.
@@ -323,8 +323,8 @@ class MatrixOracle:
         if self.asked[rows, samples].any():
             raise BadInput("a sample was asked twice of one model; ask each only once.")
         values = self.truth[rows, samples]
-        if not observed(values).all():
-            model, column = np.argwhere(~observed(values))[0]
+        if not is_observed(values).all():
+            model, column = np.argwhere(~is_observed(values))[0]
             raise BadInput(
                 f"asked for model {model} on sample {samples[model, column]}, which is unknown in"
                 " this matrix."

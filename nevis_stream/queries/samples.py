@@ -66,22 +66,22 @@ class SampleFacts:
     def take(self, columns: np.ndarray) -> "SampleFacts":
         """Returns the facts of some samples, int64 columns."""
 
-        def chosen(values: np.ndarray | None) -> np.ndarray | None:
+        def choose(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[columns]
 
-        image = chosen(self.image)
+        image = choose(self.image)
         if image is not None:
             image, counts = np.unique(image, return_inverse=True, return_counts=True)[1:]
             image = image if len(set(counts.tolist())) == 1 else None
         return SampleFacts(
             len(columns),
-            chosen(self.features),
-            chosen(self.dataset),
-            chosen(self.group),
-            chosen(self.low),
-            chosen(self.high),
-            chosen(self.lower),
-            chosen(self.unbounded),
+            choose(self.features),
+            choose(self.dataset),
+            choose(self.group),
+            choose(self.low),
+            choose(self.high),
+            choose(self.lower),
+            choose(self.unbounded),
             self.dataset_weights,
             image,
         )
@@ -136,7 +136,7 @@ class Part:
     low: float
     high: float
 
-    def unscaled(self, value: float) -> float:
+    def unscale(self, value: float) -> float:
         """Returns a mean on the scale 0 to 1 in the range of the scores."""
         return self.low + value * (self.high - self.low)
 

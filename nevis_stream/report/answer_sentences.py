@@ -24,7 +24,7 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
       judged: tasks that the protocol judges.
     """
     pointed = [method for method in methods if not math.isnan(method.error.mean)]
-    compared = _compared(methods, tasks, judged)
+    compared = _compare(methods, tasks, judged)
     if not pointed:
         none = "No method has a defined mean error yet, so there is no point and no front."
         return [compared, Markup(none)]
@@ -38,7 +38,7 @@ def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[M
     ]
 
 
-def _compared(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
+def _compare(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
     seeds = sorted({len(method.points) for method in methods})
     each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else plural(seeds[0], "seed")
     learners = list(dict.fromkeys(_learner(method) for method in methods))

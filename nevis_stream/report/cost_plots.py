@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import shortened
+from nevis_stream.report.names import shorten
 from nevis_stream.report.styles import Style
 
 _HATCHES = ("", "///", "||", "\\\\\\", "xxx", "---", "++")  # dots would be paths of many points
@@ -81,7 +81,7 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) 
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
         total = (
-            f"{shortened(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOPs,"
+            f"{shorten(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOPs,"
             f" {method.over}"
         )
         place = {

@@ -42,7 +42,7 @@ def write_tables(across: Across, files: Files, track: Track) -> None:
     for section, part in track("gather tables", _each(across.sections)):
         for name, frame in part.tables(section).items():
             if not frame.empty:
-                frames.setdefault(name, []).append(_identified(frame, section))
+                frames.setdefault(name, []).append(_identify(frame, section))
     for part in PARTS_ACROSS:
         frames |= {
             name: [frame.astype(object)]
@@ -74,7 +74,7 @@ def write_figures(across: Across, files: Files, track: Track) -> None:
                 figure = drawing.draw(True)
                 add_legend(figure)
                 words = " ".join([f"{drawing.title}.", caption(name), *_marks(section, figure)])
-                for form, data in _drawn(figure, words).items():
+                for form, data in _draw(figure, words).items():
                     files.write(f"figures/{name}{number}.{form}", data)
 
 
@@ -89,12 +89,12 @@ def _each(sections: Sequence[Section]) -> list[tuple]:
     return [(section, part) for section in sections for part in PARTS]
 
 
-def _identified(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
+def _identify(frame: pd.DataFrame, section: Section) -> pd.DataFrame:
     identity = {name: getattr(section.header, name) for name in _IDENTITY if name not in frame}
     return pd.concat([pd.DataFrame(identity, index=frame.index), frame], axis=1).astype(object)
 
 
-def _drawn(figure: Figure, words: str) -> dict[str, bytes]:
+def _draw(figure: Figure, words: str) -> dict[str, bytes]:
     """The figure's files, with its caption above it."""
     width, height = figure.get_size_inches()
     lines = textwrap.fill(words, int(_LETTERS_PER_INCH * width))

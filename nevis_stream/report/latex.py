@@ -9,7 +9,7 @@ import pandas as pd
 
 from nevis_stream.analysis.stand_ins import notes, short_name
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.report.names import shortened
+from nevis_stream.report.names import shorten
 from nevis_stream.terminal import printable
 
 PREAMBLE = "\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,longtable}"
@@ -67,7 +67,7 @@ def latex_table(frame: pd.DataFrame, name: str) -> str:
     columns = _columns(frame, name)
     cells = pd.DataFrame({column: _cells(frame, column) for column in columns}, dtype=object)
     numeric = [_is_numeric(frame[column]) for column in columns]
-    printed = _fitted(cells, numeric)
+    printed = _fit(cells, numeric)
     printed.columns = [_escaped(column.replace("_", " ")) for column in columns]
     marks = notes(sorted({str(learner) for learner in frame.get("learner", ())}))
     title = name.replace("_", " ").capitalize()
@@ -138,7 +138,7 @@ def _is_numeric(values: pd.Series) -> bool:
     return all(isinstance(value, Real) or pd.isna(value) for value in values)
 
 
-def _fitted(cells: pd.DataFrame, numeric: Sequence[bool]) -> pd.DataFrame:
+def _fit(cells: pd.DataFrame, numeric: Sequence[bool]) -> pd.DataFrame:
     """The cells, escaped, with texts shortened so that a row fits on a line."""
     widths = [
         max(len(str(column)), *map(len, cells[column])) if number else 0
@@ -147,7 +147,7 @@ def _fitted(cells: pd.DataFrame, numeric: Sequence[bool]) -> pd.DataFrame:
     texts = max(1, len(numeric) - sum(numeric))
     room = max(_FEWEST, (_LETTERS - 2 * len(widths) - sum(widths)) // texts)
     fitted = {
-        column: [_escaped(text if number else shortened(text, room)) for text in cells[column]]
+        column: [_escaped(text if number else shorten(text, room)) for text in cells[column]]
         for column, number in zip(cells, numeric, strict=True)
     }
     return pd.DataFrame(fitted, dtype=object)

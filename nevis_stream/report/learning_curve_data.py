@@ -50,7 +50,7 @@ def embedded(data: Any) -> Markup:
     return Markup(text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026"))
 
 
-def thinned(curve: Curve) -> Curve:
+def thin(curve: Curve) -> Curve:
     """Returns at most 60 of a curve's points, the first and the last among them."""
     if len(curve) <= _MOST_POINTS:
         return curve
@@ -76,7 +76,7 @@ def _task(name: str, curves: Sequence[Curve], runs: Sequence[Mapping[str, str]])
     lines, ends = [], {}
     for run, curve in enumerate(curves):
         if curve:
-            steps, errors = zip(*thinned(curve), strict=True)
+            steps, errors = zip(*thin(curve), strict=True)
             shared = places.setdefault(steps, len(places))
             ends[runs[run]["name"]] = errors[-1]
             lines.append([run, shared, [float(f"{error:.{_DIGITS}g}") for error in errors]])

@@ -17,7 +17,7 @@ _ROW = 0.19  # inches
 _LONGEST = 54
 
 
-def shortened(name: str, letters: int = 30) -> str:
+def shorten(name: str, letters: int = 30) -> str:
     """Returns a name of at most `letters` letters, without the middle of a longer one: its end
     names budget and settings.
 
@@ -88,7 +88,7 @@ def _columns(named: Mapping[str, Artist], width: float) -> int:
 
 
 def _add(figure: Figure, named: Mapping[str, Artist], place: Any, columns: int) -> Legend:
-    names = [plain(shortened(name, _LONGEST)) for name in named]
+    names = [plain(shorten(name, _LONGEST)) for name in named]
     with svg.any_script():
         return figure.legend(
             list(named.values()),

@@ -10,7 +10,7 @@ from matplotlib.transforms import Bbox
 
 from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import shortened
+from nevis_stream.report.names import shorten
 from nevis_stream.report.styles import Style
 
 _ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
@@ -40,7 +40,7 @@ def drawable(method: MethodPoint) -> bool:
     return not math.isnan(method.error.mean) and method.paper_total.mean > 0
 
 
-def lined(method: MethodPoint) -> bool:
+def has_line(method: MethodPoint) -> bool:
     """Whether a method is a line across the plane: its mean error is defined, but its cost is
     unknown."""
     return not math.isnan(method.error.mean) and math.isnan(method.paper_total.mean)
@@ -50,7 +50,7 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
     """Draws error against training FLOPs (log axis); marks on the front are filled, others hollow.
 
     Args:
-      methods: points of one stream and protocol, at least one of them `drawable`; a `lined` one is
+      methods: points of one stream and protocol, at least one of them `drawable`; a joined one is
         drawn as a horizontal line, others are skipped.
       styles: by label.
       wide: proportions for a screen, else for a phone.
@@ -78,7 +78,7 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
             linestyle="none",
             zorder=3,
         )
-    lines = [method for method in methods if lined(method)]
+    lines = [method for method in methods if has_line(method)]
     for method in lines:
         style = styles[method.group.label]
         line = axes.axhline(
@@ -186,7 +186,7 @@ def _label(
 
 def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str, letters: int):
     return axes.annotate(
-        shortened(method.group.label, letters),
+        shorten(method.group.label, letters),
         at,
         xytext=(0, 0),
         textcoords="offset points",

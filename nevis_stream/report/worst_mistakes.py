@@ -52,13 +52,13 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
     shown = record.mistakes[:most]
     captions = [_caption(mistake) for mistake in shown]
     row = picture(run, f"{name}.png", len(captions)) if captions else None
-    names = [_listed(mistake) for mistake in shown]
+    names = [_list(mistake) for mistake in shown]
     return Mistakes(
         row or "", captions, names, record.mistakes, record.wrong, record.n, record.split
     )
 
 
-def _listed(mistake: Mistake) -> str:
+def _list(mistake: Mistake) -> str:
     """Returns a mistake's caption, with the name of the image's file, if that is known."""
     return _caption(mistake) + (f": {mistake.file_name}" if mistake.file_name else "")
 

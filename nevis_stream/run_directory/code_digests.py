@@ -66,9 +66,9 @@ class _Found:
         self._seen: set[int] = set()
 
     def digests(self) -> Digests:
-        result = {name: _hashed(read_bytes(file)) for name, file in sorted(self._files.items())}
+        result = {name: _hash(read_bytes(file)) for name, file in sorted(self._files.items())}
         if self._main:
-            result[_MAIN] = _hashed("\n".join(map(str, sorted(self._main.items()))).encode())
+            result[_MAIN] = _hash("\n".join(map(str, sorted(self._main.items()))).encode())
         return result
 
     def thing(self, thing: Any) -> None:
@@ -109,7 +109,7 @@ class _Found:
                         self._value(member, f"{place}.{name}")
             elif isinstance(value, types.FunctionType):
                 self._main[place] = _text(value.__code__) + _constant(value.__defaults__)
-                for name, each in sorted(_used(value).items(), key=lambda used: used[0]):
+                for name, each in sorted(_list_used(value).items(), key=lambda used: used[0]):
                     self._value(each, name)
 
 
@@ -131,7 +131,7 @@ def _constant(value: Any) -> str:
     return repr(value) if plain else type(value).__name__
 
 
-def _used(function: types.FunctionType) -> dict[str, Any]:
+def _list_used(function: types.FunctionType) -> dict[str, Any]:
     """Returns the globals and the variables of enclosing functions that a function uses."""
     names = set(_names(function.__code__))
     used = {name: value for name, value in function.__globals__.items() if name in names}
@@ -196,5 +196,5 @@ def _with_parents(name: str) -> Iterator[str]:
     yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
-def _hashed(data: bytes) -> str:
+def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]

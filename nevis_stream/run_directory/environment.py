@@ -81,7 +81,7 @@ def last_code(run_dir: Path) -> dict[str, str]:
     recorded; empty if there are none.
     """
     recorded = [
-        facts["code"] for facts in _recorded(run_dir) if isinstance(facts.get("code"), dict)
+        facts["code"] for facts in _read_recorded(run_dir) if isinstance(facts.get("code"), dict)
     ]
     return recorded[-1] if recorded else {}
 
@@ -90,7 +90,7 @@ def conventions(run_dir: Path) -> dict[str, int]:
     """Returns the versions of conventions with which the first process that worked in a run
     directory began; empty if it recorded none, as before they had versions.
     """
-    versions = next(iter(_recorded(run_dir)), {}).get("conventions")
+    versions = next(iter(_read_recorded(run_dir)), {}).get("conventions")
     return versions if isinstance(versions, dict) else {}
 
 
@@ -98,14 +98,14 @@ def changed_versions(run_dir: Path) -> list[str]:
     """Returns which versions of the project and of packages differ from those of the process that
     worked last in a run directory: "jax 0.10.1, now 0.10.2".
     """
-    recorded, facts = _recorded(run_dir), describe_environment()
+    recorded, facts = _read_recorded(run_dir), describe_environment()
     now = facts["packages"] | {"project": facts.get("project")}
     last = recorded[-1] if recorded else {}
     pairs = [(name, last.get(name), now[name]) for name in now]
     return [f"{name} {old}, now {new}" for name, old, new in pairs if old and new and old != new]
 
 
-def _recorded(run_dir: Path) -> list[dict[str, Any]]:
+def _read_recorded(run_dir: Path) -> list[dict[str, Any]]:
     file = run_dir / FILE_NAME
     return read(file) if file.exists() else []
 

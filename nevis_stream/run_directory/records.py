@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from nevis_stream.cost.meter import NO_TRIAL
 from nevis_stream.errors import unknown
-from nevis_stream.storage.checks import choice, json_object, number, shown, whole
+from nevis_stream.storage.checks import choice, json_object, number, show_value, whole
 from nevis_stream.storage.record import Record
 from nevis_stream.vocabulary import META_SPLITS, PHASES, POOL, PROTOCOLS, SPLITS, TASK_KINDS
 
@@ -28,7 +28,7 @@ def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
         if phase not in PHASES:
             raise ValueError(f"is not valid: {unknown('phase', phase, PHASES)}")
         if not isinstance(by_trial, dict):
-            raise ValueError(f"of {phase!r} is {shown(by_trial)}, not whole numbers by trial")
+            raise ValueError(f"of {phase!r} is {show_value(by_trial)}, not whole numbers by trial")
         for trial, count in by_trial.items():
             if trial != NO_TRIAL and not (trial.isascii() and trial.isdigit()):
                 raise ValueError(f"of {phase!r} names the trial {trial!r}; valid: a number, or -")
@@ -198,7 +198,7 @@ def parse(values: Any) -> Record:
     """
     kind = json_object(values).get("kind")
     if not isinstance(kind, str) or kind not in RECORDS:
-        raise ValueError(f"kind {shown(kind)}; valid: {', '.join(RECORDS)}")
+        raise ValueError(f"kind {show_value(kind)}; valid: {', '.join(RECORDS)}")
     try:
         return RECORDS[kind].from_json(values)
     except ValueError as error:

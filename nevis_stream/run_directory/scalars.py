@@ -55,7 +55,7 @@ class Scalars:
             for tag, value in values.items()
             if value is not None
         ]
-        record = _framed(step=step, summary={"value": shown})
+        record = _frame(step=step, summary={"value": shown})
         try:
             if self._file is None:
                 self._file = self._begin()
@@ -81,8 +81,8 @@ class Scalars:
         path = directory / name
         with open(path, "xb", buffering=0) as file:
             # START: a running TensorBoard discards what it has read from an older file
-            _write(file, _framed(file_version="brain.Event:2"))
-            _write(file, _framed(step=0, session_log={"status": "START"}))
+            _write(file, _frame(file_version="brain.Event:2"))
+            _write(file, _frame(step=0, session_log={"status": "START"}))
         return path
 
 
@@ -160,12 +160,12 @@ def read(directory: Path) -> dict[str, list[tuple[int, float]]]:
             data = read_bytes(file)
         except OSError:
             continue
-        for step, tag, value in _parsed(data):
+        for step, tag, value in _parse(data):
             points.setdefault(tag, []).append((step, value))
     return points
 
 
-def _framed(**fields: Any) -> bytes:
+def _frame(**fields: Any) -> bytes:
     """Returns an event of TensorBoard as a TFRecord."""
     event, checksum = _library()
     data = event(wall_time=time.time(), **fields).SerializeToString()
@@ -174,7 +174,7 @@ def _framed(**fields: Any) -> bytes:
     return length + sums[0] + data + sums[1]
 
 
-def _parsed(data: bytes) -> Iterator[tuple[int, str, float]]:
+def _parse(data: bytes) -> Iterator[tuple[int, str, float]]:
     """Yields step, tag and value of each whole record."""
     event, checksum = _library()
     start = 0

@@ -24,7 +24,7 @@ def leaves(tree: Any, like: Any) -> list[Any]:
     return [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in found]
 
 
-def rebuilt(tree: Any, like: Any) -> Any:
+def rebuild(tree: Any, like: Any) -> Any:
     """Returns a tree of the structure of `like` with the leaves of `tree`, as `leaves` saved them.
 
     Raises:

@@ -28,7 +28,7 @@ def strip(images: Images, picked: Sequence[int]) -> bytes:
     row = Image.new("RGB", (len(picked) * (SIDE + _GAP) - _GAP, SIDE), "white")
     for position, index in enumerate(picked):
         image = Image.fromarray(images[index])
-        image = image.resize(_fitted(image.size), Image.Resampling.BICUBIC)
+        image = image.resize(_fit(image.size), Image.Resampling.BICUBIC)
         left = position * (SIDE + _GAP) + (SIDE - image.width) // 2
         row.paste(image, (left, (SIDE - image.height) // 2))
     with io.BytesIO() as buffer:
@@ -36,6 +36,6 @@ def strip(images: Images, picked: Sequence[int]) -> bytes:
         return buffer.getvalue()
 
 
-def _fitted(size: tuple[int, int]) -> tuple[int, int]:
+def _fit(size: tuple[int, int]) -> tuple[int, int]:
     scale = SIDE / max(size)
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))

@@ -15,7 +15,7 @@ from nevis_stream.vocabulary import PROTOCOLS
 def count_leaked(work: Work, task: Task) -> int:
     """Counts a task's test images that are exact copies of its training images, and warns."""
     split = PROTOCOLS[work.config.values["protocol"]].split
-    leaked = work.stream.leaked(task, split)
+    leaked = work.stream.count_leaks(task, split)
     if leaked:
         n = len(work.stream.splits(task)[split])
         warnings.warn(

@@ -76,7 +76,7 @@ class TrainEvents:
             _warn(f"{error} Task {task_id!r} is trained again from the state before it.")
         record = self._train(event)
         self.work.workspace(record.name).remove()
-        if record != (self._recorded(event) or record):
+        if record != (self._read_recorded(event) or record):
             _warn(
                 f"task {task_id!r}: training again gave a record that differs from the ledger's;"
                 " the ledger stays as it is. Is this another kind of machine, or another version of"
@@ -131,7 +131,7 @@ class TrainEvents:
             mean_width=round(float(width), 2),
             labels=labels,
             labels_seen=labels_seen,
-            drawn=work.stream.drawn(task),
+            drawn=work.stream.describe_draw(task),
             flops=flops,
             chosen=predictors[0].trial,
             trials=trials,
@@ -154,7 +154,7 @@ class TrainEvents:
         checkpoint.write(path, {"state": state}, self.work.ledger.header.to_json())
         return state
 
-    def _recorded(self, event: int) -> TrainRecord | None:
+    def _read_recorded(self, event: int) -> TrainRecord | None:
         """Returns the ledger's record of a train event."""
         records = self.work.ledger.of_kind(TrainRecord)
         return next((record for record in records if record.event == event), None)
@@ -175,7 +175,7 @@ class TrainEvents:
         return work.context(
             task.task_id,
             phase="train",
-            past={self.tasks[e].task_id: functools.partial(self._chosen, e) for e in past},
+            past={self.tasks[e].task_id: functools.partial(self._choose, e) for e in past},
             past_views={
                 self.tasks[e].task_id: functools.partial(work.view, self.tasks[e]) for e in past
             },
@@ -183,9 +183,9 @@ class TrainEvents:
             scalars=work.scalars.part(name),
         )
 
-    def _chosen(self, event: int) -> Tree:
+    def _choose(self, event: int) -> Tree:
         """Loads the predictor that was chosen for a task."""
-        record = self._recorded(event)
+        record = self._read_recorded(event)
         if record is None or record.chosen is None:
             raise ValueError(f"event {event} has no chosen predictor")
         return self.load(event, tree_name(record.chosen))
@@ -195,25 +195,25 @@ def _complaint(returned: Any) -> str:
     """Returns what is wrong with what `train` returned; empty if nothing is."""
     expected = "train must return (state, predictors), a list with the chosen Predictor first"
     if not isinstance(returned, tuple) or len(returned) != 2:
-        return f"{expected}; it returned {_described(returned)}"
+        return f"{expected}; it returned {_describe(returned)}"
     predictors = returned[1]
     if not isinstance(predictors, list | tuple) or not predictors:
-        return f"{expected}; instead of the list it returned {_described(predictors)}"
+        return f"{expected}; instead of the list it returned {_describe(predictors)}"
     for place, each in enumerate(predictors):
         if not isinstance(each, Predictor):
-            return f"{expected}; element {place} of the list is {_described(each)}"
+            return f"{expected}; element {place} of the list is {_describe(each)}"
         for name in ("trial", "step"):
             number = getattr(each, name)
             if type(number) is not int or number < 0:
                 return f"{name} of predictor {place} is {number!r}; an int from 0 is expected"
         if not isinstance(each.info, Mapping):
-            return f"info of predictor {place} is {_described(each.info)}; a dict is expected"
+            return f"info of predictor {place} is {_describe(each.info)}; a dict is expected"
     if len({predictor.trial for predictor in predictors}) != len(predictors):
         return "two predictors have the same trial number"
     return ""
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if value is None:
         return "None"
     kind = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

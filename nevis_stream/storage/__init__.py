@@ -241,7 +241,7 @@ def exclusive(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with clear_faults(path.parent), open(path, "a+") as file:
-        if not _locked(file, path):
+        if not _try_lock(file, path):
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise RunLocked(f"{path.parent}: another process (pid {holder}) {busy}")
@@ -254,7 +254,7 @@ def exclusive(
 _LOCK_ATTEMPTS = 5
 
 
-def _locked(file, path: Path) -> bool:
+def _try_lock(file, path: Path) -> bool:
     """Takes the lock of an open file, in several attempts: `launch.watch` takes it at times."""
     for attempt in range(_LOCK_ATTEMPTS):
         try:

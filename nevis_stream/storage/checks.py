@@ -18,7 +18,7 @@ _LONGEST_TEXT = 1000
 def text(value: Any) -> str:
     """A string of at most 1,000 characters."""
     if not isinstance(value, str):
-        raise ValueError(f"is {shown(value)}, not a string")
+        raise ValueError(f"is {show_value(value)}, not a string")
     if len(value) > _LONGEST_TEXT:
         raise ValueError(f"has {len(value)} characters; at most {_LONGEST_TEXT} are valid")
     return value
@@ -29,9 +29,9 @@ def whole(low: int = 0, high: int = LARGEST_COUNT) -> Check:
 
     def check(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"is {shown(value)}, not a whole number")
+            raise ValueError(f"is {show_value(value)}, not a whole number")
         if not low <= value <= high:
-            raise ValueError(f"is {shown(value)}; valid: {low} to {high}")
+            raise ValueError(f"is {show_value(value)}; valid: {low} to {high}")
         return value
 
     return check
@@ -42,9 +42,9 @@ def number(low: float, high: float) -> Check:
 
     def check(value: Any) -> float:
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise ValueError(f"is {shown(value)}, not a number")
+            raise ValueError(f"is {show_value(value)}, not a number")
         if math.isnan(value) or not low <= value <= high:
-            raise ValueError(f"is {shown(value)}; valid: {low:g} to {high:g}")
+            raise ValueError(f"is {show_value(value)}; valid: {low:g} to {high:g}")
         return value
 
     return check
@@ -55,7 +55,9 @@ def choice(name: str, valid: Collection[str]) -> Check:
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in valid:
-            raise ValueError(f"is not valid: {unknown(name, shown(value, quotes=False), valid)}")
+            raise ValueError(
+                f"is not valid: {unknown(name, show_value(value, quotes=False), valid)}"
+            )
         return value
 
     return check
@@ -74,7 +76,7 @@ def check_unicode(values: object) -> None:
 def json_object(value: Any) -> Mapping[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
-        raise ValueError(f"is {shown(value)}, not an object")
+        raise ValueError(f"is {show_value(value)}, not an object")
     return value
 
 
@@ -83,7 +85,7 @@ def several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
 
     def check(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise ValueError(f"is {shown(value)}, not a list")
+            raise ValueError(f"is {show_value(value)}, not a list")
         records = []
         for place, each in enumerate(value):
             try:
@@ -112,7 +114,7 @@ def check_of(annotation: Any) -> Check:
     return _BY_TYPE[origin or annotation]
 
 
-def shown(value: Any, quotes: bool = True) -> str:
+def show_value(value: Any, quotes: bool = True) -> str:
     """A value as an error message shows it, shortened if it is long."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**18:
         return f"a number of {len(str(abs(value)))} digits"

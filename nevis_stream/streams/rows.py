@@ -83,8 +83,8 @@ def fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         path = _csv_file(name)
         table = read_table(path, str(path), dict.fromkeys(COLUMNS, ""), _OPTIONAL)
         _check_columns(table)
-        return str(path), [_checked(str(path), line, row) for line, row in table.records()]
-    return name, [_checked(name, line, row) for line, row in enumerate(rows, start=2)]
+        return str(path), [_check(str(path), line, row) for line, row in table.records()]
+    return name, [_check(name, line, row) for line, row in enumerate(rows, start=2)]
 
 
 def _check_columns(table: Table) -> None:
@@ -107,7 +107,7 @@ def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
       BadInput: an unknown data set.
     """
     years: dict[str, str] = {}
-    for table in (catalogue.table("nevis22_tasks"), *map(_carried, catalogue.carried_streams())):
+    for table in (catalogue.table("nevis22_tasks"), *map(_carry, catalogue.carried_streams())):
         for row in table:
             years.setdefault(row["dataset_id"], row["year"])
     rows = [
@@ -116,10 +116,10 @@ def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
         for place, name in enumerate(names, start=1)
     ]
     origin = "+".join(names)
-    return origin, [_checked(origin, line, row) for line, row in enumerate(rows, start=1)]
+    return origin, [_check(origin, line, row) for line, row in enumerate(rows, start=1)]
 
 
-def _carried(name: str) -> list[dict[str, str]]:
+def _carry(name: str) -> list[dict[str, str]]:
     return catalogue.read_csv(catalogue.stream_path(name))
 
 
@@ -138,7 +138,7 @@ def _csv_file(name: str) -> Path:
     return path
 
 
-def _checked(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
+def _check(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
     """Returns a row with its facts; an error names the line."""
     place = f"{origin}, line {line}"
     _check_word(place, "meta_split", row["meta_split"], META_SPLITS)

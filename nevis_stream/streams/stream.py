@@ -87,7 +87,7 @@ class Stream:
         if not self.tasks:
             raise BadInput(f"stream {name!r} has no task.")
         self._leaked = functools.cache(
-            lambda dataset_id, split: overlap.leaked(self._divide(dataset_id), split)
+            lambda dataset_id, split: overlap.count_leaks(self._divide(dataset_id), split)
         )
         seen: set[str] = set()
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
@@ -163,7 +163,7 @@ class Stream:
         """
         return None, None
 
-    def drawn(self, task: Task) -> str | None:
+    def describe_draw(self, task: Task) -> str | None:
         """Returns a digest of the training set that a stream that answers back has drawn for a
         task; None of a fixed stream.
         """
@@ -175,7 +175,10 @@ class Stream:
         Raises:
           BadInput: it is not.
         """
-        if record.drawn not in (None, self.drawn(task)):  # earlier versions recorded nothing
+        if record.drawn not in (
+            None,
+            self.describe_draw(task),
+        ):  # earlier versions recorded nothing
             raise BadInput(
                 f"stream {self.name!r}: the training set of {task.task_id!r} is not drawn again as"
                 " it was. What a rule draws must depend on the candidates alone: not on the"
@@ -187,7 +190,7 @@ class Stream:
         """Returns the tasks of a run, in order, and prepares their `splits`."""
         return self.tasks
 
-    def leaked(self, task: Task, split: str) -> int:
+    def count_leaks(self, task: Task, split: str) -> int:
         """Returns how many images of a split have exact copies in the train or dev split."""
         return self._leaked(task.dataset_id, split)
 

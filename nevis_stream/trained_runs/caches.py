@@ -152,7 +152,7 @@ def _fill_one(
         parts = run.samples(task, [split])
         ids = cell_ids(task, parts[0])
         if ids and not (
-            is_known and columns.issuperset(ids) and _answered(cache, model, ids, probabilities)
+            is_known and columns.issuperset(ids) and _answer(cache, model, ids, probabilities)
         ):
             must_run = probabilities and predictor.checkpoint  # probabilities are not recorded
             answers = None if must_run else run.recorded(predictor, split)
@@ -198,7 +198,7 @@ def add_features(
     """
     task = next(t for t in run.stream.tasks if t.dataset_id == cache.about["dataset_id"])
     cells = cache.samples()
-    samples = Samples.joined(run.samples_of(task, cells))
+    samples = Samples.join(run.samples_of(task, cells))
     features, flops = describing.features(backbone, samples)
     row_of = {sample: row for row, sample in enumerate(samples.ids)}
     features = features[[row_of[sample_id(task, cell)] for cell in cells]]
@@ -218,7 +218,7 @@ def add_features(
     return features, flops
 
 
-def _answered(cache: EvaluationCache, model: str, ids: Sequence[str], probabilities: bool) -> bool:
+def _answer(cache: EvaluationCache, model: str, ids: Sequence[str], probabilities: bool) -> bool:
     if (cache.matrix([model], ids) == UNKNOWN).any():
         return False
     if not probabilities:

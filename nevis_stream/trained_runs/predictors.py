@@ -224,7 +224,7 @@ class KeptRun:
           DamagedCheckpoint: its file is missing or altered.
           LearnerFault: the learner's answer is not valid.
         """
-        task, trial, samples = predictor.task, predictor.trial, Samples.joined(parts)
+        task, trial, samples = predictor.task, predictor.trial, Samples.join(parts)
         path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
         ctx = Context(path=path, phase="predict", trial=trial, sparing=sparing)
         tree = self.tree(predictor) if tree is None else tree

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.calibration import calibrated, temperature, tempered
+from nevis_stream.active_testing.calibration import is_calibrated, temper, temperature
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
 from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
@@ -201,10 +201,10 @@ def test_the_temperature_undoes_overconfidence():
     labels = np.array([random.choice(4, p=p) for p in softmax(logits)])
     confident = softmax(3 * logits)[None]
     assert temperature(confident, labels) == pytest.approx(3, rel=0.1)
-    fitted = calibrated(confident.copy(), confident, labels)
+    fitted = is_calibrated(confident.copy(), confident, labels)
     np.testing.assert_allclose(fitted[0], softmax(logits), atol=0.05)
     assert temperature(confident, labels[:0]) == 1
-    np.testing.assert_allclose(tempered(confident, 2.0).sum(axis=2), 1)
+    np.testing.assert_allclose(temper(confident, 2.0).sum(axis=2), 1)
 
 
 def test_the_schedule_is_the_published_one():
@@ -218,6 +218,8 @@ def test_the_schedule_is_the_published_one():
         calls.append(answers.values.size)
         return EnsemblePredictions(np.full((1, 9, 2), 0.5), Cost(flops=7))
 
-    scheduled = schedule.applied(surrogate)
-    costs = [scheduled(bought(np.zeros(9, int), range(count))).cost.flops for count in (0, 1, 5, 6)]
+    follow_schedule = schedule.applied(surrogate)
+    costs = [
+        follow_schedule(bought(np.zeros(9, int), range(count))).cost.flops for count in (0, 1, 5, 6)
+    ]
     assert calls == [0, 5] and costs == [7, 0, 7, 0]

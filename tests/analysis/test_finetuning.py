@@ -10,7 +10,7 @@ from nevis_stream.analysis.finetuning import (
     depths,
     finetuning_graph,
     hubs,
-    isolated,
+    list_isolated,
     longest_chain,
 )
 from nevis_stream.run_directory.ledger import History
@@ -50,7 +50,7 @@ def test_parents_children_and_chains_are_those_of_the_chosen_trials():
     assert [node.task_id for node in hubs(nodes)] == ["a"]
     assert [node.task_id for node in longest_chain(nodes)] == ["a", "b", "d", "e"]
     assert depths(nodes) == [3, 2, 1, 1]
-    assert [node.task_id for node in isolated(nodes)] == ["f", "g"]
+    assert [node.task_id for node in list_isolated(nodes)] == ["f", "g"]
     assert nodes[6].source == "pretrained"
 
 
@@ -64,7 +64,9 @@ def test_what_is_no_task_met_before_is_no_edge():
 
 def test_nothing_trained_gives_an_empty_graph():
     nodes = finetuning_graph(ledger())
-    assert nodes == hubs(nodes) == longest_chain(nodes) == depths(nodes) == isolated(nodes) == []
+    assert (
+        nodes == hubs(nodes) == longest_chain(nodes) == depths(nodes) == list_isolated(nodes) == []
+    )
 
 
 def test_seeds_that_agree_are_counted():

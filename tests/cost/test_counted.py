@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nevis_stream.cost import counted as counted_module
+from nevis_stream.cost import count_flops as counted_module
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, CostUnknown
 from nevis_stream.learner import Context
@@ -126,7 +126,7 @@ def test_a_program_is_freed_with_its_function():
 def test_a_program_in_use_keeps_its_function():
     ctx = Context.standalone(phase="train")
     program = ctx.jit(lambda x: x @ x)
-    shared = counted_module.counted(lambda x: x @ x)
+    shared = counted_module.count_flops(lambda x: x @ x)
     gc.collect()
     assert program(X).shape == (8, 8) and shared.flops(X) == PRODUCT
 

@@ -14,7 +14,7 @@ from nevis_stream.datasets import decoding
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.decoding import decode
 from nevis_stream.datasets.images import ArrayImages, EncodedImages
-from nevis_stream.datasets.preparation.encode import stored
+from nevis_stream.datasets.preparation.encode import encode_for_storage
 from nevis_stream.datasets.raw_formats.paths import paths
 from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.readers import read
@@ -321,7 +321,7 @@ def test_every_way_to_open_a_file_gives_the_same_pixels(tmp_path):
         assert np.array_equal(pool.images[number], shown)
         assert np.array_equal(laid_out[number].image.open().convert("RGB"), shown)
         for image in (FileImage(tmp_path / name), BytesImage(files[name], name)):
-            kept = stored(image, 3)
+            kept = encode_for_storage(image, 3)
             plain = Image.open(io.BytesIO(kept))  # as a reader of prepared data opens it
             assert np.array_equal(plain.convert("RGB"), shown)
             assert (kept == files[name]) == (name == "b/upright.jpg")

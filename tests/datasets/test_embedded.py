@@ -221,9 +221,9 @@ def test_shelves_fill_without_overlap():
 
 def test_levelled_gives_the_wanted_mean_and_spread():
     patch = np.random.RandomState(0).randint(90, 110, (40, 40)).astype(np.uint8)
-    out = patches.levelled(patch, 128, 30)
+    out = patches.level(patch, 128, 30)
     assert out.mean() == pytest.approx(128, abs=1) and out.std() == pytest.approx(30, abs=1)
-    assert set(patches.levelled(np.full((4, 4), 9, np.uint8), 128, 30).ravel()) == {128}
+    assert set(patches.level(np.full((4, 4), 9, np.uint8), 128, 30).ravel()) == {128}
 
 
 def test_an_unknown_name_lists_the_valid_ones():

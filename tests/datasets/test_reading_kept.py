@@ -99,7 +99,7 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
     about = imported / prepared.ABOUT
     facts = json.loads(about.read_text())
     del facts["reading"], facts["seal"]
-    about.write_text(json.dumps(facts | {"seal": prepared.sealed(facts)}))
+    about.write_text(json.dumps(facts | {"seal": prepared.seal(facts)}))
     command = r"data import pets --task=my_pets --year=2020 --domain=unstated"
     with pytest.raises(
         BadInput, match=rf"earlier version, which read such files otherwise.*{command}"
@@ -107,7 +107,7 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
         sources.load("my_pets", "local:my_pets")
     assert sources.state("local:my_pets").name == states.OUTDATED
     facts["sources"] = [{"file": "pets.npz"}]  # arrays were read alike
-    about.write_text(json.dumps(facts | {"seal": prepared.sealed(facts)}))
+    about.write_text(json.dumps(facts | {"seal": prepared.seal(facts)}))
     assert sources.load("my_pets", "local:my_pets").reading is None
     assert sources.state("local:my_pets").ready
 

@@ -9,11 +9,11 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, rows
 from nevis_stream.dynamic_evaluation.policies.clusters import anchors, by_values
-from nevis_stream.dynamic_evaluation.policies.representative import divided
+from nevis_stream.dynamic_evaluation.policies.representative import divide
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
-from tests.dynamic_evaluation.making import one_order, simulated
+from tests.dynamic_evaluation.making import one_order, simulate
 
 
 def test_an_anchor_is_the_sample_nearest_to_its_centroid_and_weighs_its_cluster():
@@ -76,7 +76,7 @@ def test_holes_do_not_describe_a_sample():
 )
 def test_a_budget_is_divided_equally_as_far_as_data_sets_last(sizes, budget, counts):
     random = np.random.default_rng(0)
-    assert tuple(divided(np.array(sizes), budget, random).tolist()) in counts
+    assert tuple(divide(np.array(sizes), budget, random).tolist()) in counts
 
 
 def test_the_mean_of_equal_numbers_by_data_set_is_unbiased():
@@ -113,7 +113,7 @@ def test_a_policy_says_what_its_samples_lack(policy):
 
 @pytest.mark.slow
 def test_averaging_is_no_worse_than_the_worse_of_both_and_learns_its_share():
-    outcomes, *_ = simulated(90, 400, 1, seed=3)
+    outcomes, *_ = simulate(90, 400, 1, seed=3)
     known, new = outcomes[:60], outcomes[60:]
     truth, key = new.mean(axis=1), jax.random.key(0)
 

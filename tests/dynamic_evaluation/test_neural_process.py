@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation import fits, methods, positions
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import prediction, training
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.neural_process.network import (
     NeuralProcessNetwork,
     Sizes,
@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
-from tests.dynamic_evaluation.making import one_order, simulated
+from tests.dynamic_evaluation.making import one_order, simulate
 
 KEY, PREDICTOR = jax.random.key(0), methods.PREDICTORS["neural_process"]
 SMALL = one_order(12, 60, noise=0.7)
@@ -100,10 +100,10 @@ def test_scores_are_learned_with_their_noise(monkeypatch):
 
 def test_descriptions_of_a_part_do_not_depend_on_its_models():
     known = InMemory(SMALL.copy())
-    before = described(known, KEY, context())
+    before = describe(known, KEY, context())
     part = before.part == before.part[3]
     known.values[part] = 1 - known.values[part]
-    after = described(known, KEY, context())
+    after = describe(known, KEY, context())
     turned = [each.without[before.part[3]] for each in (before, after)]
     # components may be turned otherwise, but span the same; mean and variance are the same
     assert np.allclose(turned[0][:, :2], turned[1][:, :2])
@@ -113,8 +113,8 @@ def test_descriptions_of_a_part_do_not_depend_on_its_models():
 
 
 def test_components_of_parts_are_turned_to_those_of_all_models():
-    matrix, *_ = simulated(200, 80, factors=2)
-    samples = described(InMemory(matrix), KEY, context())
+    matrix, *_ = simulate(200, 80, factors=2)
+    samples = describe(InMemory(matrix), KEY, context())
     for without in samples.without:
         for component in (2, 3):  # the first two; later ones are noise
             assert np.corrcoef(without[:, component], samples.all[:, component])[0, 1] > 0.9
@@ -122,7 +122,7 @@ def test_components_of_parts_are_turned_to_those_of_all_models():
 
 def test_groups_are_in_one_part():
     groups = np.repeat([f"run {i}" for i in range(6)], 2).tolist()
-    part = described(InMemory(SMALL, groups), KEY, context()).part.reshape(6, 2)
+    part = describe(InMemory(SMALL, groups), KEY, context()).part.reshape(6, 2)
     assert (part[:, 0] == part[:, 1]).all() and len(np.unique(part)) == 6
 
 
@@ -134,9 +134,9 @@ def test_features_enter_and_kinds_are_those_of_data_sets():
         features=random.normal(size=(30, 5)).astype(np.float32),
         dataset=np.repeat(["exam", "essay"], [20, 10]),
     )
-    samples = described(InMemory(scores, sample_facts=facts), KEY, context())
+    samples = describe(InMemory(scores, sample_facts=facts), KEY, context())
     assert samples.kinds.tolist() == [0] * 20 + [1] * 10
-    plain = described(InMemory(scores), KEY, context())
+    plain = describe(InMemory(scores), KEY, context())
     assert samples.all.shape[1] == plain.all.shape[1] + 5 and (plain.kinds == 1).all()
 
 
@@ -253,13 +253,13 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     monkeypatch.setattr(positions, "SECONDS", 0.0)
     monkeypatch.setattr(training, "STEPS", 50)
     method, known, parts = methods.get("uniform+neural_process"), InMemory(SMALL), []
-    draw = training.drawn
+    draw = training.draw
 
     def counted(*arguments):
         parts.append(arguments)
         return draw(*arguments)
 
-    monkeypatch.setattr(training, "drawn", counted)
+    monkeypatch.setattr(training, "draw", counted)
 
     def fit(folder):
         ctx = context()

@@ -42,7 +42,7 @@ def test_it_learns_to_ask_what_lowers_the_expected_error(monkeypatch):
         monkeypatch.setattr(training, name, value)
     known = InMemory(np.full((8, SAMPLES), 0.5, np.float32))
     beliefs, texts = Noisy(SAMPLES), descriptions(SAMPLES)
-    parameters = training.trained(known, beliefs, texts, False, KEY, context())
+    parameters = training.train(known, beliefs, texts, False, KEY, context())
     tree = {"parameters": parameters, "descriptions": texts, "cold": False}
     answers = POLICY.ask(
         Plan(tree, {}, beliefs, 5), MatrixOracle(known.values[:2]), 2, KEY, context()

@@ -13,9 +13,9 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBel
 from nevis_stream.dynamic_evaluation.response_posterior import QUANTITIES
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
-from tests.dynamic_evaluation.making import simulated
+from tests.dynamic_evaluation.making import simulate
 
-OUTCOMES, *_ = simulated(60, 80, factors=1)
+OUTCOMES, *_ = simulate(60, 80, factors=1)
 KNOWN, NEW = InMemory(OUTCOMES[:50]), OUTCOMES[50:]
 KEY, CTX = jax.random.key(0), context()
 
@@ -201,11 +201,11 @@ def test_beliefs_about_a_part_are_those_about_all(name):
 def test_anchor_weights_are_those_of_ridge_regression_and_their_errors_left_out():
     from nevis_stream.dynamic_evaluation.predictors.anchor_weights import (
         PENALTIES,
-        centred,
+        centre,
         weights,
     )
 
-    rows = centred(KNOWN, KEY, CTX)["rows"].astype(np.float64)
+    rows = centre(KNOWN, KEY, CTX)["rows"].astype(np.float64)
     benchmark, anchors = rows.mean(axis=1), rows[:, [2, 40, 77]]
     fitted = weights(anchors, benchmark, benchmark[:, None], CTX)
     scale = (anchors**2).sum() / 3
@@ -218,7 +218,7 @@ def test_anchor_weights_are_those_of_ridge_regression_and_their_errors_left_out(
 
 
 def test_optimised_anchors_leave_smaller_errors_than_cluster_centres():
-    matrix, *_ = simulated(440, 300, factors=4)
+    matrix, *_ = simulate(440, 300, factors=4)
     known, new = InMemory(matrix[:400]), matrix[400:]
 
     def error(name):

@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models, add_samples
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Cost, Query, Responses, answered
+from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Cost, Query, Responses, ask_checked
 from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle
 from tests.dynamic_evaluation.making import file_asks, one_order
 
@@ -183,7 +183,7 @@ def test_answers_of_other_cells_or_values_are_refused(values, cells, message):
     asked = Query(np.array([[4, 5]]))
     given = asked if cells is None else Query(np.array(cells))
     with pytest.raises(BadInput, match=message):
-        answered(lambda cells: Responses(given, np.array(values)), asked, scores=False)
+        ask_checked(lambda cells: Responses(given, np.array(values)), asked, scores=False)
 
 
 def test_a_file_without_a_value_is_not_asked_in_vain(cache, tmp_path):

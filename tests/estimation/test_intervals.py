@@ -31,7 +31,7 @@ def test_a_width_is_that_of_the_errors_and_grows_where_few_have_tried():
     errors, ones = np.random.default_rng(0).normal(scale=0.1, size=4000), np.ones(4000)
 
     def width(count, groups):
-        return intervals.cross_validated(errors[:count], ones[:count], groups)
+        return intervals.cross_validate(errors[:count], ones[:count], groups)
 
     assert width(4000, range(4000)) == pytest.approx(0.196, rel=0.05)
     assert width(5, range(5)) == pytest.approx(2.571 * np.sqrt((errors[:5] ** 2).mean()), rel=1e-3)
@@ -45,7 +45,7 @@ def test_a_width_is_that_of_the_errors_and_grows_where_few_have_tried():
 
 
 def test_an_interval_goes_on_to_where_samples_contradict_it():
-    low, high = intervals.extended(
+    low, high = intervals.extend(
         np.array([0.3, 0.3, 0.5]),
         np.array([0.4, 0.4, 0.6]),
         np.array([0.45, 0.8, 0.1]),

@@ -13,7 +13,7 @@ import pytest
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache, entries, repair, writing
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
-from tests.evaluation_cache.test_integrity import filled
+from tests.evaluation_cache.test_integrity import fill
 
 U = 255
 TOLD = Addition(
@@ -33,7 +33,7 @@ def cache(tmp_path):
     """Three models on 150 samples, several tiles of each state and plane, provenance and an
     account.
     """
-    cache = filled(tmp_path / "cache", range(3), range(150), 0, 0.2)
+    cache = fill(tmp_path / "cache", range(3), range(150), 0, 0.2)
     cache.append(
         "m9",
         ["s3", "s140", "s7"],
@@ -150,7 +150,7 @@ def test_what_was_lost_is_written_again(cache, tmp_path):
 def test_a_sound_cache_is_not_copied_and_no_cache_is_copied_over(cache, tmp_path):
     assert cache.repair(tmp_path / "new").lines() == [] and not (tmp_path / "new").exists()
     flip(cache, 0)
-    for taken in (cache.directory, filled(tmp_path / "other", range(1), range(9), 0, 0).directory):
+    for taken in (cache.directory, fill(tmp_path / "other", range(1), range(9), 0, 0).directory):
         with pytest.raises(BadInput, match="contains a cache already"):
             cache.repair(taken)
     assert len(cache.verify()) == 1

@@ -38,13 +38,13 @@ def test_facts_are_distinguished_by_few_names():
         {"num_fewshot": "5", "temperature": "1.0", "top_p": "0.8"},
         {"num_fewshot": "5", "top_p": "0.8"},
     ]
-    assert variants.distinguished([*known, None]) == [
+    assert variants.distinguish([*known, None]) == [
         {"num_fewshot": "0", "temperature": "1.0"},
         {"num_fewshot": "5", "temperature": "1.0"},
         {"num_fewshot": "5", "temperature": "none"},
         {},
     ]
-    assert variants.distinguished([known[0], dict(known[0])]) == [{}, {}]
+    assert variants.distinguish([known[0], dict(known[0])]) == [{}, {}]
     # a template that one log does not state is unknown, not a default
     assert variants.differences({"prompt": "a"}, {"num_fewshot": "0"}) == []
     assert variants.name("m", {"top_p": "1", "revision": "x"}) == "m [revision=x, top_p=1]"

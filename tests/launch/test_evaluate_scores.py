@@ -53,8 +53,8 @@ def leaderboard(tmp_path):
         rows.writerow(["model", "dataset", "sample", "metric", "low", "high", "score"])
         for i, k in np.ndindex(noisy.shape):
             if random.random() < 0.9:
-                dataset, metric, low, high, expected = kinds[k // SAMPLES]
-                score = expected(float(noisy[i, k]))
+                dataset, metric, low, high, rescale = kinds[k // SAMPLES]
+                score = rescale(float(noisy[i, k]))
                 rows.writerow([f"m{i}", dataset, k % SAMPLES, metric, low, high, score])
     return path
 

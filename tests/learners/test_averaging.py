@@ -75,9 +75,9 @@ def test_a_repeat_with_renumbered_classes_renumbers_the_network_too():
         "means": np.arange(3),
         "network": {"variables": {}, "outputs": 3, "classes": np.arange(3)},
     }
-    once = repeats.permuted(tree, classes)
+    once = repeats.permute(tree, classes)
     assert list(once["means"]) == list(once["network"]["classes"]) == [2, 0, 1]
-    assert list(repeats.permuted(once, np.argsort(classes))["network"]["classes"]) == [0, 1, 2]
+    assert list(repeats.permute(once, np.argsort(classes))["network"]["classes"]) == [0, 1, 2]
 
 
 def blobs(labels, dev_labels=None, noise=30, name="blobs"):
@@ -128,7 +128,7 @@ def networks(monkeypatch):
         network = {"variables": {"of": np.zeros(1)}, "outputs": 3, "classes": np.arange(3)}
         return network, {"steps": steps}
 
-    monkeypatch.setattr(averaging, "trained", trained)
+    monkeypatch.setattr(averaging, "train", trained)
     monkeypatch.setattr(
         averaging, "answers", lambda ctx, network, kind, images: calls["answer"](images)
     )

@@ -28,7 +28,7 @@ from nevis_stream.learners.closed_form.learner import (
     ClosedForm,
     LeftOutAnswers,
     TrainingImages,
-    _judged,
+    _judge,
     _temperature,
 )
 from nevis_stream.storage.checkpoint import to_host
@@ -91,7 +91,7 @@ def gradients_of(images):
 
 
 def reduced_pixels(images):
-    return maps.shrunk(images, 8)
+    return maps.shrink(images, 8)
 
 
 DICTIONARY = patches.dictionary_program(10, 40, contrast=True)(noise(50, 6, 1), np.arange(3))
@@ -105,7 +105,7 @@ def test_the_faster_histograms_are_the_canonical_ones_and_cost_as_much(side, cel
     shares = maps._by_orientation(*maps._steepest(images))
     faster = maps._half_cell_sums(images, cells)
     for cell in cells:
-        canonical = maps._windows(maps._added(shares, cell // 2), cell)
+        canonical = maps._windows(maps._add(shares, cell // 2), cell)
         apart = float(jnp.abs(canonical - maps._windows(faster[cell], cell)).max())
         assert apart < 1e-6 < float(canonical.max())
     ctx = Context.standalone()
@@ -113,10 +113,10 @@ def test_the_faster_histograms_are_the_canonical_ones_and_cost_as_much(side, cel
 
     def plain(x):
         shares = maps._by_orientation(*maps._steepest(x))
-        sums = {cell: maps._added(shares, cell // 2) for cell in cells}
+        sums = {cell: maps._add(shares, cell // 2) for cell in cells}
         if cells == (4, 8):  # sums of the smaller ones' sums
-            sums[8] = maps._added(sums[4], 2)
-        return [maps._normalised(maps._windows(sums[cell], cell)) for cell in cells]
+            sums[8] = maps._add(sums[4], 2)
+        return [maps._normalise(maps._windows(sums[cell], cell)) for cell in cells]
 
     assert total(ctx.meter.counts()) == count(plain, images)
 
@@ -427,9 +427,9 @@ def test_a_fit_that_fails_is_not_chosen():
         np.arange(40),
     )
     answers = np.zeros((40, 2), np.float32)
-    poor = _judged(task, found, np.arange(40), answers)
+    poor = _judge(task, found, np.arange(40), answers)
     answers[7] = np.nan
-    failed = _judged(task, found, np.arange(40), answers)
+    failed = _judge(task, found, np.arange(40), answers)
     assert (failed.error, failed.loss) > (poor.error, poor.loss)
     assert np.isfinite(failed.scores).all()
 
@@ -585,4 +585,4 @@ def test_values_that_make_no_sense_are_refused(values, message):
 
 def test_the_budget_fills_only_what_is_open():
     assert learner(components=10).config.components == 10
-    assert dataclasses.replace(learner().config, components=None).filled("huge").components > 64
+    assert dataclasses.replace(learner().config, components=None).fill("huge").components > 64

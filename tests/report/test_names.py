@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 from nevis_stream.report import names, svg
-from nevis_stream.report.names import add_legend, shortened
+from nevis_stream.report.names import add_legend, shorten
 
 
 def test_the_examples_hold():
@@ -14,9 +14,9 @@ def test_the_examples_hold():
 
 @pytest.mark.parametrize("letters", [12, 24, 30, 54])
 def test_long_names_keep_both_ends(letters):
-    result = shortened("L" * 100 + " · small", letters)
+    result = shorten("L" * 100 + " · small", letters)
     assert len(result) <= letters and result.startswith("LL") and result.endswith("ll")
-    assert shortened("ft_prev\n · small") == "ft_prev · small"
+    assert shorten("ft_prev\n · small") == "ft_prev · small"
 
 
 @pytest.mark.parametrize("length", [3, 30, 90])

@@ -50,13 +50,13 @@ def accounts(session: Session, estimator: str) -> list[Account]:
         )
     models = session.model_names
     singles = [
-        Account(name, combined([estimate(each) for each in evidence_on(session, number)], session))
+        Account(name, combine([estimate(each) for each in evidence_on(session, number)], session))
         for number, name in enumerate(models)
     ]
     pairs = [
         Account(
             f"{models[first]} minus {models[second]}",
-            combined([estimate(each) for each in evidence_on(session, first, second)], session),
+            combine([estimate(each) for each in evidence_on(session, first, second)], session),
         )
         for first, second in itertools.combinations(range(len(models)), 2)
     ]
@@ -90,7 +90,7 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
         usable = known.index(False) if False in known else len(known)
         samples = joined["samples"][:usable]
 
-        def believed(name, joined=joined, usable=usable):
+        def predict_values(name, joined=joined, usable=usable):
             values = joined[name][model]
             if other is not None:
                 values = values - joined[name][other]
@@ -103,8 +103,8 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
             LabelledDraws(
                 pool,
                 answers,
-                believed("predicted"),
-                believed("remaining"),
+                predict_values("predicted"),
+                predict_values("remaining"),
                 np.zeros(pool.n),
                 Cost(labels=int((values != NO_LABEL).sum())),
             )
@@ -112,7 +112,7 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
     return result
 
 
-def combined(estimates: Sequence[Estimate], session: Session) -> Estimate:
+def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
     """Returns the estimate over all generations, each weighted by its number of samples.
 
     They are drawn independently of each other, so the squares of half widths add up.
@@ -149,8 +149,8 @@ def history(
     return [
         (
             int(count),
-            combined(
-                [estimate(shortened(part, round(count * part.asked / total))) for part in parts],
+            combine(
+                [estimate(shorten(part, round(count * part.asked / total))) for part in parts],
                 session,
             ),
         )
@@ -159,7 +159,7 @@ def history(
     ]
 
 
-def shortened(evidence: LabelledDraws, asked: int) -> LabelledDraws:
+def shorten(evidence: LabelledDraws, asked: int) -> LabelledDraws:
     """Returns the evidence after its first labels."""
     cells = replace(
         evidence.answers.cells,

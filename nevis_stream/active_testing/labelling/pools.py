@@ -51,7 +51,7 @@ def absolute(pool: str) -> str:
     return f"{os.path.abspath(path)}{part and f':{part}'}" if Path(path).exists() else pool
 
 
-def shown(path: str) -> str:
+def show_value(path: str) -> str:
     """Returns an absolute path as a person here would type it; any other name as it is."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

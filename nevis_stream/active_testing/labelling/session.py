@@ -27,7 +27,7 @@ from nevis_stream.active_testing.labelling.pool_parts import (
     read_generation,
     write_generation,
 )
-from nevis_stream.active_testing.labelling.pools import shown
+from nevis_stream.active_testing.labelling.pools import show_value
 from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
@@ -138,7 +138,7 @@ class Session:
     @property
     def model_names(self) -> list[str]:
         """The tested models, as a person in the working directory would name them."""
-        return [shown(model) for model in self.settings.models]
+        return [show_value(model) for model in self.settings.models]
 
     @property
     def class_count(self) -> int:
@@ -203,10 +203,10 @@ class Session:
                 f" last samples were drawn with {seen}). Put a copy of the file back, or record the"
                 " csv files again."
             )
-        self._drawn(draws, labels)
+        self._list_drawn(draws, labels)
         return draws, labels
 
-    def _drawn(self, draws: Sequence[Draw], labels: Mapping[int, int]) -> set[int]:
+    def _list_drawn(self, draws: Sequence[Draw], labels: Mapping[int, int]) -> set[int]:
         """Returns the positions of all drawn samples; BadInput if a labelled one is not there."""
         drawn = {int(sample) for draw in draws for sample in draw.samples}
         if lost := len(labels.keys() - drawn):
@@ -260,7 +260,7 @@ class Session:
         ]
         left = [len(g.ids) - len(e) for g, e in zip(self.generations, earlier, strict=True)]
         drawn_here: list[dict[str, Any]] = []
-        for place, share in enumerate(_apportioned(left, count)):
+        for place, share in enumerate(_apportion(left, count)):
             if not share:
                 continue
             generation, pools = self.generations[place], self.pools[place]
@@ -327,7 +327,7 @@ class Session:
         """
         with _waiting_lock(self.directory / "labels.lock"):
             labels = self.labels()  # which may be fewer than there were: here they come back
-            drawn, new = self._drawn(self.draws(), labels), {}
+            drawn, new = self._list_drawn(self.draws(), labels), {}
             for sample, label in answers.items():
                 where = (lines or {}).get(sample, source)
                 if sample not in self.positions:
@@ -363,7 +363,7 @@ def _without_label(draws: Sequence[Draw], labels: Mapping[int, int]) -> list[int
     return [sample for sample in drawn if sample not in labels]
 
 
-def _apportioned(left: Sequence[int], count: int) -> list[int]:
+def _apportion(left: Sequence[int], count: int) -> list[int]:
     """Returns shares of a number in proportion to others, by largest remainders.
 
     >>> _apportioned([30, 10], 5)

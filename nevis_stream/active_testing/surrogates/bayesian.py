@@ -24,7 +24,7 @@ def _unit(mean):
     return 1.0 if mean.ndim < 2 else (2 / mean.shape[0]) ** 0.5
 
 
-def _sampled(parameters, key):
+def _sample(parameters, key):
     """Draws weights: a random direction, whose length is that of a single normal variable."""
     weights = {}
     for number, (name, mean) in enumerate(sorted(parameters["mean"].items())):
@@ -52,7 +52,7 @@ ARCHITECTURE = replace(
     initialise=_initialise,
     epochs=40,
     decay=0.0,
-    sampled=_sampled,
+    sampled=_sample,
     penalty=_penalty,
 )
 

@@ -26,12 +26,12 @@ def _initialise(key, shape, classes):
 def _logits(parameters, inputs):
     x = inputs.astype(jnp.float32) / 127.5 - 1
     for number in range(len(CHANNELS)):
-        x = _convolved(x, parameters[f"kernel{number}"])
+        x = _convolve(x, parameters[f"kernel{number}"])
         x = jax.nn.relu(x + parameters[f"bias{number}"])
     return x.reshape(len(x), -1) @ parameters["head"] + parameters["head_bias"]
 
 
-def _convolved(x, kernel):
+def _convolve(x, kernel):
     """Returns the convolution with stride 2, as one product of matrices: XLA's convolutions are
     slow on a CPU inside a loop.
     """

@@ -4,7 +4,7 @@ temperature.
 
 import numpy as np
 
-from nevis_stream.active_testing.calibration import calibrated
+from nevis_stream.active_testing.calibration import is_calibrated
 from nevis_stream.active_testing.surrogate import SurrogateKind, calibration_labels
 from nevis_stream.active_testing.testing import EnsemblePredictions
 
@@ -23,7 +23,7 @@ class CalibratedModel(SurrogateKind):
 
         def surrogate(answers):
             held_out = calibration_labels(material.calibration, answers, "predictions", pool)
-            return EnsemblePredictions(calibrated(pool.copy(), *held_out))
+            return EnsemblePredictions(is_calibrated(pool.copy(), *held_out))
 
         return surrogate
 
@@ -45,6 +45,6 @@ class Ensemble(SurrogateKind):
 
         def surrogate(answers):
             held_out = calibration_labels(material.calibration, answers, "ensemble", pool)
-            return EnsemblePredictions(calibrated(pool.copy(), *held_out))
+            return EnsemblePredictions(is_calibrated(pool.copy(), *held_out))
 
         return surrogate

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.active_testing.calibration import calibrated
+from nevis_stream.active_testing.calibration import is_calibrated
 from nevis_stream.active_testing.surrogate import SurrogateKind
 from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.queries.oracle import Cost
@@ -30,23 +30,23 @@ class Forest(SurrogateKind):
             inputs, labels, _ = material.learned_from("features", answers)
             if not len(labels):
                 return EnsemblePredictions(np.asarray(material.predictions)[None])
-            forest = _fitted(inputs, labels, seed)
+            forest = _fit(inputs, labels, seed)
             members = _members(forest, material.features, material.shape[1])
             known = material.calibration
             if known is not None and known.features is not None:
                 held_out, held_labels = _members(forest, known.features, members.shape[2]), known
-                members = calibrated(members, held_out, held_labels.labels)
+                members = is_calibrated(members, held_out, held_labels.labels)
             else:
                 out_of_bag = np.nan_to_num(forest.oob_decision_function_, nan=0.0)
                 seen = np.flatnonzero(out_of_bag.sum(axis=1) > 0)
                 held_out = _spread(out_of_bag[seen], forest.classes_, members.shape[2])[None]
-                members = calibrated(members, held_out, labels[seen])
+                members = is_calibrated(members, held_out, labels[seen])
             return EnsemblePredictions(members, Cost(uncounted=frozenset({"random forest"})))
 
         return surrogate
 
 
-def _fitted(inputs, labels, seed):
+def _fit(inputs, labels, seed):
     import warnings
 
     from sklearn.ensemble import RandomForestClassifier
@@ -66,15 +66,15 @@ def _members(forest, features, classes):
         for number, tree in enumerate(forest.estimators_):
             share = tree.predict_proba(part) * (MEMBERS / TREES)
             members[number % MEMBERS, start : start + _BLOCK, forest.classes_] += share.T
-    return _smoothed(members)
+    return _smooth(members)
 
 
 def _spread(probabilities, present, classes):
     every = np.zeros((len(probabilities), classes))
     every[:, present] = probabilities
-    return _smoothed(every)
+    return _smooth(every)
 
 
-def _smoothed(probabilities):
+def _smooth(probabilities):
     probabilities = probabilities + _SMOOTHING
     return probabilities / probabilities.sum(axis=-1, keepdims=True)

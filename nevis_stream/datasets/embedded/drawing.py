@@ -55,7 +55,7 @@ def blend(mask: np.ndarray, ink: np.ndarray | int, paper: np.ndarray | int) -> n
     return ((share * ink + (255 - share) * paper + 127) // 255).clip(0, 255).astype(np.uint8)
 
 
-def encoded(pixels: np.ndarray) -> bytes:
+def encode(pixels: np.ndarray) -> bytes:
     """Returns an image as the bytes of a PGM or PPM file, which depend on no compressor's version.
 
     Args:

@@ -96,13 +96,13 @@ def draw(items: list, most: int, rng: np.random.RandomState) -> list:
     return [items[i] for i in rng.permutation(len(items))[:most]]
 
 
-def turned(patch: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+def turn(patch: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """Returns the patch rotated by a random quarter turn and perhaps mirrored."""
     patch = np.rot90(patch, rng.randint(4))
     return patch[:, ::-1] if rng.randint(2) else patch
 
 
-def levelled(patch: np.ndarray, mean: float, deviation: float) -> np.ndarray:
+def level(patch: np.ndarray, mean: float, deviation: float) -> np.ndarray:
     """Returns a grey patch with a given mean and spread, so that brightness carries no label.
 
     Args:

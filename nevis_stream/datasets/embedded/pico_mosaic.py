@@ -55,7 +55,7 @@ def boxes() -> dict[str, list[patches.Box]]:
 def _piece(box: patches.Box, rng: np.random.RandomState) -> np.ndarray:
     patch = box.cut(surface(box.image))
     patch = patch[:: rng.choice((-1, 1)), :: rng.choice((-1, 1))]
-    return patches.levelled(patch, rng.randint(100, 156), rng.randint(30, 51))
+    return patches.level(patch, rng.randint(100, 156), rng.randint(30, 51))
 
 
 def build() -> DataSet:
@@ -66,7 +66,7 @@ def build() -> DataSet:
         files = []
         for four in plan:
             a, b, c, d = (_piece(box, rng) for box in four)
-            files.append(drawing.encoded(np.block([[a, b], [c, d]])))
+            files.append(drawing.encode(np.block([[a, b], [c, d]])))
         labels = np.array(
             [[name in {box.image for box in four} for name in CLASSES] for four in plan], np.uint8
         )

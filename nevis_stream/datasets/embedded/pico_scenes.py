@@ -94,7 +94,7 @@ def build() -> DataSet:
     photographs = {name: sources.image(name) for name in sorted({area[2] for area in AREAS})}
     parts = {}
     for part, pairs in _labelled().items():
-        files = [drawing.encoded(box.cut(photographs[box.image])) for box, _ in pairs]
+        files = [drawing.encode(box.cut(photographs[box.image])) for box, _ in pairs]
         names = [f"pico_scenes/{part}/{i}" for i in range(len(files))]
         parts[part] = EncodedImages(files, names), np.array([label for _, label in pairs])
     return make_dataset("pico_scenes", SINGLE_LABEL, parts, len(CLASSES))

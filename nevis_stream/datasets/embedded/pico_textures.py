@@ -53,8 +53,8 @@ def build() -> DataSet:
     rng = np.random.RandomState(1999)
     parts = {}
     for part, chosen in boxes().items():
-        cut = [patches.turned(box.cut(surface(box.image)), rng) for box in chosen]
-        pixels = np.stack([patches.levelled(patch, 128, 48) for patch in cut])
+        cut = [patches.turn(box.cut(surface(box.image)), rng) for box in chosen]
+        pixels = np.stack([patches.level(patch, 128, 48) for patch in cut])
         labels = np.array([CLASSES.index(box.image) for box in chosen])
         parts[part] = ArrayImages(pixels, "pico_textures"), labels
     return make_dataset("pico_textures", SINGLE_LABEL, parts, len(CLASSES))

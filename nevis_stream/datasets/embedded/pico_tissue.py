@@ -61,7 +61,7 @@ def build() -> DataSet:
     pixels = sources.image("ihc", grey=True)
     parts = {}
     for part, pairs in _labelled().items():
-        cut = [patches.levelled(patches.turned(box.cut(pixels), rng), 128, 48) for box, _ in pairs]
+        cut = [patches.level(patches.turn(box.cut(pixels), rng), 128, 48) for box, _ in pairs]
         labels = np.array([label for _, label in pairs])
         parts[part] = ArrayImages(np.stack(cut), "pico_tissue"), labels
     return make_dataset("pico_tissue", SINGLE_LABEL, parts, len(CLASSES))

@@ -10,7 +10,7 @@ import numpy as np
 
 from nevis_stream.datasets import duplicates
 from nevis_stream.datasets.dataset import present_classes
-from nevis_stream.datasets.labels import arranged, class_ids
+from nevis_stream.datasets.labels import arrange, class_ids
 from nevis_stream.datasets.raw_formats.tree import Example
 from nevis_stream.datasets.reading import Reading, left_out
 from nevis_stream.datasets.source_images import SourceImage
@@ -113,7 +113,7 @@ def from_examples(
     if skip:
         names = skip.split("|")
         examples = [e for e in examples if not any(name in e.key for name in names)]
-    examples = arranged(examples, layout, dataset_id)
+    examples = arrange(examples, layout, dataset_id)
     parts = list(dict.fromkeys(example.part for example in examples))
     numbers: Counter = Counter()
     facts, readable, index, unreadable, grey = [], [], [], [], True

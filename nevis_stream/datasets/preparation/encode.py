@@ -16,14 +16,14 @@ _MODES = {GREY: "L", COLOUR: "RGB"}
 _LEVEL = 1  # of zlib: three times faster than the usual one, files a tenth larger
 
 
-def stored(image: SourceImage, channels: int) -> bytes:
+def encode_for_storage(image: SourceImage, channels: int) -> bytes:
     """Returns the bytes of an image file with `channels` channels (1 or 3).
 
     A JPEG or PNG with this number of channels is kept byte for byte, if its pixels are those that
     are shown (`SourceImage.open`); everything else becomes a PNG, without loss unless colours are
     dropped.
     """
-    data = image.encoded()
+    data = image.encode()
     opened = image.open()
     if data is not None and opened.format in _KEPT and opened.mode == _MODES[channels]:
         return data

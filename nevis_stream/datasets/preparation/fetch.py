@@ -56,9 +56,9 @@ def fetch_plan(dataset_id: str) -> FetchPlan:
     urls = [
         url
         for text in layout.get("urls") or row["download_urls"].split(" ; ")
-        for url in _expanded(text)
+        for url in _expand(text)
     ]
-    files = [file for text in layout.get("files") or map(_name, urls) for file in _expanded(text)]
+    files = [file for text in layout.get("files") or map(_name, urls) for file in _expand(text)]
     md5 = layout["md5"] if "md5" in layout else row["md5"].split(" ; ") if row["md5"] else []
     md5 = [*md5, *[""] * (len(files) - len(md5))]
     optional = layout.get("optional", ())
@@ -97,7 +97,7 @@ def _name(url: str) -> str:
     return url.partition("?")[0].rpartition("/")[2]
 
 
-def _expanded(text: str) -> list[str]:
+def _expand(text: str) -> list[str]:
     """Expands `<1..112 but 14>`."""
     match = re.search(r"<(\d+)\.\.(\d+)(?: but (\d+))?>", text)
     if match is None:

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.preparation.content import Content, ReportProgress
-from nevis_stream.datasets.preparation.encode import stored
+from nevis_stream.datasets.preparation.encode import encode_for_storage
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import (
     TEMPORARY_PREFIX,
@@ -94,7 +94,7 @@ def write(
                     path.name: prepared.file_sha256(path) for path in sorted(folder.iterdir())
                 },
             }
-            about["seal"] = prepared.sealed(about)
+            about["seal"] = prepared.seal(about)
             (folder / prepared.ABOUT).write_text(
                 json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
             )
@@ -225,7 +225,11 @@ def builder(
                 )
                 yield (
                     position,
-                    {"image": stored(image, content.channels), key: value, "id": sample_id},
+                    {
+                        "image": encode_for_storage(image, content.channels),
+                        key: value,
+                        "id": sample_id,
+                    },
                 )
 
     return Rows(data_dir=data_dir, file_format="array_record")

@@ -86,12 +86,12 @@ def read(tree: FileTree, layout: Mapping[str, Any]) -> list[Example]:
         if len(examples) == before:
             raise BadInput(
                 f"{tree.root}: reader {name!r} found no image; check that this is the right"
-                f" archive. {_described(options)}"
+                f" archive. {_describe(options)}"
             )
     return sorted(examples, key=lambda example: (example.part, example.key))
 
 
-def _described(options: Mapping[str, Any]) -> str:
+def _describe(options: Mapping[str, Any]) -> str:
     return "Expected: " + "; ".join(
         f"{key} = {value}" for key, value in options.items() if key in ("pattern", "image", "root")
     )

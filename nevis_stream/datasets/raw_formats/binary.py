@@ -45,13 +45,13 @@ def idx(
                 seed = [99999, number, len(pair["part"])]
                 angle = int(np.random.RandomState(seed).randint(360))
                 turned = PixelImage(
-                    lambda i=number, a=angle, p=pixels: _turned(p[i], a), f"{path}[{number}]"
+                    lambda i=number, a=angle, p=pixels: _turn(p[i], a), f"{path}[{number}]"
                 )
                 example = Example(example.part, example.key, turned, example.label)
             yield example
 
 
-def _turned(pixels: np.ndarray, degrees: int) -> np.ndarray:
+def _turn(pixels: np.ndarray, degrees: int) -> np.ndarray:
     from scipy.ndimage import rotate
 
     return rotate(pixels, degrees, reshape=False)

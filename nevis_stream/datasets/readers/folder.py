@@ -4,7 +4,7 @@ from pathlib import Path
 
 from nevis_stream.datasets.arrangement import Arrangement, arrange
 from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.class_folders import make_arranged
+from nevis_stream.datasets.class_folders import make_from_arrangement
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import EncodedImages
@@ -46,7 +46,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
         *left_out(NO_IMAGES, others),
         *left_out("links that lead nowhere, pipes and devices", list(found.special)),
     ]
-    return make_arranged(str(path), dataset_id, arranged, choices, images, outside)
+    return make_from_arrangement(str(path), dataset_id, arranged, choices, images, outside)
 
 
 def _refuse_repeated(path: Path, arranged: Arrangement) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from nevis_stream.datasets.arrangement import arrange
 from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.class_folders import make_arranged
+from nevis_stream.datasets.class_folders import make_from_arrangement
 from nevis_stream.datasets.class_ids import last_of_place, read_cells, read_names
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.files import is_hidden, is_image
@@ -129,7 +129,7 @@ def _read_folders(
             background=choices.ground(),
         )
 
-    return make_arranged(
+    return make_from_arrangement(
         str(path),
         dataset_id,
         arrange(str(path), images, folders, choices),

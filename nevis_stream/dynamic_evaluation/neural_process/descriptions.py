@@ -15,7 +15,7 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.sampling import numpy_generator
 
 COMPONENTS = 14  # of the values
@@ -49,7 +49,7 @@ class Descriptions:
     kinds: np.ndarray
 
 
-def described(known: KnownModels, key, ctx: Compute) -> Descriptions:
+def describe(known: KnownModels, key, ctx: Compute) -> Descriptions:
     """Returns the descriptions of the samples of known models.
 
     Args:
@@ -62,24 +62,24 @@ def described(known: KnownModels, key, ctx: Compute) -> Descriptions:
         rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
         groups = None if groups is None else [groups[row] for row in rows]
     matrix = known.matrix(rows)
-    values, there = numbers(matrix), observed(matrix)
+    values, there = numbers(matrix), is_observed(matrix)
     features = _features(known, ctx)
     mean, variance, components = _statistics(values, there, ctx)
     scale = max(float(np.sqrt((components**2).mean(axis=1).max())), 1e-6)
 
-    def joined(mean, variance, components):
+    def join(mean, variance, components):
         base = np.log(mean / (1 - mean))
         rows = [base[None], np.sqrt(variance)[None], components / scale, features]
         return np.concatenate(rows).T.astype(np.float32), base.astype(np.float32)
 
-    whole, base = joined(mean, variance, components)
+    whole, base = join(mean, variance, components)
     part, without, bases = np.zeros(len(values), np.int64), [], []
     for number, left_out in enumerate(parts(len(values), groups, PARTS)):
         part[left_out] = number
         rest = np.delete(np.arange(len(values)), left_out)
         mean, variance, turned = _statistics(values[rest], there[rest], ctx)
         left, _, right = np.linalg.svd(components @ turned.T)
-        described, logits = joined(mean, variance, left @ right @ turned)
+        described, logits = join(mean, variance, left @ right @ turned)
         without.append(described)
         bases.append(logits)
     return Descriptions(

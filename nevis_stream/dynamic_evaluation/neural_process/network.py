@@ -162,11 +162,11 @@ class NeuralProcessNetwork(nn.Module):
         value = value + self.of_surprise((values - nn.sigmoid(base))[..., None])
         elements = self.inward(jnp.concatenate([samples, value, self.of_kind(kinds)], axis=-1))
 
-        def extended(array, last):
+        def extend(array, last):
             last = jnp.broadcast_to(last, (*array.shape[:-2], *last.shape))
             return jnp.concatenate([array, last], axis=-2)
 
-        elements = extended(elements, self.no_element)
+        elements = extend(elements, self.no_element)
         there = jnp.concatenate([there, jnp.ones((*there.shape[:-1], 1), bool)], axis=-1)
         for layer in self.encoder:
             elements = layer(elements, there)
@@ -174,7 +174,7 @@ class NeuralProcessNetwork(nn.Module):
         pooled = self.pool(seed, elements, elements, there)[..., 0, :]
         mean, scale = jnp.split(self.to_latent(pooled), 2, axis=-1)
         scale = LEAST_SCALE + nn.softplus(scale)
-        return Memory(extended(samples, self.no_key), elements, there, mean, scale)
+        return Memory(extend(samples, self.no_key), elements, there, mean, scale)
 
     def attend(self, samples, memory: Memory):
         """Returns what samples [..., n, 16] read of the answers, float32[…, n, width]."""

@@ -13,7 +13,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process import training
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.neural_process.network import (
     NeuralProcessNetwork,
     Sizes,
@@ -69,10 +69,10 @@ def program(sizes: Sizes):
     """
     network = NeuralProcessNetwork(sizes)
 
-    def believed(process: Process, evidence: PaddedAnswers) -> Believed:
+    def predict_values(process: Process, evidence: PaddedAnswers) -> Believed:
         apply = functools.partial(network.apply, process.parameters)
         samples = apply(process.descriptions, method=NeuralProcessNetwork.samples)
-        asked = evidence.scattered(jnp.zeros((len(evidence.samples), len(process.base))), 1.0)
+        asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(process.base))), 1.0)
 
         def of_one(model):
             columns, values, there, asked = model
@@ -87,17 +87,17 @@ def program(sizes: Sizes):
             attended = apply(samples, memory, method=NeuralProcessNetwork.attend)
             latents = memory.mean + memory.scale * process.draws
 
-            def decoded(latent):
+            def decode(latent):
                 return apply(
                     samples, attended, latent, process.base, method=NeuralProcessNetwork.decode
                 )
 
-            expected, noise = jax.lax.map(decoded, latents)
+            expected, noise = jax.lax.map(decode, latents)
             return _quantities(expected, noise, process.kinds, process.weights, asked)
 
         return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.there, asked))
 
-    return believed
+    return predict_values
 
 
 @made_once
@@ -152,8 +152,8 @@ class ProcessBeliefs(ResponsePosterior):
     @functools.cached_property
     def representations(self) -> np.ndarray:
         """See `ResponsePosterior`; float32[n, 16]."""
-        represented = self._ctx.jit(representing_program(self._sizes))
-        return np.asarray(represented(self._process.parameters, self._process.descriptions))
+        represent = self._ctx.jit(representing_program(self._sizes))
+        return np.asarray(represent(self._process.parameters, self._process.descriptions))
 
     def part(self, columns: np.ndarray) -> "ProcessBeliefs":
         """See `ResponsePosterior`."""
@@ -192,8 +192,8 @@ class NeuralProcess(ScorePredictor):
     def fit(self, known, key, ctx):
         """Describes the samples and trains the network."""
         shape = sizes(known.shape[0])
-        samples = described(known, key, ctx)
-        parameters = training.trained(samples, shape, key, ctx)
+        samples = describe(known, key, ctx)
+        parameters = training.train(samples, shape, key, ctx)
         draws = numpy_generator(jax.random.fold_in(key, 1)).normal(size=(LATENTS, shape.latent))
         process = Process(
             parameters,

@@ -54,7 +54,7 @@ class Tasks(NamedTuple):
     noise: np.ndarray
 
 
-def drawn(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> Tasks:
+def draw(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> Tasks:
     """Returns the tasks of `STEPS_TOGETHER` steps.
 
     The number of asked samples is uniform on a logarithmic scale, from none; all tasks of a step
@@ -157,7 +157,7 @@ def program(sizes: Sizes, most: int, steps: int):
     return advance
 
 
-def trained(described: Descriptions, sizes: Sizes, key, ctx: Compute) -> Tree:
+def train(described: Descriptions, sizes: Sizes, key, ctx: Compute) -> Tree:
     """Returns the parameters of a network that was trained on the known models.
 
     Args:
@@ -178,11 +178,11 @@ def trained(described: Descriptions, sizes: Sizes, key, ctx: Compute) -> Tree:
 
     def advance(state, part):
         random = np.random.default_rng([entropy, part])
-        return jitted(state, jax.tree.map(jnp.asarray, drawn(described, sizes, random)))
+        return jitted(state, jax.tree.map(jnp.asarray, draw(described, sizes, random)))
 
     parts = -(-STEPS // STEPS_TOGETHER)
     name = lambda: _name(described, sizes, int(entropy))  # noqa: E731
-    return positions.trained(ctx, name, start, parts, advance)[0]
+    return positions.train(ctx, name, start, parts, advance)[0]
 
 
 def _name(described: Descriptions, sizes: Sizes, entropy: int) -> str:

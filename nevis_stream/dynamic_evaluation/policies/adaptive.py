@@ -18,8 +18,8 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, infer, logits, moderated
-from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, infer, logits, moderate
+from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.queries.oracle import Query
 
 ROUNDS = 8
@@ -77,7 +77,7 @@ def usefulness(items: Items, evidence: PaddedAnswers, rule: str) -> jax.Array:
     abilities = infer(items, evidence)
     mean, ability, item = logits(items, abilities)
     variance = ability + item
-    p = jax.nn.sigmoid(moderated(mean, variance))
+    p = jax.nn.sigmoid(moderate(mean, variance))
     return RULES[rule](p, items, abilities, mean, ability, variance)
 
 
@@ -103,7 +103,7 @@ class Adaptive(Policy):
         items = beliefs.items
         if items is None:
             items, _ = response.fit(known.matrix(), self.factors, key, ctx)
-        order = (beliefs.rank or ranked(known, ctx)).order
+        order = (beliefs.rank or rank_samples(known, ctx)).order
         return {"order": order, "items": response.as_tree(items)}
 
     def next(self, plan, answers, key, ctx) -> Query:

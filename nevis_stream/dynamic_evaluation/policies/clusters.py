@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -124,7 +124,7 @@ def by_values(known: KnownModels, items, key, ctx) -> np.ndarray:
         random = numpy_generator(key)
         rows = np.sort(random.choice(known.shape[0], MODELS, replace=False))
     values = known.matrix(rows)
-    filled = np.where(observed(values), numbers(values), sample_means(values))
+    filled = np.where(is_observed(values), numbers(values), sample_means(values))
     return filled.T.astype(np.float32)
 
 

@@ -10,7 +10,7 @@ al. 2015), and of many samples a random part stands for all.
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
 
@@ -31,7 +31,7 @@ class Combinatorial(Policy):
         models = min(known.shape[0], MODELS)
         rows = np.sort(numpy_generator(key).choice(known.shape[0], models, replace=False))
         values = known.matrix(rows)
-        filled = np.where(observed(values), numbers(values), sample_means(values))
+        filled = np.where(is_observed(values), numbers(values), sample_means(values))
         return {"values": filled.astype(np.float32)}
 
     def design(self, tree, beliefs, budget, key, ctx):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.sampling import at_random, centres, in_strata, numpy_generator, strata
@@ -44,7 +44,7 @@ class Strata(Policy):
 
     def fit(self, known, beliefs, key, ctx):
         """Ranks the samples, unless the predictor has done so."""
-        return {"order": (beliefs.rank or ranked(known, ctx)).order}
+        return {"order": (beliefs.rank or rank_samples(known, ctx)).order}
 
     def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole draw."""
@@ -62,7 +62,7 @@ class Uniform(Policy):
 
     def fit(self, known, beliefs, key, ctx):
         """Ranks the samples, unless the predictor has done so."""
-        return {"order": (beliefs.rank or ranked(known, ctx)).order}
+        return {"order": (beliefs.rank or rank_samples(known, ctx)).order}
 
     def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole grid."""
@@ -106,7 +106,7 @@ class Datasets(Policy):
         dataset, n, budget = plan.tree["dataset"], plan.n, plan.budget
         sizes, random = np.bincount(dataset), numpy_generator(key)
         places = [np.flatnonzero(dataset == each) for each in range(len(sizes))]
-        counts = divided(sizes, budget, random)
+        counts = divide(sizes, budget, random)
         chances = np.concatenate(
             [1 / (size - np.arange(count)) for size, count in zip(sizes, counts, strict=True)]
         )
@@ -126,7 +126,7 @@ class Datasets(Policy):
         return Query(samples, np.broadcast_to(chances, shape), np.broadcast_to(shares, shape))
 
 
-def divided(sizes: np.ndarray, budget: int, random: np.random.Generator) -> np.ndarray:
+def divide(sizes: np.ndarray, budget: int, random: np.random.Generator) -> np.ndarray:
     """Returns how many samples to ask of each data set, int64, adding up to the budget; as equal as
     the sizes, int64, allow.
     """

@@ -30,7 +30,7 @@ class SparseAnchors(Policy):
         """Describes the samples by the known models' values."""
         vectors = by_values(known, None, key, ctx)
         weights = known.facts.weights.astype(np.float32)
-        return anchor_weights.centred(known, key, ctx) | {"vectors": vectors, "weights": weights}
+        return anchor_weights.centre(known, key, ctx) | {"vectors": vectors, "weights": weights}
 
     def design(self, tree, beliefs, budget, key, ctx):
         """Chooses the anchors."""
@@ -39,10 +39,10 @@ class SparseAnchors(Policy):
         random = numpy_generator(key)
         samples, _ = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
 
-        def fitted(samples):
+        def fit(samples):
             return anchor_weights.weights(rows[:, samples], benchmark, benchmark[:, None], ctx)
 
-        current, failures = fitted(samples), 0
+        current, failures = fit(samples), 0
         refused: set[int] = set()
         for _ in range(EXCHANGES):
             importance = np.abs(current.values[:, 0]) * spread[samples]
@@ -54,7 +54,7 @@ class SparseAnchors(Policy):
             candidate = int(promise.argmax())
             changed = samples.copy()
             changed[importance.argmin()] = candidate
-            attempt = fitted(changed)
+            attempt = fit(changed)
             if (attempt.left_out**2).sum() < (current.left_out**2).sum():
                 samples, current, failures = changed, attempt, 0
                 refused.clear()

@@ -15,7 +15,7 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.queries.matrix import numbers, observed, sample_means
+from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -35,7 +35,7 @@ class Weights(NamedTuple):
     left_out: np.ndarray
 
 
-def centred(known: KnownModels, key, ctx: Compute) -> Tree:
+def centre(known: KnownModels, key, ctx: Compute) -> Tree:
     """Returns `mean`, float32[n], of the known models' values, and `rows`, float32[m0, n], their
     distances from it; 0 where a value is unknown.
     """
@@ -43,7 +43,7 @@ def centred(known: KnownModels, key, ctx: Compute) -> Tree:
     if known.shape[0] > MODELS:
         rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
     values = known.matrix(rows)
-    there = observed(values)
+    there = is_observed(values)
     mean = sample_means(values)
     ctx.charge(3 * values.size)
     away = np.where(there, numbers(values) - mean, 0)
@@ -91,7 +91,7 @@ class AnchorWeights(ScorePredictor):
 
     def fit(self, known, key, ctx):
         """Centres the known models' values."""
-        return centred(known, key, ctx)
+        return centre(known, key, ctx)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Fits weights for each different set of samples."""

@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
-from nevis_stream.dynamic_evaluation.predictors.mean import represented
+from nevis_stream.dynamic_evaluation.predictors.mean import represent
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -47,12 +47,12 @@ class AveragedResponse(ItemResponse):
         """
         random, parts = numpy_generator(key), [np.empty((3, 0))]
         trees = tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(folds.divided(known, random)):
+        for number, (values, rest) in enumerate(folds.divide(known, random)):
             if number == len(trees):
                 model = self.fit(rest, key, ctx)
                 learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
                 trees.append({"model": model, "policy": learned})
-            ask = MatrixOracle(folds.filled(values, random))
+            ask = MatrixOracle(folds.fill(values, random))
             model = trees[number]["model"]
             plan = policy.plan(
                 trees[number]["policy"], self.beliefs(model, rest, ctx), budget, key, ctx
@@ -104,7 +104,7 @@ class GeneralizedItemResponse(AveragedResponse):
 
     def other(self, tree, known, answers, ctx):
         """Returns the weighted mean."""
-        return None, (represented(answers, known.facts) * answers.values).sum(axis=1)
+        return None, (represent(answers, known.facts) * answers.values).sum(axis=1)
 
 
 class ResponseAndGaussian(AveragedResponse):

@@ -17,10 +17,10 @@ from scipy.special import expit
 from nevis_stream.dynamic_evaluation import folds, members
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
-from nevis_stream.dynamic_evaluation.predictors.mean import represented
+from nevis_stream.dynamic_evaluation.predictors.mean import represent
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
-from nevis_stream.queries.matrix import observed
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.sampling import numpy_generator
@@ -69,7 +69,7 @@ class View:
         samples, weights = self.answers.samples, self.facts.weights
         away = self.answers.values - np.take_along_axis(p, samples, axis=1).astype(np.float64)
         mean = self.facts.mean(p) + (away * weights[samples]).sum(axis=1)
-        residual = (represented(self.answers, self.facts) * away).sum(axis=1)
+        residual = (represent(self.answers, self.facts) * away).sum(axis=1)
         return mean, residual * self.unasked
 
     @property
@@ -85,7 +85,7 @@ class Combination(ScorePredictor):
     takes_scores = True
     gives = ResponseBeliefs.gives
 
-    def calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy) -> bool:
         """Its cross-validation covers the widths of intervals too."""
         return True
 
@@ -104,7 +104,7 @@ class Combination(ScorePredictor):
         models' means. The fits of the folds are added to the tree.
         """
         key = jax.random.split(key)[1]
-        divided = list(folds.divided(known, numpy_generator(key), COLUMNS))
+        divided = list(folds.divide(known, numpy_generator(key), COLUMNS))
         if not divided:
             return DEFAULT
         if "folds" not in tree:
@@ -115,7 +115,7 @@ class Combination(ScorePredictor):
             ]
             tree["folds"] = {"fits": fits, "policies": policies}
         random, values = numpy_generator(key), [values for values, _ in divided]
-        truths, views = [folds.filled(each, random) for each in values], []
+        truths, views = [folds.fill(each, random) for each in values], []
         fits, policies = tree["folds"]["fits"], tree["folds"]["policies"]
         each_fold = zip(truths, divided, fits, policies, strict=True)
         for truth, (_, rest), fit, learned in each_fold:
@@ -134,12 +134,12 @@ class Combination(ScorePredictor):
         mean, residual = view.means(p)
         mean = np.clip(mean + tuned["correction"] * residual, 0, 1)
         half = tuned["widening"] * view.deviation
-        shares = represented(answers, known.facts)
+        shares = represent(answers, known.facts)
         seen = 1 / (shares**2).sum(axis=1)
         share = (seen * (shares * answers.values).sum(axis=1) + 1) / (seen + 2)
         error = np.sqrt(share * (1 - share) / seen) * view.unasked
         unbiased = mean + (1 - tuned["correction"]) * residual
-        return Prediction(p, mean, intervals.extended(mean - half, mean + half, unbiased, error))
+        return Prediction(p, mean, intervals.extend(mean - half, mean + half, unbiased, error))
 
 
 def _view(tree, answers: Responses, facts: SampleFacts, ctx) -> View:
@@ -189,7 +189,7 @@ def _weights(
     """
     cells = []
     for view, truth in zip(views, values, strict=True):
-        free = observed(truth)
+        free = is_observed(truth)
         np.put_along_axis(free, view.answers.samples, False, axis=1)
         cells.append((view.logits[:, free], truth[free]))
     x = np.concatenate([logits for logits, _ in cells], axis=1).T.astype(np.float64)

@@ -56,7 +56,7 @@ def _state(items, evidence):
     """Returns the abilities, P(right) and the variance of the ability's part of the logit."""
     abilities = response.infer(items, evidence)
     mean, ability, item = response.logits(items, abilities)
-    return abilities, jax.nn.sigmoid(response.moderated(mean, ability + item)), ability
+    return abilities, jax.nn.sigmoid(response.moderate(mean, ability + item)), ability
 
 
 def _moments(items, evidence):
@@ -76,7 +76,7 @@ def _reduction(items, evidence, weights):
     """
     abilities, p, ability = _state(items, evidence)
     noise, a = p * (1 - p), items.mean[:, 1:]
-    towards = evidence.scattered(noise * weights, 0.0) @ a
+    towards = evidence.scatter(noise * weights, 0.0) @ a
     moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
     return noise * (moved @ a.T + weights) ** 2 / (1 + noise * ability)
 

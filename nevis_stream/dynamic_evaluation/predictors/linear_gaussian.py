@@ -22,7 +22,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -87,7 +87,7 @@ def fit(known: KnownModels, key, ctx: Compute) -> Tree:
     if known.shape[0] > MODELS:
         rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
     values = known.matrix(rows)
-    there = observed(values)
+    there = is_observed(values)
     values = numbers(values).astype(np.float32)
     overall = values.sum() / max(there.sum(), 1)
     # One more model, with the overall mean everywhere, keeps samples that all known ones got wrong
@@ -229,7 +229,7 @@ def first_choice(model: Model, count: int) -> jax.Array:
 def next_choice(model: Model, samples, values, count: int) -> jax.Array:
     """Returns what to ask of m models after answers [m, b], int32[m, count]."""
 
-    def chosen(answers):
+    def choose(answers):
         samples, values = answers
         there = jnp.ones(len(samples), bool)
         believed = prior(model, closeness(model, samples, values, there))
@@ -237,7 +237,7 @@ def next_choice(model: Model, samples, values, count: int) -> jax.Array:
         free = jnp.ones(len(model.mean), bool).at[samples].set(False)
         return greedy(believed, model.weights, state, free, count)
 
-    return jax.lax.map(chosen, (samples, values))
+    return jax.lax.map(choose, (samples, values))
 
 
 class GaussianBeliefs(ResponsePosterior):
@@ -285,7 +285,7 @@ def _quantities(model: Model, evidence: PaddedAnswers):
     """Returns mean and variance of each cell, its information and its reduction of the variance of
     the mean, float32[m, n] each.
     """
-    asked = evidence.scattered(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
+    asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
 
     def of_one(answers):
         samples, values, there, asked = answers
@@ -309,7 +309,7 @@ def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:
     deviation of their means, float32[m], after answers [m, b].
     """
 
-    def expected(answers):
+    def expect(answers):
         samples, values = answers
         there = jnp.ones(len(samples), bool)
         believed = prior(model, closeness(model, samples, values, there))
@@ -318,7 +318,7 @@ def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:
         cells = jnp.clip(believed.offset + state.mean @ believed.design, 0, 1)
         return cells, spread_of_mean(believed, model.weights, state, free)
 
-    return jax.lax.map(expected, (samples, values))
+    return jax.lax.map(expect, (samples, values))
 
 
 class LinearGaussian(ScorePredictor):

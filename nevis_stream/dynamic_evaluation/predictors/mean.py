@@ -19,13 +19,13 @@ class Mean(ScorePredictor):
     takes_scores = True
     out_of_core = True
 
-    def calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy) -> bool:
         """Returns whether the cells stand for all samples."""
         return policy.representative
 
     def weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
         """Returns the weight of each asked cell in the mean, float64[m, b]."""
-        return represented(answers, facts)
+        return represent(answers, facts)
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
@@ -44,7 +44,7 @@ class UnweightedMean(Mean):
 
     about = "mean of the asked samples, each of which counts the same"
 
-    def calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy) -> bool:
         """Returns False: the cells need not stand for all samples."""
         return False
 
@@ -54,7 +54,7 @@ class UnweightedMean(Mean):
         return weights / weights.sum(axis=1, keepdims=True)
 
 
-def represented(answers: Responses, facts: SampleFacts) -> np.ndarray:
+def represent(answers: Responses, facts: SampleFacts) -> np.ndarray:
     """Returns the weight of each asked cell in an estimate of the mean over all samples,
     float64[m, b]; the weights of a model add up to 1.
 

@@ -5,8 +5,8 @@ CopyNearest&Expand: Sort & Search without Sort).
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.sort import ranked
-from nevis_stream.queries.matrix import observed
+from nevis_stream.dynamic_evaluation.sort import rank_samples
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import blank
 
 HELD_OUT = 250  # at most this many known models are left out in turn
@@ -22,22 +22,22 @@ class Nearest(ScorePredictor):
 
     def fit(self, known, key, ctx):
         """Stores the values that fill holes: the majority's outcome, or the mean score."""
-        means = ranked(known, ctx).scores
+        means = rank_samples(known, ctx).scores
         return {"fill": means.astype(np.float32) if known.scores else (means >= 0.5).view(np.uint8)}
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Copies the nearest model, the first of several equally near ones."""
         if (answers.samples == answers.samples[0]).all():
-            cells = _filled(tree, known, None, answers.samples[0])
+            cells = _fill(tree, known, None, answers.samples[0])
             distance = _distance(answers.values, cells, ctx)
         else:
             distance = np.concatenate(
                 [
-                    _distance(row[None], _filled(tree, known, None, samples), ctx)
+                    _distance(row[None], _fill(tree, known, None, samples), ctx)
                     for row, samples in zip(answers.values, answers.samples, strict=True)
                 ]
             )
-        return Prediction(_filled(tree, known, distance.argmin(axis=1)))
+        return Prediction(_fill(tree, known, distance.argmin(axis=1)))
 
     def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted by the nearest model of another
@@ -58,27 +58,27 @@ class Nearest(ScorePredictor):
         beliefs = self.beliefs(tree, known, ctx)
         plan = policy.plan(policy.fit(known, beliefs, key, ctx), beliefs, budget, key, ctx)
         samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
-        cells, (right, seen) = _filled(tree, known, None, samples), known.row_sums()
+        cells, (right, seen) = _fill(tree, known, None, samples), known.row_sums()
         rows = np.flatnonzero(seen > 0)[:: -(-models // HELD_OUT)]
         distance = _distance(cells[rows], cells, ctx)
         distance[groups[rows][:, None] == groups] = np.inf
         near = distance.argmin(axis=1)
         means = {
-            row: _filled(tree, known, np.array([row])).mean() for row in np.unique(near).tolist()
+            row: _fill(tree, known, np.array([row])).mean() for row in np.unique(near).tolist()
         }
         kept = (cells[rows].astype(np.float64) - cells[near]).sum(axis=1) / n
         estimates = np.array([means[row] for row in near.tolist()]) + kept
         return right[rows] / seen[rows] - estimates
 
 
-def _filled(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = None) -> np.ndarray:
+def _fill(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = None) -> np.ndarray:
     fill = tree["fill"] if samples is None else tree["fill"][samples]
     if rows is None:
         values = known.matrix(None, samples)
     else:
         each, place = np.unique(rows, return_inverse=True)
         values = known.matrix(each, samples)[place]
-    return np.where(observed(values), values, fill).astype(fill.dtype)
+    return np.where(is_observed(values), values, fill).astype(fill.dtype)
 
 
 def _distance(values: np.ndarray, theirs: np.ndarray, ctx) -> np.ndarray:

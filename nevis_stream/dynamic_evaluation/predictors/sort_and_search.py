@@ -7,7 +7,7 @@ from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.search import cuts
-from nevis_stream.dynamic_evaluation.sort import ranked
+from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Responses, blank
 
@@ -24,7 +24,7 @@ class SortAndSearch(ScorePredictor):
 
     def fit(self, known, key, ctx):
         """Ranks the samples by the known models."""
-        rank = ranked(known, ctx, self.by)
+        rank = rank_samples(known, ctx, self.by)
         return {"total": rank.total, "seen": rank.seen, "ties": rank.ties}
 
     def rank(self, tree) -> Rank:
@@ -37,7 +37,7 @@ class SortAndSearch(ScorePredictor):
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
-        return Prediction(thresholded(self.rank(tree), answers, ctx))
+        return Prediction(threshold(self.rank(tree), answers, ctx))
 
     def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted with an order without the model
@@ -74,7 +74,7 @@ class SortAndSearch(ScorePredictor):
         return errors[~np.isnan(errors)]
 
 
-def thresholded(rank: Rank, answers: Responses, ctx) -> np.ndarray:
+def threshold(rank: Rank, answers: Responses, ctx) -> np.ndarray:
     """Returns predicted outcomes, bool[m, n], true up to the best threshold of each model."""
     places = rank.place[answers.samples]
     order = np.argsort(places, axis=1, kind="stable")

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.method import Prediction
-from nevis_stream.dynamic_evaluation.predictors.mean import represented
-from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, thresholded
+from nevis_stream.dynamic_evaluation.predictors.mean import represent
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, threshold
 from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import sampling
@@ -26,7 +26,7 @@ class Stratified(SortAndSearch):
         super().__init__()
         self.about = "mean of the asked samples; cells by Sort & Search"
 
-    def calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy) -> bool:
         """Returns whether the cells stand for all samples."""
         return policy.representative
 
@@ -36,7 +36,7 @@ class Stratified(SortAndSearch):
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Gives the mean of the representative cells."""
-        weights = represented(answers, known.facts)
+        weights = represent(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
         seen, design = float(budget), tuned["design"]
@@ -45,7 +45,7 @@ class Stratified(SortAndSearch):
             # variance is that of the unweighted mean
             seen, design = 1 / (weights**2).sum(axis=1).max(), 1.0
         interval = intervals.wilson(mean, intervals.effective(seen, n, design))
-        return Prediction(thresholded(self.rank(tree), answers, ctx), mean, interval)
+        return Prediction(threshold(self.rank(tree), answers, ctx), mean, interval)
 
 
 def _variance_ratio(rank: Rank, known, budget: int, ctx) -> float:

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import described
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.reinforcement import training
@@ -31,9 +31,9 @@ class Reinforcement(Policy):
         cold = not known.column_sums()[1].all()
         descriptions = beliefs.representations if cold else None
         if descriptions is None:
-            descriptions = described(known, key, ctx).all
+            descriptions = describe(known, key, ctx).all
         key = jax.random.fold_in(key, 2)
-        parameters = training.trained(known, beliefs, descriptions, cold, key, ctx, self.shaped)
+        parameters = training.train(known, beliefs, descriptions, cold, key, ctx, self.shaped)
         return {
             "cold": cold,
             "descriptions": descriptions,

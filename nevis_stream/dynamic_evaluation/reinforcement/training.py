@@ -96,20 +96,20 @@ def update_program(frozen: bool, entropy: float):
     """Returns the program that takes a state, descriptions and batches of steps, [batches, b, …],
     and returns the state after them.
     """
-    network, update = ActorCritic(frozen), optimiser().update
+    network, transform = ActorCritic(frozen), optimiser().update
 
-    def updated(state, descriptions, batches: Transitions):
+    def update(state, descriptions, batches: Transitions):
         def step(state, batch):
             parameters, memory = state
             slope = jax.grad(lambda inner: loss(network, inner, descriptions, batch, entropy))(
                 parameters
             )
-            changes, memory = update(slope, memory, parameters)
+            changes, memory = transform(slope, memory, parameters)
             return (optax.apply_updates(parameters, changes), memory), None
 
         return jax.lax.scan(step, state, batches)[0]
 
-    return updated
+    return update
 
 
 @made_once
@@ -167,7 +167,7 @@ def episodes(
     most = min(ASKED_BEFORE, len(seen) - horizon)
     before = int((most + 1) ** random.random()) - 1
     start = random.random((models, len(seen))).argsort(axis=1)[:, :before]
-    answers = _answered(seen[start], truth)
+    answers = _answer(seen[start], truth)
     states, actions, likelihood, values, rewards = [], [], [], [], []
     state = state_of(answers, beliefs.moments(answers))
     error = expected_error(state, truth)
@@ -182,7 +182,7 @@ def episodes(
         shifted = shifted - shifted.max(axis=1, keepdims=True)
         normal = np.log(np.exp(shifted).sum(axis=1))
         chosen = np.take_along_axis(shifted, action[:, None], axis=1)[:, 0] - normal
-        answers = answers.then(_answered(seen[action][:, None], truth))
+        answers = answers.then(_answer(seen[action][:, None], truth))
         state = state_of(answers, beliefs.moments(answers))
         after = expected_error(state, truth)
         for kept, item in zip(
@@ -205,11 +205,11 @@ def episodes(
     return Transitions(joined, taken.astype(np.int32), *(np.float32(each) for each in rest)), seen
 
 
-def _answered(samples: np.ndarray, truth: np.ndarray) -> Responses:
+def _answer(samples: np.ndarray, truth: np.ndarray) -> Responses:
     return Responses(Query(samples), np.take_along_axis(truth, samples, axis=1))
 
 
-def trained(
+def train(
     known: KnownModels,
     beliefs: ResponsePosterior,
     descriptions: np.ndarray,
@@ -221,7 +221,7 @@ def trained(
     """Returns the parameters of a policy that was trained on the known models.
 
     Args:
-      known: the known models; holes are filled as `folds.filled` does.
+      known: the known models; holes are filled as `folds.fill` does.
       beliefs: of the predictor, fitted to them.
       descriptions: float32[n, d], of the samples.
       cold: whether there are samples that no known model has met.
@@ -234,7 +234,7 @@ def trained(
     rows = None
     if models > MODELS:
         rows = np.sort(random.choice(models, MODELS, replace=False))
-    truth = folds.filled(known.matrix(rows), random).astype(np.float32)
+    truth = folds.fill(known.matrix(rows), random).astype(np.float32)
     horizon = min(HORIZON, n)
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)
@@ -258,4 +258,4 @@ def trained(
         about = repr((VERSION, ITERATIONS, cold, shaped, int(number), digest(known)))
         return "policy-" + hashlib.sha256(about.encode()).hexdigest()[:16]
 
-    return positions.trained(ctx, name, start, ITERATIONS, advance)[0]
+    return positions.train(ctx, name, start, ITERATIONS, advance)[0]

@@ -137,7 +137,7 @@ def _table(
         of_task = [(row, log) for row, log in logs if log.task == task]
         chosen[task] = _metric(task, [log for _, log in of_task], metrics, remarks)
         lacking += _lacking(task, chosen[task], of_task)
-        reported += [_compared(row, log, chosen[task], value_range) for row, log in of_task]
+        reported += [_compare(row, log, chosen[task], value_range) for row, log in of_task]
     remarks += lines(lacking) + lines(filter(None, reported))
     kept = [(row, log) for row, log in logs if log.values.get(chosen[log.task])]
     if empty := sorted({row for row, _ in logs} - {row for row, _ in kept}):
@@ -163,7 +163,7 @@ def _table(
         [f"{task}/{sample}" for task, sample in columns],
         values,
         provenances,
-        _described(logs, columns, chosen),
+        _describe(logs, columns, chosen),
         remarks=remarks,
         left_out=left_out,
         places=places,
@@ -225,7 +225,7 @@ def _lacking(task: str, metric: str, logs: Sequence[tuple[str, Log]]) -> Iterato
             yield "values that are not numbers, left unknown", text
 
 
-def _compared(
+def _compare(
     row: str, log: Log, metric: str, value_range: tuple[float, float]
 ) -> tuple[str, str] | None:
     """Returns a remark if the log reports another score than the mean of its values."""
@@ -270,7 +270,7 @@ def _columns(logs: Sequence[Log], chosen: Mapping[str, str]) -> dict[tuple[str, 
     return columns
 
 
-def _described(
+def _describe(
     logs: Sequence[tuple[str, Log]],
     columns: Mapping[tuple[str, str], int],
     chosen: Mapping[str, str],

@@ -128,7 +128,7 @@ def _add_values(log: Log, content: Any) -> None:
         kind = "samples that ended in an error, left unknown where they have no score"
         log.remarks.append((kind, f"{len(failed)} of {log.path.name}, for example {failed[0]}"))
 
-    def converted(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         """Returns a number, or what cannot become one."""
         if isinstance(value, str) and value in log.grades:
             return float(log.grades[value])
@@ -137,12 +137,12 @@ def _add_values(log: Log, content: Any) -> None:
         return number(value) if isinstance(value, str | bool | int | float) else value
 
     for metric, by_sample in epochs.items():
-        _add_metric(log, content, metric, by_sample, converted)
+        _add_metric(log, content, metric, by_sample, convert)
 
 
-def _add_metric(log: Log, content: Any, metric: str, by_sample, converted) -> None:
+def _add_metric(log: Log, content: Any, metric: str, by_sample, convert) -> None:
     """Adds one metric, given the values of its epochs, by sample."""
-    reduced = _reduced(content, metric)
+    reduced = _reduce(content, metric)
     reducers = list(content.eval.config.epochs_reducer or [])
     raw_values = [value for values in by_sample.values() for value in values]
     has_own = any(isinstance(value, str) and value in log.grades for value in raw_values)
@@ -155,10 +155,10 @@ def _add_metric(log: Log, content: Any, metric: str, by_sample, converted) -> No
     for suffix, values in reduced.items():
         name = metric + suffix
         for sample, raw in by_sample.items():
-            place, numbers = f"sample {sample}", [converted(value) for value in raw]
+            place, numbers = f"sample {sample}", [convert(value) for value in raw]
             grades = [value for value in numbers if isinstance(value, str)]
             known = [v for v in numbers if isinstance(v, int | float) and v == v]
-            value = converted(values.get(sample))
+            value = convert(values.get(sample))
             if grades:
                 log.skipped.setdefault(name, {})[sample] = Skipped(grades[0], place)
                 continue
@@ -172,7 +172,7 @@ def _add_metric(log: Log, content: Any, metric: str, by_sample, converted) -> No
         log.remarks.append((kind, f"{len(lacking)} of {log.path.name}, {metric}"))
 
 
-def _reduced(content: Any, metric: str) -> dict[str, dict[str, Any]]:
+def _reduce(content: Any, metric: str) -> dict[str, dict[str, Any]]:
     """Returns the values over epochs that the log has of a metric: by what the reducer adds to its
     name, and sample.
     """

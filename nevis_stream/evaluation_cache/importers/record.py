@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.checks import shown
+from nevis_stream.storage.checks import show_value
 
 _LONGEST = 24  # characters of a setting; a longer one is named by a hash
 _MOST_NAMED = 5
@@ -89,7 +89,7 @@ class Log:
         try:
             number = float(value) if isinstance(value, bool | int | float) else math.nan
         except OverflowError:
-            raise BadInput(f"{self.path}, {place}: {metric} is {shown(value)}.") from None
+            raise BadInput(f"{self.path}, {place}: {metric} is {show_value(value)}.") from None
         if math.isnan(number):
             self.skipped.setdefault(metric, {})[sample] = Skipped(value, place)
             return

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
-from nevis_stream.analysis.verdict import cost_statement, decided, verdict
+from nevis_stream.analysis.verdict import cost_statement, is_decided, verdict
 from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.forest import by_estimate
 from nevis_stream.report.section import Section
@@ -30,7 +30,7 @@ def html(section: Section) -> Markup:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
     pairs = by_estimate(section.against_reference)
-    clear = [pair for pair in pairs[1:] if decided(pair)]
+    clear = [pair for pair in pairs[1:] if is_decided(pair)]
     # the best method is compared even where the data cannot tell
     shown = pairs[:1] + clear[: _MOST_ANSWERS - 1]
     answers = [f"{verdict(pair)} {cost_statement(pair)}" for pair in shown]

@@ -13,7 +13,7 @@ from nevis_stream.analysis.finetuning import (
     depths,
     finetuning_graph,
     hubs,
-    isolated,
+    list_isolated,
     longest_chain,
 )
 from nevis_stream.analysis.runs import Run
@@ -82,7 +82,7 @@ class Graph:
     @property
     def isolated(self) -> list[Node]:
         """Tasks without parent or child."""
-        return isolated(self.nodes)
+        return list_isolated(self.nodes)
 
 
 def html(section: Section) -> Markup | None:

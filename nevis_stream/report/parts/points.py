@@ -7,7 +7,7 @@ from nevis_stream.analysis import budgets
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.stand_ins import short_names
 from nevis_stream.report import svg
-from nevis_stream.report.pareto_plot import drawable, lined, plane
+from nevis_stream.report.pareto_plot import drawable, has_line, plane
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
@@ -18,7 +18,7 @@ def html(section: Section) -> Markup:
     """Returns the plane, the table of points, and what each learner's budgets reach together."""
     drawn = [method for method in section.methods if drawable(method)]
     picture = svg.pictures(figures(section), section.number).get("points")
-    lines = [method for method in section.methods if lined(method)]
+    lines = [method for method in section.methods if has_line(method)]
     undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
     counts = {"drawn": len(drawn), "lines": len(lines)}
     markup = render("parts/points.html", section=section, plane=picture, undrawn=undrawn, **counts)

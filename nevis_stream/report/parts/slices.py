@@ -22,7 +22,7 @@ def html(section: Section) -> Markup | None:
     by_method = {label: each for label, each in section.once(_slices).items() if each}
     if not by_method:
         return None
-    drawn = _drawn(section)
+    drawn = _draw(section)
     names = list(
         dict.fromkeys((cell.dimension, cell.name) for each in by_method.values() for cell in each)
     )
@@ -57,7 +57,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `slices`; nothing where no method has a difference to Indep."""
-    drawn = _drawn(section)
+    drawn = _draw(section)
     title = "Difference of the error to Indep's by slice, one mark per method"
     drawing = svg.Drawing(title, lambda wide: slice_plot(drawn, section.styles, wide))
     return {"slices": drawing} if drawn else {}
@@ -71,7 +71,7 @@ def _has_difference(cells: Sequence[Slice]) -> bool:
     return any(not math.isnan(cell.difference) for cell in cells)
 
 
-def _drawn(section: Section) -> dict[str, Sequence[Slice]]:
+def _draw(section: Section) -> dict[str, Sequence[Slice]]:
     """The methods with the lowest mean errors that have a difference, in the page's order, without
     the slices by part of the stream.
     """

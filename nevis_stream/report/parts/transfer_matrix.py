@@ -41,7 +41,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
         "transfer_targets": best_sources,
         "transfer_sources": sources,
     }
-    return {name: _joined(across, frame) for name, frame in frames.items() if across.matrices}
+    return {name: _join(across, frame) for name, frame in frames.items() if across.matrices}
 
 
 def figures(across: Across) -> dict[str, svg.Drawing]:
@@ -55,7 +55,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
     }
 
 
-def _joined(across: Across, frame) -> pd.DataFrame:
+def _join(across: Across, frame) -> pd.DataFrame:
     names = ("stream", "stream_digest", "seed")
     heads = [
         {"matrix": readable(str(matrix.path))}

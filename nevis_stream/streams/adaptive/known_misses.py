@@ -10,7 +10,7 @@ import numpy as np
 from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
-from nevis_stream.queries.matrix import numbers, observed
+from nevis_stream.queries.matrix import is_observed, numbers
 
 _FILL = (
     "Fill it from a run on such a stream: python -m launch.evaluate import RUN --splits=pool"
@@ -71,7 +71,7 @@ class KnownMisses:
 def _shares(values: np.ndarray, samples: list[str]) -> dict[str, float]:
     """Returns the mean share of wrong cells, over known models and labels, of each sample that has
     a known cell."""
-    there = observed(values)
+    there = is_observed(values)
     names, place = np.unique(np.array(samples), return_inverse=True)
     wrong = np.bincount(place, np.where(there, 1 - numbers(values), 0).sum(axis=0))
     count = np.bincount(place, there.sum(axis=0))

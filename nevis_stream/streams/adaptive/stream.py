@@ -167,7 +167,7 @@ class AdaptiveStream(Stream):
                     self.check_drawn(record, event.task)
         return tuple(self._run.tasks) if self._run else ()
 
-    def drawn(self, task: Task) -> str | None:
+    def describe_draw(self, task: Task) -> str | None:
         """Returns a digest of the ids of a task's training set."""
         ids = self.splits(task)["train"].ids
         return hashlib.sha256("\n".join(map(str, ids)).encode()).hexdigest()[:16]
@@ -182,9 +182,9 @@ class AdaptiveStream(Stream):
         """Returns how many labels were used up to a task: in training sets, and in all."""
         return self._run.labels[task.task_id] if self._run else (None, None)
 
-    def leaked(self, task: Task, split: str) -> int:
+    def count_leaks(self, task: Task, split: str) -> int:
         """Returns how many images of a split the drawn training set or the dev split contains."""
-        return overlap.leaked(self.splits(task), split)
+        return overlap.count_leaks(self.splits(task), split)
 
     def _of(self, records: History) -> _Run:
         """Returns what this run has drawn; another run, or one that begins again, draws anew."""
@@ -237,7 +237,7 @@ class AdaptiveStream(Stream):
             title = f"stream {self.name!r}, rule {self.specification.rule!r}, round {number + 1}"
             title += "" if self.specification.across else f", data set {group[0]!r}"
             draws = generator(run.seed, "collect", number, *group)
-            chosen = draw(title, self._rule, _joined(known), samples * len(group), draws)
+            chosen = draw(title, self._rule, _join(known), samples * len(group), draws)
             begin, source = 0, sources(self.specification, number)[-1]
             for name, candidates in zip(group, known, strict=True):
                 end = begin + len(candidates)
@@ -316,7 +316,7 @@ def _answers(records: History, task_id: str) -> np.ndarray:
     return np.stack([1.0 - correct, confidence.astype(np.float64)])
 
 
-def _joined(parts: Sequence[PoolState]) -> PoolState:
+def _join(parts: Sequence[PoolState]) -> PoolState:
     """Returns the candidates of several data sets as one."""
     if len(parts) == 1:
         return parts[0]

@@ -23,7 +23,7 @@ from nevis_stream.experiments.rollouts.statistics import (
     z_statistic,
 )
 from nevis_stream.experiments.rollouts.study import run_rollouts
-from nevis_stream.experiments.rollouts.training import UNKNOWN, ImagePool, Trainer, drawn, fit
+from nevis_stream.experiments.rollouts.training import UNKNOWN, ImagePool, Trainer, draw, fit
 from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.lower_bounds import stalled_path
 from nevis_stream.experiments.theory.populations import Population, majority
@@ -48,9 +48,9 @@ def test_the_network_is_the_papers():
 def test_draws_follow_the_distribution_as_closely_as_whole_numbers_can():
     distribution = np.array([0.5, 0.25, 0.24, 0.01])
     for seed in range(5):
-        counts = np.bincount(drawn(distribution, 40, np.random.default_rng(seed)), minlength=4)
+        counts = np.bincount(draw(distribution, 40, np.random.default_rng(seed)), minlength=4)
         assert counts.sum() == 40 and np.all(abs(counts - 40 * distribution) < 1)
-    order = drawn(np.full(30, 1 / 30), 30, np.random.default_rng(0))
+    order = draw(np.full(30, 1 / 30), 30, np.random.default_rng(0))
     assert sorted(order) == list(range(30)) and list(order) != list(range(30))
 
 
@@ -209,7 +209,7 @@ def test_killed_anywhere_the_rollouts_are_the_same(tmp_path):
 
 def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
     path, deep = rollouts(tmp_path / "a", 3, width=4), rollouts(tmp_path / "b", 3, depth=2, width=2)
-    table = page.compared(path, deep).set_index("at")
+    table = page.compare(path, deep).set_index("at")
     final = [
         curve(each.errors[i], each.settings.design).risks[-1]
         for each in (deep, path)
