@@ -91,7 +91,7 @@ def measure(method: str, models: int, samples: int) -> dict:
     ids = [f"s{column}" for column in range(samples)]
 
     def answering(row: np.ndarray) -> Callable[[Query], Responses]:
-        return lambda cells: Responses(cells, row[cells.samples])
+        return lambda query: Responses(query, row[query.samples])
 
     with tempfile.TemporaryDirectory() as folder:
         cache = EvaluationCache(Path(folder) / "cache", create=True)

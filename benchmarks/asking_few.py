@@ -67,16 +67,18 @@ def main() -> None:
             shutil.copytree(options.known / predictor.task.dataset_id, copy)
             cache = EvaluationCache(copy)
             model, n = predictor.predictor_id, cache.shape[1]
-            ask = Recording(run, predictor, cache.samples)
+            oracle = Recording(run, predictor, cache.samples)
             facts = {model: provenance(run, predictor)}
-            account = add_models(cache, {model: ask}, options.budget, method, provenances=facts)[0]
-            before = full * sum(-(-size // FULL) for size in ask.sizes)
-            sizes = f"{ask.sizes[0]}" + (
-                f", then {len(ask.sizes) - 1} × {ask.sizes[-1]}" if ask.sizes[1:] else ""
+            account = add_models(cache, {model: oracle}, options.budget, method, provenances=facts)[
+                0
+            ]
+            before = full * sum(-(-size // FULL) for size in oracle.sizes)
+            sizes = f"{oracle.sizes[0]}" + (
+                f", then {len(oracle.sizes) - 1} × {oracle.sizes[-1]}" if oracle.sizes[1:] else ""
             )
             print(
                 f"| {copy.name} | {n} | `{method}` | {sizes} | {account.flops_spent + account.flops_saved:.3g} | {before:.3g} | "  # noqa: E501
-                f"{account.flops_spent:.3g} | {ask.seconds:.1f} |",
+                f"{account.flops_spent:.3g} | {oracle.seconds:.1f} |",
                 flush=True,
             )
             shutil.rmtree(copy)

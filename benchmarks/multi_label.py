@@ -70,17 +70,17 @@ def add(known: Path, copy: Path, new: KeptRun, method: str, budget: int, whole: 
         facts = first.models()
         for name, values in zip(facts, first.matrix(), strict=True):
             cache.append(name, first.samples(), values, provenance=facts[name])
-        ask, name = Counting(new, predictor, cache.samples), predictor.predictor_id
+        oracle, name = Counting(new, predictor, cache.samples), predictor.predictor_id
         answers = new.answer(predictor, new.samples(predictor.task, ["dev", "test"]))
         place = {cell: i for i, cell in enumerate(answers.ids)}
         truth = answers.correct[[place[cell] for cell in cache.samples()]]
         facts = {name: provenance(new, predictor)}
-        account = add_models(cache, {name: ask}, budget, method, provenances=facts)[0]
+        account = add_models(cache, {name: oracle}, budget, method, provenances=facts)[0]
         predicted = cache.matrix([name], predicted=True)[0]
         rows.append(
             (
-                ask.images,
-                ask.images * predictor.task.num_classes,
+                oracle.images,
+                oracle.images * predictor.task.num_classes,
                 account.asked,
                 abs(account.accuracy - truth.mean()),
                 (predicted != truth).mean(),

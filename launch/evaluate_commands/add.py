@@ -73,7 +73,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
     names = table.models if values.name is None else [values.name]
     asks = {name: FileOracle(table, name, cache.samples, str(model)) for name in names}
     columns = cache.samples()
-    available = {name: ask.available(columns) for name, ask in asks.items()}
+    available = {name: oracle.available(columns) for name, oracle in asks.items()}
     if not any(each.any() for each in available.values()):
         raise BadInput(
             f"{model}: has none of the cache's samples, for example {columns[0]!r}; its own are"
@@ -329,11 +329,11 @@ class _AskingBar:
 
     def counting(self, asks: Mapping[str, Oracle]) -> dict[str, Oracle]:
         """Returns asks that also move the bar."""
-        return {model: self._counting(ask) for model, ask in asks.items()}
+        return {model: self._counting(oracle) for model, oracle in asks.items()}
 
-    def _counting(self, ask: Oracle) -> Oracle:
+    def _counting(self, oracle: Oracle) -> Oracle:
         def call(wanted: Query) -> Responses:
-            answers = ask(wanted)
+            answers = oracle(wanted)
             self._done += wanted.samples.size
             self.stage("asking")
             return answers

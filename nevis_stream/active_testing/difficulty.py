@@ -111,8 +111,8 @@ class DifficultySurrogate:
         halves = np.array_split(generator(self.seed, "halves", count).permutation(count), 2)
         unseen, cost = np.empty((count, classes)), Cost()
         for left_out, kept in (halves, halves[::-1]):
-            cells = Query(answers.samples[:, np.sort(kept)])  # the base needs no probabilities
-            belief = self.base(Responses(cells, answers.values[:, np.sort(kept)]))
+            query = Query(answers.samples[:, np.sort(kept)])  # the base needs no probabilities
+            belief = self.base(Responses(query, answers.values[:, np.sort(kept)]))
             rows = answers.samples[0, left_out]
             unseen[left_out] = np.asarray(belief.probabilities[:, rows], np.float64).mean(axis=0)
             cost += belief.cost

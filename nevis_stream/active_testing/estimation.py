@@ -105,18 +105,18 @@ def _evidence(
     name = "tested_model" if vectors is None else "heads"
     surrogate = Schedule().applied(build_surrogate(name, material, seed))
 
-    def ask(cells: Query) -> Responses:
-        rows = cells.samples[0].tolist()
+    def oracle(query: Query) -> Responses:
+        rows = query.samples[0].tolist()
         labels = given_numbers(label(rows))
         if labels.shape != (len(rows),):
             raise BadInput(
                 f"asked for the labels of {len(rows)} samples, got an array of shape"
                 f" {list(labels.shape)}; [{len(rows)}] is expected, a class for each."
             )
-        return Responses(cells, labels[None], Cost(labels=len(rows)))
+        return Responses(query, labels[None], Cost(labels=len(rows)))
 
     random = generator(seed, "draws")
-    return active_test(pool, surrogate, ask, budget, random, rule, batch=batch)
+    return active_test(pool, surrogate, oracle, budget, random, rule, batch=batch)
 
 
 def _features(

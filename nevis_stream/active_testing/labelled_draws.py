@@ -66,7 +66,7 @@ class LabelledDraws:
     @property
     def probabilities(self) -> np.ndarray | None:
         """float64[M], with which each sample was drawn among those left; None if chosen."""
-        cells = self.answers.cells
+        cells = self.answers.query
         return None if cells.probabilities is None else cells.probabilities[0]
 
     @property

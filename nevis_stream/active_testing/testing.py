@@ -48,7 +48,7 @@ Surrogate = Callable[[Responses], EnsemblePredictions]
 def active_test(
     pool: Pool,
     surrogate: Surrogate,
-    ask: Oracle,
+    oracle: Oracle,
     budget: int,
     random: np.random.Generator,
     rule: str = "rms_loss",
@@ -87,9 +87,9 @@ def active_test(
         if count < 1:
             raise BadInput(f"batch={count}: at least one label must be asked at a time.")
         count = min(count, budget - evidence.asked)
-        cells = choose_samples([pool], members, left, count, random, rule, choose)
-        left[cells.samples] = False
-        answers = ask_checked(ask, cells, classes=pool.losses.shape[1])
+        query = choose_samples([pool], members, left, count, random, rule, choose)
+        left[query.samples] = False
+        answers = ask_checked(oracle, query, classes=pool.losses.shape[1])
         members, evidence = _believe(_add(evidence, answers), surrogate)
         yield evidence
     if evidence.failed == evidence.asked:
@@ -211,7 +211,7 @@ class KnownLabels:
     def __init__(self, labels: np.ndarray):
         self.labels = np.asarray(labels)
 
-    def __call__(self, cells: Query) -> Responses:
+    def __call__(self, query: Query) -> Responses:
         """Returns the labels of the cells, at a cost of one label each."""
-        samples = check_cells(cells.samples, (len(cells.samples), len(self.labels)))
-        return Responses(cells, self.labels[samples], Cost(labels=samples.size))
+        samples = check_cells(query.samples, (len(query.samples), len(self.labels)))
+        return Responses(query, self.labels[samples], Cost(labels=samples.size))

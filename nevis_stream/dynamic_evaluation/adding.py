@@ -99,7 +99,7 @@ def add_models(
     if method is not None:
         methods.within_budget(method)  # a wrong name is an error before anything is read
     complete = {each.name for each in complete_models(cache, list(asks))}
-    asks = {model: ask for model, ask in asks.items() if model not in complete}
+    asks = {model: oracle for model, oracle in asks.items() if model not in complete}
     if not asks:
         return []
     check_budget(budget, samples if available else facts.points)
@@ -249,8 +249,8 @@ def add_samples(
 
     failed: set[tuple[str, str]] = set()
 
-    def ask_models(cells: Query) -> Responses:
-        models = cells.samples
+    def ask_models(query: Query) -> Responses:
+        models = query.samples
         for model in np.unique(models):
             new = np.flatnonzero((models == model).any(axis=1) & ~is_observed(values[:, model]))
             if image is not None and len(new):  # one forward pass answers for all labels
@@ -265,10 +265,10 @@ def add_samples(
                 costs.append(answers.cost)
                 empty = ~is_observed(answers.values[0])
                 failed.update((name, samples[i]) for i in new[empty].tolist())
-        return Responses(cells, np.take_along_axis(values, models, axis=1))
+        return Responses(query, np.take_along_axis(values, models, axis=1))
 
-    def ask(cells: Query) -> Responses:
-        return replaced.ask_checked(cells, ask_models)
+    def oracle(query: Query) -> Responses:
+        return replaced.ask_checked(query, ask_models)
 
     is_learned = is_observed(known).mean(axis=0) >= KNOWN_SHARE
     # so that an addition that was killed asks the same cells again
@@ -287,7 +287,7 @@ def add_samples(
     warn_of_cost(used, rows, [mean_price] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))
     try:
-        estimates, own = evaluate(stored, rows, ask, len(samples), budget, seed, progress)
+        estimates, own = evaluate(stored, rows, oracle, len(samples), budget, seed, progress)
     except TooFewAnswers:
         name, sample = min(failed)
         raise BadInput(

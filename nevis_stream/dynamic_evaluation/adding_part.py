@@ -76,8 +76,8 @@ class PartAdder:
             known.facts = dataclasses.replace(known.facts, image=None)
         image, labels = known.facts.image, len(columns) // known.facts.points
         rows = [
-            CachedOracle(self._cache, model, columns, provenances.get(model, {}), ask, image)
-            for model, ask in asks.items()
+            CachedOracle(self._cache, model, columns, provenances.get(model, {}), oracle, image)
+            for model, oracle in asks.items()
         ]
         for row in rows:
             expected[row.model][columns] = numbers(row.values)
@@ -112,11 +112,11 @@ class PartAdder:
         replaced = Substitutes(known, askable)
         unasked = ~askable
 
-        def ask(cells: Query) -> Responses:
-            return replaced.ask_checked(cells, lambda cells: _of_rows(rows, cells))
+        def oracle(query: Query) -> Responses:
+            return replaced.ask_checked(query, lambda inner: _of_rows(rows, inner))
 
         try:
-            estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)
+            estimates, own = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
         except TooFewAnswers as stopped:
             if stopped.args:
                 warnings.warn(str(stopped), RunWarning, stacklevel=3)
@@ -128,7 +128,7 @@ class PartAdder:
                     " samples that were chosen; nothing was estimated."
                 ) from None
             replaced = Substitutes(known, np.stack([is_observed(row.values) for row in rows]))
-            estimates, own = evaluate(stored, readable, ask, len(rows), budget, seed, progress)
+            estimates, own = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
         own += 0 if choice is None else choice.flops
         models = [row.model for row in rows]
         failed = np.array([len(row.failed) for row in rows])
@@ -188,11 +188,11 @@ class PartAdder:
         return accounts
 
 
-def _of_rows(rows: Sequence[CachedOracle], cells: Query) -> Responses:
+def _of_rows(rows: Sequence[CachedOracle], query: Query) -> Responses:
     """Returns the answers of some models, unknown where there is none."""
-    parts = [row(Query(samples[None])) for row, samples in zip(rows, cells.samples, strict=True)]
+    parts = [row(Query(samples[None])) for row, samples in zip(rows, query.samples, strict=True)]
     cost = sum((part.cost for part in parts), Cost())
-    return Responses(cells, np.vstack([part.values for part in parts]), cost)
+    return Responses(query, np.vstack([part.values for part in parts]), cost)
 
 
 def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
@@ -226,7 +226,7 @@ def _with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[
 def evaluate(
     stored: StoredFit,
     known: KnownModels,
-    ask: Oracle,
+    oracle: Oracle,
     new: int,
     budget: int,
     seed: int,
@@ -238,7 +238,7 @@ def evaluate(
     ctx = staged_context(progress)
     fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
     evaluator = stored.evaluator(known, budget, fit_key, ctx)
-    estimates = evaluator.evaluate(ask, new, budget, evaluation_key)
+    estimates = evaluator.evaluate(oracle, new, budget, evaluation_key)
     return estimates, total(ctx.meter.counts())
 
 

@@ -62,10 +62,10 @@ def evaluate(
             f" {', '.join(part.name for part in facts.parts)}. Read each into a board of its own."
         )
 
-    def ask(cells: Query) -> Responses:
-        columns = cells.samples[0]
+    def oracle(query: Query) -> Responses:
+        columns = query.samples[0]
         values = _check(board, model, columns, low, high)
-        return Responses(cells, values[None], Cost(None))
+        return Responses(query, values[None], Cost(None))
 
     with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
         cache = EvaluationCache(Path(folder) / "cache", create=True, about=board.cache.about)
@@ -75,7 +75,7 @@ def evaluate(
         name = "new model"
         while name in board.models:
             name += " (new)"
-        (account,) = add_models(cache, {name: ask}, budget, method, seed=seed, progress=progress)
+        (account,) = add_models(cache, {name: oracle}, budget, method, seed=seed, progress=progress)
         if board.temporary:
             _copy_fits(cache.directory, board.cache.directory)
     start, width = float(low[0]), float(high[0] - low[0])

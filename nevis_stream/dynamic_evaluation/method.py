@@ -249,7 +249,7 @@ class Evaluator:
         self._charged = 0
 
     @in_full_precision
-    def evaluate(self, ask: Oracle, models: int, budget: int, key: jax.Array) -> Estimates:
+    def evaluate(self, oracle: Oracle, models: int, budget: int, key: jax.Array) -> Estimates:
         """Evaluates new models, all in one batch.
 
         Args:
@@ -262,7 +262,7 @@ class Evaluator:
         self.method.check(budget, self.known)
         tuned = self.tune(budget)
         with ctx.phase("select"):
-            higher = turned_ask(ask) if self._lower else ask
+            higher = turned_ask(oracle) if self._lower else oracle
             answers = self._answers(higher, models, budget, key)
         with ctx.phase("predict"):
             estimates = self._predict(tuned, answers)
@@ -321,15 +321,15 @@ class Evaluator:
         beliefs = self.method.predictor.beliefs(self.tree["predictor"], self.known, self.ctx)
         return self.method.policy.plan(self.tree["policy"], beliefs, budget, self.key, self.ctx)
 
-    def _answers(self, ask: Oracle, models: int, budget: int, key: Key) -> Responses:
+    def _answers(self, oracle: Oracle, models: int, budget: int, key: Key) -> Responses:
         """Asks what the policy chooses, and for a predictor that takes all values the other labels
         of as many images."""
-        answers = self.method.policy.ask(self.plan(budget), ask, models, key, self.ctx)
+        answers = self.method.policy.ask(self.plan(budget), oracle, models, key, self.ctx)
         image = self.known.facts.image
         if image is None or not self.method.predictor.takes_all:
             return answers
         rest = whole_images.others(answers.samples, image)
-        return answers.then(ask(Query(rest))) if rest.size else answers
+        return answers.then(oracle(Query(rest))) if rest.size else answers
 
     def _predict(self, tuned: Tree, answers: Responses) -> Estimates:
         prediction, mean = self._prediction(tuned["predictor"], answers)
@@ -374,9 +374,9 @@ class Evaluator:
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
-            ask = MatrixOracle(folds.fill(values, random))
-            answers = evaluator._answers(ask, len(values), budget, self.key)
+            oracle = MatrixOracle(folds.fill(values, random))
+            answers = evaluator._answers(oracle, len(values), budget, self.key)
             prediction, mean = evaluator._prediction(tuned, answers)
-            errors.append(rest.facts.mean(ask.truth) - mean)
+            errors.append(rest.facts.mean(oracle.truth) - mean)
             units.append(prediction.unit)
         return np.concatenate(errors), np.concatenate(units)

@@ -112,9 +112,9 @@ class Policy:
         """
         raise NotImplementedError
 
-    def ask(self, plan: Plan, ask: Oracle, models: int, key: Key, ctx: Compute) -> Responses:
+    def ask(self, plan: Plan, oracle: Oracle, models: int, key: Key, ctx: Compute) -> Responses:
         """Asks m models step by step until the budget is spent."""
         answers = Responses(Query.none(models), np.empty((models, 0), np.uint8))
         while answers.samples.shape[1] < plan.budget:
-            answers = answers.then(ask(self.next(plan, answers, key, ctx)))
+            answers = answers.then(oracle(self.next(plan, answers, key, ctx)))
         return answers

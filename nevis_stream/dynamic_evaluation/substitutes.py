@@ -44,36 +44,36 @@ class Substitutes:
         rows = np.linspace(0, self._known.shape[0] - 1, min(self._known.shape[0], MODELS))
         return self._known.matrix(np.unique(rows.astype(np.int64)))
 
-    def ask_checked(self, cells: Query, ask: Callable[[Query], Responses]) -> Responses:
+    def ask_checked(self, query: Query, oracle: Callable[[Query], Responses]) -> Responses:
         """Returns answers to these cells, or to similar ones where there is none.
 
         Args:
-          cells: [m, b].
+          query: [m, b].
           ask: returns answers, unknown where a model gave none; a cell that was answered before
             costs nothing.
 
         Raises:
           TooFewAnswers: a model has no sample left.
         """
-        cells, cost = self(cells), Cost()
+        query, cost = self(query), Cost()
         while True:
-            answers = ask(cells)
+            answers = oracle(query)
             cost += answers.cost
             failed = ~is_observed(answers.values)
             if not failed.any():
                 return dataclasses.replace(answers, cost=cost)
-            cells = self._replace(cells, ~failed)
+            query = self._replace(query, ~failed)
 
-    def __call__(self, cells: Query) -> Query:
+    def __call__(self, query: Query) -> Query:
         """Returns the cells to ask instead of these, [m, b]; none of them was returned before."""
-        samples = cells.samples
+        samples = query.samples
         stays = np.take_along_axis(self._free, samples, axis=1)
         np.put_along_axis(self._free, samples, False, axis=1)
         self.counts += (~stays).sum(axis=1)
-        return self._replace(cells, stays)
+        return self._replace(query, stays)
 
-    def _replace(self, cells: Query, stays: np.ndarray) -> Query:
-        samples = np.array(cells.samples)
+    def _replace(self, query: Query, stays: np.ndarray) -> Query:
+        samples = np.array(query.samples)
         for model, row in enumerate(samples):
             for place in np.flatnonzero(~stays[model]):
                 others = np.flatnonzero(self._free[model])
@@ -81,7 +81,7 @@ class Substitutes:
                     raise TooFewAnswers
                 row[place] = self._nearest(row[place], others)
                 self._free[model][row[place]] = False
-        return Query(samples, cells.probabilities, cells.shares)
+        return Query(samples, query.probabilities, query.shares)
 
     def message(self, models: Sequence[str]) -> str:
         """Returns for which of the models, by their ids, similar samples were asked."""

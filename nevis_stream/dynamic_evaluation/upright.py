@@ -34,11 +34,11 @@ def upright(known: KnownModels) -> KnownModels:
     return cast(KnownModels, _Turned(known)) if is_lower(known) else known
 
 
-def turned_ask(ask: Oracle) -> Oracle:
+def turned_ask(oracle: Oracle) -> Oracle:
     """Returns an `Oracle` that answers 1 minus each value."""
 
-    def turned_answers(cells: Query) -> Responses:
-        answers = ask(cells)
+    def turned_answers(query: Query) -> Responses:
+        answers = oracle(query)
         return dataclasses.replace(answers, values=turn(np.asarray(answers.values)))
 
     return turned_answers

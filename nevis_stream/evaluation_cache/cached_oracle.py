@@ -53,11 +53,11 @@ class CachedOracle:
         model: str,
         columns: np.ndarray,
         provenance: dict[str, Any],
-        ask: Oracle,
+        oracle: Oracle,
         image: np.ndarray | None = None,
     ):
         self.model, self.cost, self.failed = model, Cost(), set[int]()
-        self._cache, self._provenance, self._ask = cache, provenance, ask
+        self._cache, self._provenance, self._ask = cache, provenance, oracle
         self._columns, self._scores, self._image = columns, cache.scores, image
         self._failures = 0  # in a row
         self.values = unknown_cells((len(columns),), self._scores)
@@ -71,14 +71,14 @@ class CachedOracle:
         """Number of observed cells."""
         return int(np.count_nonzero(is_observed(self.values)))
 
-    def __call__(self, cells: Query) -> Responses:
+    def __call__(self, query: Query) -> Responses:
         """Returns the values of int64[1, b], unknown where there is no answer, and the cost of
         those that had to be asked.
 
         Raises:
           TooFewAnswers: too many samples in a row have no answer; what was answered is kept.
         """
-        (samples,), cost = cells.samples, Cost()
+        (samples,), cost = query.samples, Cost()
         new = samples[~is_observed(self.values[samples])]
         if len(new):
             if self._image is not None:
@@ -108,7 +108,7 @@ class CachedOracle:
                     " so it is not asked any more. What it answered is kept; the same command"
                     " continues."
                 )
-        return Responses(cells, self.values[samples][None], cost)
+        return Responses(query, self.values[samples][None], cost)
 
     def bound(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
         """Returns means, moved into the range that the observed values leave for the mean; if all

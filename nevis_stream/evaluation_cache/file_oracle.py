@@ -39,9 +39,9 @@ class FileOracle:
         columns = np.array([self._columns.get(sample, -1) for sample in samples], np.int64)
         return (columns >= 0) & is_observed(self._table.values[self._row][columns])
 
-    def __call__(self, cells: Query) -> Responses:
+    def __call__(self, query: Query) -> Responses:
         """Returns the values of int64[1, b]; BadInput if the file lacks one."""
-        ids = self._ids(cells.samples[0])
+        ids = self._ids(query.samples[0])
         columns = np.array([self._columns.get(sample, -1) for sample in ids], np.int64)
         values = self._table.values[self._row][columns]
         missing = np.flatnonzero((columns < 0) | ~is_observed(values))
@@ -52,4 +52,4 @@ class FileOracle:
             )
         confidence = self._table.confidence
         known = None if confidence is None else confidence[self._row][columns][None]
-        return Responses(cells, values[None], Cost(None), known)
+        return Responses(query, values[None], Cost(None), known)

@@ -88,14 +88,14 @@ class Responses:
     """The cells that were asked, their values, and the cost.
 
     Attributes:
-      cells: the cells, with the probabilities with which a policy drew them.
+      query: the cells, with the probabilities with which a policy drew them.
       values: [m, b]: uint8 outcomes, float32 scores in [0, 1], or int32 labels, `NO_LABEL` where
         there is none.
       cost: of these answers.
       confidence: float[m, b], the probability that a model gave to the true class, or None.
     """
 
-    cells: Query
+    query: Query
     values: np.ndarray
     cost: Cost = field(default=Cost())
     confidence: np.ndarray | None = None
@@ -103,21 +103,21 @@ class Responses:
     @property
     def samples(self) -> np.ndarray:
         """int64[m, b], the asked samples."""
-        return self.cells.samples
+        return self.query.samples
 
     def valid(self) -> "Responses":
         """Returns the labels that are known, of one model."""
         known = self.values[0] != NO_LABEL
         if known.all():
             return self
-        drawn = self.cells.probabilities
-        cells = Query(self.samples[:, known], None if drawn is None else drawn[:, known])
-        return Responses(cells, self.values[:, known], self.cost)
+        drawn = self.query.probabilities
+        query = Query(self.samples[:, known], None if drawn is None else drawn[:, known])
+        return Responses(query, self.values[:, known], self.cost)
 
     def then(self, later: "Responses") -> "Responses":
         """Returns these answers followed by later ones, [m, b + b']; costs add up."""
         return Responses(
-            self.cells.then(later.cells),
+            self.query.then(later.query),
             np.hstack([self.values, later.values]) if self.values.size else later.values,
             self.cost + later.cost,
             None
@@ -129,7 +129,7 @@ class Responses:
 class Oracle(Protocol):
     """Answers for m models, with the cost of the answers."""
 
-    def __call__(self, cells: Query) -> Responses:
+    def __call__(self, query: Query) -> Responses:
         """Returns the values of the cells, 255 or NaN (or None) where there is no answer; BadInput
         if one was asked before.
         """
@@ -137,7 +137,7 @@ class Oracle(Protocol):
 
 
 def ask_checked(
-    ask: Oracle, cells: Query, scores: bool = False, classes: int | None = None
+    oracle: Oracle, query: Query, scores: bool = False, classes: int | None = None
 ) -> Responses:
     """Asks for some samples of one model and checks the answers: only a valid number is one.
 
@@ -145,7 +145,7 @@ def ask_checked(
       ask: may return anything for a cell that is no number (255, NaN, None, a text), or raise: then
         its cells are asked one at a time, those that raise again have no answer, and after
         `MOST_WITHOUT_ANSWER` in a row the others are not asked.
-      cells: int64[1, b].
+      query: int64[1, b].
       scores: whether values are scores in [0, 1] instead of outcomes.
       classes: if values are labels, the number of classes.
 
@@ -157,20 +157,20 @@ def ask_checked(
       BadInput: there are too few or too many values, or they are of other cells.
     """
     try:
-        answers = ask(cells)
+        answers = oracle(query)
     except NevisStreamError:
         raise
     except Exception as error:
-        if cells.samples.size > 1:
-            return _one_at_a_time(ask, cells, scores, classes)
-        message = f"no answer to sample {cells.samples[0, 0]}: {type(error).__name__}: {error}"
+        if query.samples.size > 1:
+            return _one_at_a_time(oracle, query, scores, classes)
+        message = f"no answer to sample {query.samples[0, 0]}: {type(error).__name__}: {error}"
         warnings.warn(message, RunWarning, stacklevel=2)
-        return _no_answers(cells, scores, classes)
-    values, shape = given_numbers(answers.values), cells.samples.shape
-    if values.shape != shape or not np.array_equal(answers.cells.samples, cells.samples):
+        return _no_answers(query, scores, classes)
+    values, shape = given_numbers(answers.values), query.samples.shape
+    if values.shape != shape or not np.array_equal(answers.query.samples, query.samples):
         raise BadInput(
             f"asked for the cells {list(shape)}, answered {list(values.shape)} values of the cells"
-            f" {list(answers.cells.samples.shape)}: an answer belongs to each asked cell, in their"
+            f" {list(answers.query.samples.shape)}: an answer belongs to each asked cell, in their"
             " order."
         )
     missing = np.isnan(values)
@@ -189,38 +189,38 @@ def ask_checked(
         valid = np.isin(values, (0, 1))
     for _, k in np.argwhere(~(valid | missing))[:1]:
         raise BadInput(
-            f"the answer to sample {cells.samples[0, k]} is {values[0, k]:g}, not {kind}; an answer"
+            f"the answer to sample {query.samples[0, k]} is {values[0, k]:g}, not {kind}; an answer"
             " that is not known is None, NaN or 255."
         )
     checked = np.where(missing, blank_value, values).astype(dtype)
     cost = answers.cost
     if classes is not None:  # what failed was not bought
         cost = dataclasses.replace(cost, labels=min(cost.labels, int((~missing).sum())))
-    return dataclasses.replace(answers, cells=cells, values=checked, cost=cost)
+    return dataclasses.replace(answers, query=query, values=checked, cost=cost)
 
 
-def _one_at_a_time(ask: Oracle, cells: Query, scores: bool, classes: int | None) -> Responses:
+def _one_at_a_time(oracle: Oracle, query: Query, scores: bool, classes: int | None) -> Responses:
     """Returns the answers to cells of which an `Oracle` raises if it is asked for all; those after
     `MOST_WITHOUT_ANSWER` in a row without an answer are not asked.
     """
-    columns, parts, failures = cells.samples.shape[1], [], 0
+    columns, parts, failures = query.samples.shape[1], [], 0
     for k in range(columns):
-        parts.append(ask_checked(ask, Query(cells.samples[:, k : k + 1]), scores, classes))
+        parts.append(ask_checked(oracle, Query(query.samples[:, k : k + 1]), scores, classes))
         value = parts[-1].values[0, 0]
         is_known = value != NO_LABEL if classes is not None else is_observed(value)
         failures = 0 if is_known else failures + 1
         if failures == MOST_WITHOUT_ANSWER and (rest := columns - k - 1):
             message = f"{failures} samples in a row have no answer, so {rest:,} more are not asked."
             warnings.warn(message, RunWarning, stacklevel=3)
-            parts.append(_no_answers(Query(cells.samples[:, k + 1 :]), scores, classes))
+            parts.append(_no_answers(Query(query.samples[:, k + 1 :]), scores, classes))
             break
-    return dataclasses.replace(functools.reduce(Responses.then, parts), cells=cells)
+    return dataclasses.replace(functools.reduce(Responses.then, parts), query=query)
 
 
-def _no_answers(cells: Query, scores: bool, classes: int | None) -> Responses:
+def _no_answers(query: Query, scores: bool, classes: int | None) -> Responses:
     if classes is not None:
-        return Responses(cells, np.full(cells.samples.shape, NO_LABEL, np.int32))
-    return Responses(cells, unknown_cells(cells.samples.shape, scores), Cost(None))
+        return Responses(query, np.full(query.samples.shape, NO_LABEL, np.int32))
+    return Responses(query, unknown_cells(query.samples.shape, scores), Cost(None))
 
 
 def given_numbers(values: Any) -> np.ndarray:
@@ -288,9 +288,9 @@ class Estimate:
         return f"<p>{html.escape(str(self))}</p>"
 
 
-def blank(cells: Query) -> Responses:
+def blank(query: Query) -> Responses:
     """Answers 0 for every cell, at no cost: an `Oracle` for policies that do not use answers."""
-    return Responses(cells, np.zeros(cells.samples.shape, np.uint8))
+    return Responses(query, np.zeros(query.samples.shape, np.uint8))
 
 
 class MatrixOracle:
@@ -312,13 +312,13 @@ class MatrixOracle:
         """int64[m], the number of samples asked of each model."""
         return self.asked.sum(axis=1)
 
-    def __call__(self, cells: Query) -> Responses:
+    def __call__(self, query: Query) -> Responses:
         """Returns the values of the cells.
 
         Raises:
           BadInput: an index is out of range or was asked before, or a cell is unknown.
         """
-        samples = check_cells(cells.samples, self.truth.shape)
+        samples = check_cells(query.samples, self.truth.shape)
         rows = np.arange(len(self.truth))[:, None]
         if self.asked[rows, samples].any():
             raise BadInput("a sample was asked twice of one model; ask each only once.")
@@ -330,7 +330,7 @@ class MatrixOracle:
                 " this matrix."
             )
         self.asked[rows, samples] = True
-        return Responses(cells, values)
+        return Responses(query, values)
 
 
 def check_cells(samples: np.ndarray, shape: tuple[int, int]) -> np.ndarray:

@@ -25,7 +25,7 @@ class CheckpointOracle:
     def __init__(self, run: KeptRun, predictor: KeptPredictor, ids: IdsOfColumns):
         self._run, self._predictor, self._ids, self._tree = run, predictor, ids, None
 
-    def __call__(self, cells: Query) -> Responses:
+    def __call__(self, query: Query) -> Responses:
         """Runs the model on int64[1, b] samples of any splits, padded to a power of two.
 
         Raises:
@@ -33,13 +33,13 @@ class CheckpointOracle:
         """
         if self._tree is None:
             self._tree = self._run.tree(self._predictor)
-        ids = self._ids(cells.samples[0])
+        ids = self._ids(query.samples[0])
         parts = self._run.samples_of(self._predictor.task, ids)
         answers = self._run.answer(self._predictor, parts, self._tree, sparing=True)
         place = {cell: i for i, cell in enumerate(answers.ids)}
         positions = np.asarray([place[cell] for cell in ids])
         values, confidence = answers.correct[positions][None], answers.confidence[positions][None]
-        return Responses(cells, values, Cost(answers.flops), confidence)
+        return Responses(query, values, Cost(answers.flops), confidence)
 
 
 class MovableCheckpoint:
@@ -64,7 +64,7 @@ class MovableCheckpoint:
         self._model, self._path, self._trial = model, checkpoint, trial
         self._open, self._ids, self._ask = open_run, ids, None
 
-    def __call__(self, cells: Query) -> Responses:
+    def __call__(self, query: Query) -> Responses:
         """Runs the model, as `CheckpointOracle` does.
 
         Raises:
@@ -72,7 +72,7 @@ class MovableCheckpoint:
         """
         if self._ask is None:
             self._ask = self._open_checkpoint()
-        return self._ask(cells)
+        return self._ask(query)
 
     def _open_checkpoint(self) -> CheckpointOracle:
         if not self._path.is_dir():

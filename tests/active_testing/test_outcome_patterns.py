@@ -33,8 +33,8 @@ def pool():
 
 def updated(outcomes, belief, samples, labels):
     surrogate = OutcomePatterns(lambda _: EnsemblePredictions(belief[None]), outcomes)
-    cells = Query(np.asarray(samples, np.int64)[None])
-    return surrogate(Responses(cells, labels[samples][None].astype(np.int32))).probabilities[0]
+    query = Query(np.asarray(samples, np.int64)[None])
+    return surrogate(Responses(query, labels[samples][None].astype(np.int32))).probabilities[0]
 
 
 def test_the_pattern_finds_the_class_that_known_models_lack(pool):

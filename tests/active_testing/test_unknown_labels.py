@@ -54,7 +54,7 @@ def test_an_unknown_label_is_no_class(way):
 
 
 def evidence(missing, budget, uniform, seed, loss="zero_one"):
-    def ask(cells):
+    def oracle(cells):
         (samples,) = cells.samples
         values = np.where(missing[samples], np.nan, LABELS[samples])
         return Responses(cells, values[None], Cost())
@@ -64,7 +64,7 @@ def evidence(missing, budget, uniform, seed, loss="zero_one"):
         *_, last = active_test(
             Pool.of(PROBABILITIES, loss),
             fixed(PROBABILITIES[None]),
-            ask,
+            oracle,
             budget,
             np.random.default_rng(seed),
             choose=ProportionalSampling(uniform=uniform),

@@ -20,12 +20,12 @@ ITEMS, _ = response.fit(KNOWN, 1, jax.random.key(0), CTX)
 
 def asked(policy, budget):
     """Answers of new models, chosen by the items above."""
-    ask, n = MatrixOracle(NEW), NEW.shape[1]  # refuses to be asked twice
+    oracle, n = MatrixOracle(NEW), NEW.shape[1]  # refuses to be asked twice
     beliefs = ResponsePosterior(n, items=ITEMS)
     tree = policy.fit(known_models(KNOWN), beliefs, None, CTX)
     plan = policy.plan(tree, beliefs, budget, None, CTX)
-    answers = policy.ask(plan, ask, len(NEW), None, CTX)
-    assert (ask.counts == budget).all()
+    answers = policy.ask(plan, oracle, len(NEW), None, CTX)
+    assert (oracle.counts == budget).all()
     return answers
 
 
@@ -36,8 +36,8 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
     assert answers.samples.shape == (len(NEW), budget)
     assert (answers.values == np.take_along_axis(NEW, answers.samples, axis=1)).all()
     first = budget if name == "uniform" else -(-budget // 2)
-    assert np.allclose(answers.cells.shares[:, :first], 1 / first)
-    assert not answers.cells.shares[:, first:].any()
+    assert np.allclose(answers.query.shares[:, :first], 1 / first)
+    assert not answers.query.shares[:, first:].any()
 
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():

@@ -62,16 +62,16 @@ class Counting:
     def __init__(self, truth, each=7):
         self.truth, self.each, self.asked = truth, each, []
 
-    def price(self, cells):
-        return None if self.each is None else self.each * cells
+    def price(self, query):
+        return None if self.each is None else self.each * query
 
     def asks(self, models, ids):
         return {model: partial(self.ask, model, ids) for model in models}
 
-    def ask(self, model, ids, cells):
-        answers = FileOracle(self.truth, model, ids)(cells)
-        self.asked += [(model, sample) for sample in ids(cells.samples[0])]
-        return Responses(cells, answers.values, Cost(self.price(cells.samples.size)))
+    def ask(self, model, ids, query):
+        answers = FileOracle(self.truth, model, ids)(query)
+        self.asked += [(model, sample) for sample in ids(query.samples[0])]
+        return Responses(query, answers.values, Cost(self.price(query.samples.size)))
 
 
 def of(samples):
@@ -113,7 +113,7 @@ def test_a_model_is_observed_on_its_budget_and_predicted_elsewhere(cache):
 
 def test_what_is_saved_is_told_with_the_price_of_many_answers_and_what_was_spent_on_few(cache):
     class Padded(Counting):
-        def price(self, cells):
+        def price(self, query):
             return 7 * 64
 
     def added(budget):
@@ -136,8 +136,8 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     account = add_model(cache, "m11", first, 18, "sort_and_search")
 
     class Killed(Counting):
-        def ask(self, model, ids, cells):
-            super().ask(model, ids, cells)
+        def ask(self, model, ids, query):
+            super().ask(model, ids, query)
             raise KeyboardInterrupt
 
     other = EvaluationCache(cache.directory.parent / "other", create=True)
@@ -146,8 +146,8 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
     with pytest.raises(KeyboardInterrupt):
         add_model(other, "m11", Killed(truth), 18, "sort_and_search")
     half = [sample for _, sample in first.asked[:9]]
-    cells = truth.values[11][[truth.samples.index(sample) for sample in half]]
-    other.append("m11", half, cells, provenance={"flops_per_sample": 7})
+    query = truth.values[11][[truth.samples.index(sample) for sample in half]]
+    other.append("m11", half, query, provenance={"flops_per_sample": 7})
     second = Counting(truth)
     again = add_model(other, "m11", second, 18, "sort_and_search")
     assert sorted(sample for _, sample in second.asked) == sorted(
@@ -376,7 +376,7 @@ def test_several_new_models_may_lack_values(cache):
     values = ordered(M + 1)
     values[-2, ::4] = values[-1, ::3] = UNKNOWN
     asks = file_asks(cache, table(values), [f"m{M - 1}", f"m{M}"])
-    available = {name: ask.available(cache.samples()) for name, ask in asks.items()}
+    available = {name: oracle.available(cache.samples()) for name, oracle in asks.items()}
     with pytest.warns(match=r"most similar samples were asked instead \(and of 1 other model\)"):
         accounts = add_models(cache, asks, 30, "random_mean", available=available)
     assert [account.asked for account in accounts] == [30, 30]

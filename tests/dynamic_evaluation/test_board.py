@@ -42,10 +42,10 @@ def test_a_file_an_array_and_a_cache_give_the_estimate_of_the_command(tmp_path, 
     assert (tmp_path / "before").read_bytes() == cache.index.path.read_bytes()
     assert not (tmp_path / "cache" / "additions.jsonl").exists()
 
-    def ask(cells):
+    def oracle(cells):
         return Responses(cells, new[cells.samples])
 
-    (account,) = add_models(cache, {"new": ask}, 20, METHOD)
+    (account,) = add_models(cache, {"new": oracle}, 20, METHOD)
     for each in found:
         assert (each.value, each.low, each.high) == (account.accuracy, account.low, account.high)
         assert each.asked == 20 and each.low < each.value < each.high

@@ -15,10 +15,10 @@ KEY = jax.random.key(0)
 def test_new_samples_are_evaluated_on_few_models():
     matrix = one_order(200, 400, noise=0.5)
     known, new = matrix[:, :300], np.ascontiguousarray(matrix[:, 300:].T)
-    ask = MatrixOracle(new)
+    oracle = MatrixOracle(new)
     evaluator = methods.get("sort_and_search").fit(known.T, None, KEY)
-    estimate = evaluator.evaluate(ask, len(new), 32, KEY)
-    assert estimate.outcomes.shape == (100, 200) and (ask.counts == 32).all()
+    estimate = evaluator.evaluate(oracle, len(new), 32, KEY)
+    assert estimate.outcomes.shape == (100, 200) and (oracle.counts == 32).all()
     assert (estimate.outcomes != new).mean() < 0.16
     evaluator = methods.get("random_mean").fit(known.T, None, KEY)
     mean = evaluator.evaluate(MatrixOracle(new), len(new), 32, KEY)

@@ -12,11 +12,11 @@ TRUTH = np.array([[0, 1, 1, 0], [1, 1, 255, 0]], np.uint8)
 
 
 def test_asking_a_matrix_reads_and_counts():
-    ask = MatrixOracle(TRUTH)
-    assert ask(Query(np.array([[1, 0], [3, 0]]))).values.tolist() == [[1, 0], [0, 1]]
-    assert ask(Query(np.array([[3], [1]]))).values.tolist() == [[0], [1]]
-    assert ask.counts.tolist() == [3, 3]
-    assert ask.asked.tolist() == [[True, True, False, True], [True, True, False, True]]
+    oracle = MatrixOracle(TRUTH)
+    assert oracle(Query(np.array([[1, 0], [3, 0]]))).values.tolist() == [[1, 0], [0, 1]]
+    assert oracle(Query(np.array([[3], [1]]))).values.tolist() == [[0], [1]]
+    assert oracle.counts.tolist() == [3, 3]
+    assert oracle.asked.tolist() == [[True, True, False, True], [True, True, False, True]]
 
 
 @pytest.mark.parametrize(
@@ -31,17 +31,17 @@ def test_asking_a_matrix_reads_and_counts():
     ],
 )
 def test_asking_a_matrix_refuses(samples, message):
-    ask = MatrixOracle(TRUTH)
+    oracle = MatrixOracle(TRUTH)
     with pytest.raises(BadInput, match=message):
-        ask(Query(np.array(samples)))
-    assert not ask.asked.any()
+        oracle(Query(np.array(samples)))
+    assert not oracle.asked.any()
 
 
 def test_asking_a_matrix_refuses_what_was_asked_in_an_earlier_call():
-    ask = MatrixOracle(TRUTH)
-    ask(Query(np.array([[0], [1]])))
+    oracle = MatrixOracle(TRUTH)
+    oracle(Query(np.array([[0], [1]])))
     with pytest.raises(BadInput, match="asked twice"):
-        ask(Query(np.array([[1], [1]])))
+        oracle(Query(np.array([[1], [1]])))
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ def fitted(name, seed):
 
 
 def evaluate(name, budget, seed=0, new=NEW):
-    ask = MatrixOracle(new)
+    oracle = MatrixOracle(new)
     key = jax.random.split(jax.random.key(seed))[1]
-    return fitted(name, seed).evaluate(ask, len(new), budget, key), ask
+    return fitted(name, seed).evaluate(oracle, len(new), budget, key), oracle
 
 
 # 20 is the budget of the test below and of test_recommended.py: each budget is another program
@@ -36,7 +36,7 @@ def evaluate(name, budget, seed=0, new=NEW):
 )
 @pytest.mark.parametrize("name", sorted(methods.METHODS))
 def test_what_every_method_promises(name, budget):
-    estimate, ask = evaluate(name, budget)
+    estimate, oracle = evaluate(name, budget)
     assert estimate.values.shape == estimate.outcomes.shape == estimate.observed.shape == NEW.shape
     assert estimate.values.dtype == np.float32 and estimate.outcomes.dtype == np.uint8
     assert estimate.observed.dtype == bool
@@ -52,10 +52,10 @@ def test_what_every_method_promises(name, budget):
     if name in SEES_EVERYTHING:
         assert estimate.observed.all()
         return
-    assert (estimate.observed == ask.asked).all() and (ask.counts == budget).all()
+    assert (estimate.observed == oracle.asked).all() and (oracle.counts == budget).all()
     if name not in OVERWRITES:
-        assert (estimate.outcomes[ask.asked] == NEW[ask.asked]).all()
-        assert (estimate.values[ask.asked] == NEW[ask.asked]).all()
+        assert (estimate.outcomes[oracle.asked] == NEW[oracle.asked]).all()
+        assert (estimate.values[oracle.asked] == NEW[oracle.asked]).all()
         if budget == NEW.shape[1]:
             assert np.allclose(estimate.accuracy, NEW.mean(axis=1))
 

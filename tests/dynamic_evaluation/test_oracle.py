@@ -20,9 +20,9 @@ def test_later_answers_follow_and_fixed_cells_have_probability_one():
     both = fixed.then(drawn)
     assert both.samples.tolist() == [[4, 0, 7]]
     assert both.values.tolist() == [[1, 0, 1]]
-    assert both.cells.probabilities.tolist() == [[1, 0.5, 0.25]]
+    assert both.query.probabilities.tolist() == [[1, 0.5, 0.25]]
     assert both.cost == Cost(7)
-    assert fixed.then(fixed).cells.probabilities is None
+    assert fixed.then(fixed).query.probabilities is None
 
 
 def test_weights_average_the_means_of_data_sets():

@@ -44,16 +44,16 @@ def marked(name):
 @pytest.mark.parametrize("name", map(marked, PAIRS))
 def test_a_pair_estimates_with_an_interval(name):
     method, key = methods.get(name), jax.random.key(0)
-    ask = MatrixOracle(NEW)
-    estimates = method.fit(KNOWN, None, key).evaluate(ask, len(NEW), 20, key)
-    assert (ask.counts == (300 if name.startswith("everything") else 20)).all()
+    oracle = MatrixOracle(NEW)
+    estimates = method.fit(KNOWN, None, key).evaluate(oracle, len(NEW), 20, key)
+    assert (oracle.counts == (300 if name.startswith("everything") else 20)).all()
     assert np.isfinite(estimates.values).all() and np.isfinite(estimates.accuracy).all()
     assert np.isfinite(estimates.low).all() and (estimates.low <= estimates.high).all()
     # The published rule counts positions of its own grid, so it is worse on other cells.
     most = 0.3 if name.endswith("+published") else 0.2
     assert np.abs(estimates.accuracy - NEW.mean(axis=1)).mean() < most
     if not name.endswith("+published"):  # which overwrites answers
-        assert (estimates.outcomes[ask.asked] == NEW[ask.asked]).all()
+        assert (estimates.outcomes[oracle.asked] == NEW[oracle.asked]).all()
 
 
 @pytest.mark.parametrize(

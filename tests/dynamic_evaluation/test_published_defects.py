@@ -14,8 +14,8 @@ KEY = jax.random.key(0)
 
 
 def evaluated(name, known, new, budget):
-    ask = MatrixOracle(new)
-    return methods.get(name).fit(known, None, KEY).evaluate(ask, len(new), budget, KEY), ask
+    oracle = MatrixOracle(new)
+    return methods.get(name).fit(known, None, KEY).evaluate(oracle, len(new), budget, KEY), oracle
 
 
 def test_the_remainder_of_the_grid():
@@ -79,10 +79,10 @@ def test_ties_are_stable():
 def test_observed_outcomes_are_kept():
     matrix = one_order(30, 500, noise=1.0)
     known, new = matrix[:20], matrix[20:]
-    ours, ask = evaluated("sort_and_search", known, new, 100)
-    assert (ours.outcomes[ask.asked] == new[ask.asked]).all()
-    theirs, ask = evaluated("published", known, new, 100)
-    assert (theirs.outcomes[ask.asked] != new[ask.asked]).any()
+    ours, oracle = evaluated("sort_and_search", known, new, 100)
+    assert (ours.outcomes[oracle.asked] == new[oracle.asked]).all()
+    theirs, oracle = evaluated("published", known, new, 100)
+    assert (theirs.outcomes[oracle.asked] != new[oracle.asked]).any()
 
 
 def test_held_out_rows_do_not_leak():
@@ -92,8 +92,8 @@ def test_held_out_rows_do_not_leak():
     matrix = one_order(30, 300, noise=1.0)
     known, new = matrix[:12], matrix[12:]
     for name in ("sort_and_search", "sort_and_search_recursive", "copy_nearest", "stratified_mean"):
-        before, ask = evaluated(name, known, new, 50)
-        after, _ = evaluated(name, known, np.where(ask.asked, new, 1 - new), 50)
+        before, oracle = evaluated(name, known, new, 50)
+        after, _ = evaluated(name, known, np.where(oracle.asked, new, 1 - new), 50)
         assert (before.outcomes == after.outcomes).all(), name
     # The recursion on all rows, as published, gives another order than on the known rows alone:
     # that is what leaks.

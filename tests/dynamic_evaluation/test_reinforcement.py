@@ -150,11 +150,11 @@ def test_it_asks_within_the_budget_in_batches():
     evaluator = methods.get("reinforcement+irt_2pl").fit(matrix[:10], None, KEY)
     plan, calls = evaluator.plan(40), []
 
-    def ask(cells):
-        calls.append(cells.samples.shape[1])
-        return MatrixOracle(matrix[10:])(cells)
+    def oracle(query):
+        calls.append(query.samples.shape[1])
+        return MatrixOracle(matrix[10:])(query)
 
-    answers = POLICY.ask(plan, ask, 2, KEY, context())
+    answers = POLICY.ask(plan, oracle, 2, KEY, context())
     assert calls == [2] * 20
     assert all(len(set(row)) == 40 for row in answers.samples.tolist())
     empty = Responses(Query.none(2), np.empty((2, 0), np.uint8))

@@ -139,11 +139,11 @@ def test_larger_budgets_are_asked_in_batches():
     method = methods.get("uncertainty+irt_2pl")
     calls = []
 
-    def ask(cells):
-        calls.append(cells.samples.shape[1])
-        return MatrixOracle(NEW)(cells)
+    def oracle(query):
+        calls.append(query.samples.shape[1])
+        return MatrixOracle(NEW)(query)
 
-    method.policy.ask(method.fit(KNOWN, None, KEY).plan(70), ask, len(NEW), KEY, CTX)
+    method.policy.ask(method.fit(KNOWN, None, KEY).plan(70), oracle, len(NEW), KEY, CTX)
     assert calls == [3] * 23 + [1]
 
 
@@ -170,8 +170,8 @@ def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance(mo
     values, beliefs = KNOWN.values.astype(np.float32), evaluator.plan(1).beliefs
 
     def loss(samples):
-        cells = Query(np.broadcast_to(samples, (50, len(samples))))
-        mean, variance = beliefs.moments(Responses(cells, values[:, samples]))
+        query = Query(np.broadcast_to(samples, (50, len(samples))))
+        mean, variance = beliefs.moments(Responses(query, values[:, samples]))
         error = (mean - values) ** 2 + variance
         return np.delete(error, samples, axis=1).sum()
 

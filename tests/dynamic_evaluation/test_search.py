@@ -15,9 +15,9 @@ from tests.dynamic_evaluation.making import one_order, outcomes
 
 def searched(known, new, budget, name="sort_and_search", seed=0):
     """Estimates of new models, and what was asked."""
-    ask, key = MatrixOracle(new), jax.random.key(seed)
+    oracle, key = MatrixOracle(new), jax.random.key(seed)
     evaluator = methods.get(name).fit(known, None, key)
-    return evaluator.evaluate(ask, len(new), budget, key), ask
+    return evaluator.evaluate(oracle, len(new), budget, key), oracle
 
 
 def errors(row, k):
@@ -70,11 +70,11 @@ def test_observed_outcomes_are_kept(matrix, data):
     budget = data.draw(st.integers(1, matrix.shape[1]))
     name = data.draw(st.sampled_from(["sort_and_search", "sort_and_search_random"]))
     rank, new = sort(matrix[:1]), matrix[1:]
-    estimate, ask = searched(matrix[:1], new, budget, name)
-    assert (estimate.observed == ask.asked).all() and (ask.counts == budget).all()
-    assert (estimate.outcomes[ask.asked] == new[ask.asked]).all()
+    estimate, oracle = searched(matrix[:1], new, budget, name)
+    assert (estimate.observed == oracle.asked).all() and (oracle.counts == budget).all()
+    assert (estimate.outcomes[oracle.asked] == new[oracle.asked]).all()
     assert (estimate.values == estimate.outcomes).all()
-    unseen = np.where(ask.asked, 0, 1)[:, rank.order]
+    unseen = np.where(oracle.asked, 0, 1)[:, rank.order]
     for predicted, free in zip(estimate.outcomes[:, rank.order], unseen, strict=True):
         rest = predicted[free == 1].tolist()
         assert rest == sorted(rest, reverse=True)  # the others are ones, then zeros

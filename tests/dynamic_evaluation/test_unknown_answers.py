@@ -38,8 +38,8 @@ class Failing:
     def __init__(self, failing, way, truth=NEW):
         self.failing, self.way, self.truth, self.asked = set(failing), way, truth, 0
 
-    def __call__(self, cells):
-        (samples,) = cells.samples
+    def __call__(self, query):
+        (samples,) = query.samples
         self.asked += len(samples)
         fails = np.isin(samples, [*self.failing])
         values = self.truth[samples]
@@ -53,13 +53,13 @@ class Failing:
             values = np.where(fails, np.nan, values)
         elif self.way == "255":
             values = np.where(fails, 255, values)
-        return Responses(cells, [values], Cost())
+        return Responses(query, [values], Cost())
 
 
-def _added(cache, ask, budget, method="stratified_mean", **more):
+def _added(cache, oracle, budget, method="stratified_mean", **more):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        (account,) = add_models(cache, {"new": ask}, budget, method, **more)
+        (account,) = add_models(cache, {"new": oracle}, budget, method, **more)
     return account, [str(each.message) for each in said if each.category is RunWarning]
 
 
@@ -97,19 +97,19 @@ def test_a_model_that_answers_nothing_has_no_estimate(cache):
 
 @pytest.mark.parametrize("way", ["None", "raise"])
 def test_a_model_that_never_answers_is_not_asked_for_all_samples(way, cache):
-    ask = Failing(range(N), way)
+    oracle = Failing(range(N), way)
     with pytest.raises(BadInput, match="gave no answer to any of the"):
-        _added(cache, ask, 70)
+        _added(cache, oracle, 70)
     # at most all that were chosen at once, and then one at a time
-    assert ask.asked <= 70 + (MOST_WITHOUT_ANSWER if way == "raise" else 0)
+    assert oracle.asked <= 70 + (MOST_WITHOUT_ANSWER if way == "raise" else 0)
 
 
 def test_a_server_that_goes_down_leaves_what_was_answered_and_the_same_command_continues(cache):
     class GoesDown(Failing):
-        def __call__(self, cells):
-            if len(cells.samples[0]) > 1 or self.asked >= 30:
+        def __call__(self, query):
+            if len(query.samples[0]) > 1 or self.asked >= 30:
                 raise TimeoutError("the server is down")
-            return super().__call__(cells)
+            return super().__call__(query)
 
     account, said = _added(cache, GoesDown([], "raise"), 60)
     assert account.asked == account.budget == 30 and account.low is None
@@ -156,8 +156,8 @@ def test_scores_and_new_samples_have_unknown_answers_too(cache, tmp_path):
     ranges = {"low": 0, "high": 1}
     names = [f"m{i}" for i in range(len(KNOWN))]
     other.append_rows(names, cache.samples(), scores, sample_provenance=ranges)
-    ask = Failing(range(0, N, 9), "255", NEW * 0.5 + 0.25)
-    account, _ = _added(other, ask, 20, "random_mean")
+    oracle = Failing(range(0, N, 9), "255", NEW * 0.5 + 0.25)
+    account, _ = _added(other, oracle, 20, "random_mean")
     assert 0.25 <= account.accuracy <= 0.75
     asks = {name: Failing([1], "NaN", np.array([1, 0, 1])) for name in names[:-1]}
     asks[names[-1]] = Failing([], "", np.array([1, 0, 1]))
@@ -179,11 +179,11 @@ def test_scores_and_new_samples_have_unknown_answers_too(cache, tmp_path):
         ([[1, 0.5]], None, "the answer to sample 5 is 0.5, not 0 or 1"),
     ],
 )
-def test_answers_of_other_cells_or_values_are_refused(values, cells, message):
+def test_answers_of_other_cells_or_values_are_refused(values, query, message):
     asked = Query(np.array([[4, 5]]))
-    given = asked if cells is None else Query(np.array(cells))
+    given = asked if query is None else Query(np.array(query))
     with pytest.raises(BadInput, match=message):
-        ask_checked(lambda cells: Responses(given, np.array(values)), asked, scores=False)
+        ask_checked(lambda query: Responses(given, np.array(values)), asked, scores=False)
 
 
 def test_a_file_without_a_value_is_not_asked_in_vain(cache, tmp_path):
@@ -246,8 +246,8 @@ def test_a_checkpoint_that_fails_on_a_sample_gives_no_answer_to_it(cache):
                 ids=parts, correct=NEW[columns], confidence=np.full(len(parts), 0.5), flops=10
             )
 
-    ask = CheckpointOracle(Run(), SimpleNamespace(task=None), cache.samples)
-    account, said = _added(cache, ask, N)
+    oracle = CheckpointOracle(Run(), SimpleNamespace(task=None), cache.samples)
+    account, said = _added(cache, oracle, N)
     assert account.failed == 1 and account.asked == N - 1
     assert account.low <= NEW.mean() <= account.high
     assert cache.matrix(["new"])[0, 3] == 255

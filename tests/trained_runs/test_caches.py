@@ -176,10 +176,10 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept_run, tmp_path, mo
     read, ids = [], [*cache.samples(), "pico_coins/nowhere/1"]
     load = Checkpoint.load
     monkeypatch.setattr(Checkpoint, "load", lambda *args: read.append(args) or load(*args))
-    ask = CheckpointOracle(run, predictor, lambda columns: [ids[column] for column in columns])
+    oracle = CheckpointOracle(run, predictor, lambda columns: [ids[column] for column in columns])
 
     def asked(*columns):
-        return ask(Query(np.array([columns])))
+        return oracle(Query(np.array([columns])))
 
     three = asked(200, 3, 77)
     wanted = [ids[column] for column in (200, 3, 77)]
@@ -207,8 +207,8 @@ def test_an_image_of_a_multi_label_task_is_answered_and_kept_with_all_its_labels
     ids, each = whole.samples(), new.task.num_classes
     cache.append("known", ids, whole.matrix([first.predictor_id])[0])
     cache.append("other", ids, 1 - whole.matrix([new.predictor_id])[0])
-    ask = CheckpointOracle(run, new, cache.samples)
-    account = add_models(cache, {new.predictor_id: ask}, 8, "sort_and_search")[0]
+    oracle = CheckpointOracle(run, new, cache.samples)
+    account = add_models(cache, {new.predictor_id: oracle}, 8, "sort_and_search")[0]
     observed = cache.matrix([new.predictor_id])[0] != 255
     assert account.asked == 8 * each == observed.sum()
     assert (observed.reshape(-1, each).sum(axis=1) % each == 0).all()

@@ -97,8 +97,8 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
             return values[:usable]
 
         values = np.array([labels[int(sample)] for sample in samples], np.int32)
-        cells = Query((samples - generation.first)[None], joined["probabilities"][None, :usable])
-        answers = Responses(cells, values[None])
+        query = Query((samples - generation.first)[None], joined["probabilities"][None, :usable])
+        answers = Responses(query, values[None])
         result.append(
             LabelledDraws(
                 pool,
@@ -161,14 +161,14 @@ def history(
 
 def shorten(evidence: LabelledDraws, asked: int) -> LabelledDraws:
     """Returns the evidence after its first labels."""
-    cells = replace(
-        evidence.answers.cells,
-        samples=evidence.answers.cells.samples[:, :asked],
+    query = replace(
+        evidence.answers.query,
+        samples=evidence.answers.query.samples[:, :asked],
         probabilities=None
         if evidence.probabilities is None
-        else evidence.answers.cells.probabilities[:, :asked],
+        else evidence.answers.query.probabilities[:, :asked],
     )
-    answers = replace(evidence.answers, cells=cells, values=evidence.answers.values[:, :asked])
+    answers = replace(evidence.answers, query=query, values=evidence.answers.values[:, :asked])
     return replace(
         evidence,
         answers=answers,

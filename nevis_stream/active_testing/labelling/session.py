@@ -270,8 +270,8 @@ class Session:
             free[drawn_before] = False
             random = generator(self.settings.seed, "draw", number, place)
             drawn = ProportionalSampling(uniform=self.settings.uniform)
-            cells = choose_samples(pools, members, free, share, random, self.settings.rule, drawn)
-            samples = cells.samples[0]
+            query = choose_samples(pools, members, free, share, random, self.settings.rule, drawn)
+            samples = query.samples[0]
             beliefs = [
                 beliefs_before(expected_losses(pool, members), drawn_before, samples)
                 for pool in pools
@@ -280,7 +280,7 @@ class Session:
                 {
                     "generation": place,
                     "samples": (samples + generation.first).tolist(),
-                    "probabilities": cells.probabilities[0].tolist(),
+                    "probabilities": query.probabilities[0].tolist(),
                     "predicted": [predicted.tolist() for predicted, _ in beliefs],
                     "remaining": [remaining.tolist() for _, remaining in beliefs],
                 }
@@ -301,11 +301,11 @@ class Session:
         order = [sample for sample, _ in pairs]
         samples = np.array(order, np.int64).reshape(1, -1) - generation.first
         values = np.array([labels[sample] for sample in order], np.int32).reshape(1, -1)
-        cells = Query(samples, np.array([each for _, each in pairs]).reshape(1, -1))
+        query = Query(samples, np.array([each for _, each in pairs]).reshape(1, -1))
         surrogate = build_surrogate(
             self.settings.surrogate, generation.material, self.settings.seed
         )
-        return surrogate(Responses(cells, values)).probabilities
+        return surrogate(Responses(query, values)).probabilities
 
     def record(
         self,

@@ -52,7 +52,7 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     Encoded images are written into `work`, so that memory holds none of them.
 
     The layout's `tfds` says `parts` (by TFDS's split), the feature `label`, and whether images
-    are swapped.
+    are `transposed`.
 
     Raises:
       BadInput: the copy lacks a split or a feature that the layout names.

@@ -52,15 +52,15 @@ class AveragedResponse(ItemResponse):
                 model = self.fit(rest, key, ctx)
                 learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
                 trees.append({"model": model, "policy": learned})
-            ask = MatrixOracle(folds.fill(values, random))
+            oracle = MatrixOracle(folds.fill(values, random))
             model = trees[number]["model"]
             plan = policy.plan(
                 trees[number]["policy"], self.beliefs(model, rest, ctx), budget, key, ctx
             )
-            answers = policy.ask(plan, ask, len(values), key, ctx)
+            answers = policy.ask(plan, oracle, len(values), key, ctx)
             by_response = super().predict(model, {}, rest, answers, ctx)
             away = self.other(model, rest, answers, ctx)[1] - by_response.mean
-            missing = rest.facts.mean(ask.truth) - by_response.mean
+            missing = rest.facts.mean(oracle.truth) - by_response.mean
             parts.append(np.array([away, missing, by_response.deviation]))
         away, missing, unit = np.concatenate(parts, axis=1)
         independent = len(set(known.groups)) if known.groups else known.shape[0]

@@ -61,7 +61,7 @@ def represent(answers: Responses, facts: SampleFacts) -> np.ndarray:
     Cells that a policy chose for their information have weight 0; if a policy gives no shares, all
     cells have the same weight.
     """
-    shares = answers.cells.shares
+    shares = answers.query.shares
     if shares is None or not shares.any():
         shares = np.ones(answers.values.shape)
     weights = shares * facts.weights[answers.samples]
