@@ -71,7 +71,7 @@ def _estimates(session, estimator) -> StudyChapter:
             "estimate": estimate.value,
             "low": estimate.low,
             "high": estimate.high,
-            "labels": estimate.asked,
+            "labels": estimate.observed,
             "without a label": estimate.failed,
             "plain random labels": np.nan,
             "surrogate's expectation": np.nan,

@@ -33,10 +33,10 @@ def status(words: Sequence[str], values: FlagValues) -> None:
             interval = f"{estimate.low:z.4f} to {estimate.high:z.4f}"
         value = "–" if np.isnan(estimate.value) else f"{estimate.value:z.4f}"
         width = "–" if np.isnan(account.width) else f"{account.width:.4f}"
-        table.add_row(account.name, value, interval, width, str(estimate.asked))
+        table.add_row(account.name, value, interval, width, str(estimate.observed))
     console().print(table)
     print(f"session {settings.name}: {session.counts()}")
-    used = rows[0].estimate.asked
+    used = rows[0].estimate.observed
     recorded = used + rows[0].estimate.failed
     if waiting:
         later = plural(known - recorded, "label")

@@ -42,10 +42,10 @@ class Estimator:
         asked, cost = evidence.asked, evidence.cost
         if asked == evidence.pool.n:
             risk = float(evidence.losses.mean())
-            return Estimate(risk, risk, risk, asked=asked, cost=cost)
+            return Estimate(risk, risk, risk, observed=asked, cost=cost)
         reason = self.refusal(evidence) if asked else NO_LABELS
         if reason:
-            return Estimate(np.nan, reason=reason, asked=asked, cost=cost)
+            return Estimate(np.nan, reason=reason, observed=asked, cost=cost)
         return self.estimate(evidence)
 
     def _of_known(self, evidence: LabelledDraws) -> Estimate:
@@ -61,7 +61,7 @@ class Estimator:
             for assumed in (losses.min(axis=1), losses.max(axis=1), 0.0, 1.0)
         )
         failed, missing = evidence.failed, one.value - nothing.value
-        result = replace(least, high=most.high, asked=evidence.asked - failed, failed=failed)
+        result = replace(least, high=most.high, observed=evidence.asked - failed, failed=failed)
         if failed == evidence.asked:
             return replace(result, value=np.nan, low=np.nan, high=np.nan, reason=NO_LABELS)
         result = replace(result, value=nothing.value / (1 - missing))

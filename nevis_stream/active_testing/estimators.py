@@ -34,7 +34,7 @@ class Ase(Estimator):
         return Estimate(
             value,
             reason=self.no_interval,
-            asked=asked,
+            observed=asked,
             cost=evidence.cost,
             failed=evidence.failed,
         )

@@ -34,7 +34,7 @@ def with_interval(evidence: LabelledDraws, weights: np.ndarray, steps: np.ndarra
     value, asked = float(weights @ steps), evidence.asked
     if asked < FEWEST:
         reason = f"an interval needs at least {FEWEST} labels; there are {asked}"
-        return Estimate(value, reason=reason, asked=asked, cost=evidence.cost)
+        return Estimate(value, reason=reason, observed=asked, cost=evidence.cost)
     summands = weights * (steps - value)
     shares = weights / (evidence.pool.n * evidence.probabilities)  # of a draw's loss in the value
     away, back = _reaches(summands)
@@ -103,6 +103,6 @@ def bound(evidence: LabelledDraws, value: float, low: float, high: float) -> Est
         value,
         float(np.clip(low, least, most)),
         float(np.clip(high, least, most)),
-        asked=evidence.asked,
+        observed=evidence.asked,
         cost=evidence.cost,
     )

@@ -258,7 +258,7 @@ class Estimate:
       value: the estimate, NaN if there is none.
       low, high: its 95% interval, NaN if there is none.
       reason: why there is no interval (or no value); empty if there is one.
-      asked: number of cells that were asked for it, and gave an answer.
+      observed: number of cells that gave an answer for it.
       cost: of asking and of computing it.
       failed: number of further cells that were asked and gave no answer.
     """
@@ -267,21 +267,21 @@ class Estimate:
     low: float = np.nan
     high: float = np.nan
     reason: str = ""
-    asked: int = 0
+    observed: int = 0
     cost: Cost = Cost()
     failed: int = 0
 
     def __str__(self) -> str:
         """Returns the estimate with its interval, for people.
 
-        >>> print(Estimate(0.6, 0.55, 0.66, asked=64))
+        >>> print(Estimate(0.6, 0.55, 0.66, observed=64))
         0.6000 (95%: 0.5500 to 0.6600; 64 asked)
         """
         interval = f"no interval: {self.reason or 'none was computed'}"
         if not math.isnan(self.low):
             interval = f"95%: {self.low:.4f} to {self.high:.4f}"
         failed = f", {self.failed:,} more gave no answer" if self.failed else ""
-        return f"{self.value:.4f} ({interval}; {self.asked:,} asked{failed})"
+        return f"{self.value:.4f} ({interval}; {self.observed:,} asked{failed})"
 
     def _repr_html_(self) -> str:
         """Shows it in a notebook."""
@@ -300,17 +300,17 @@ class MatrixOracle:
       truth: uint8[m, n] of 0, 1 and 255, or float[m, n] of scores in [0, 1] and NaN.
 
     Attributes:
-      asked: bool[m, n], the cells that were read.
+      observed: bool[m, n], the cells that were read.
     """
 
     def __init__(self, truth: np.ndarray):
         self.truth = check_matrix(truth)
-        self.asked = np.zeros(self.truth.shape, bool)
+        self.observed = np.zeros(self.truth.shape, bool)
 
     @property
     def counts(self) -> np.ndarray:
         """int64[m], the number of samples asked of each model."""
-        return self.asked.sum(axis=1)
+        return self.observed.sum(axis=1)
 
     def __call__(self, query: Query) -> Responses:
         """Returns the values of the cells.
@@ -320,7 +320,7 @@ class MatrixOracle:
         """
         samples = check_cells(query.samples, self.truth.shape)
         rows = np.arange(len(self.truth))[:, None]
-        if self.asked[rows, samples].any():
+        if self.observed[rows, samples].any():
             raise BadInput("a sample was asked twice of one model; ask each only once.")
         values = self.truth[rows, samples]
         if not is_observed(values).all():
@@ -329,7 +329,7 @@ class MatrixOracle:
                 f"asked for model {model} on sample {samples[model, column]}, which is unknown in"
                 " this matrix."
             )
-        self.asked[rows, samples] = True
+        self.observed[rows, samples] = True
         return Responses(query, values)
 
 

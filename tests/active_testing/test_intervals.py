@@ -29,7 +29,7 @@ def test_every_estimator_says_whether_it_has_an_interval():
         else:
             assert estimate.low < estimate.value < estimate.high, name
             assert not estimate.reason
-        assert estimate.asked == estimate.cost.labels == 45
+        assert estimate.observed == estimate.cost.labels == 45
 
 
 def test_there_is_no_interval_without_reason():

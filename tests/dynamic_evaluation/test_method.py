@@ -16,7 +16,7 @@ def test_asking_a_matrix_reads_and_counts():
     assert oracle(Query(np.array([[1, 0], [3, 0]]))).values.tolist() == [[1, 0], [0, 1]]
     assert oracle(Query(np.array([[3], [1]]))).values.tolist() == [[0], [1]]
     assert oracle.counts.tolist() == [3, 3]
-    assert oracle.asked.tolist() == [[True, True, False, True], [True, True, False, True]]
+    assert oracle.observed.tolist() == [[True, True, False, True], [True, True, False, True]]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_asking_a_matrix_refuses(samples, message):
     oracle = MatrixOracle(TRUTH)
     with pytest.raises(BadInput, match=message):
         oracle(Query(np.array(samples)))
-    assert not oracle.asked.any()
+    assert not oracle.observed.any()
 
 
 def test_asking_a_matrix_refuses_what_was_asked_in_an_earlier_call():

@@ -52,10 +52,10 @@ def test_what_every_method_promises(name, budget):
     if name in SEES_EVERYTHING:
         assert estimate.observed.all()
         return
-    assert (estimate.observed == oracle.asked).all() and (oracle.counts == budget).all()
+    assert (estimate.observed == oracle.observed).all() and (oracle.counts == budget).all()
     if name not in OVERWRITES:
-        assert (estimate.outcomes[oracle.asked] == NEW[oracle.asked]).all()
-        assert (estimate.values[oracle.asked] == NEW[oracle.asked]).all()
+        assert (estimate.outcomes[oracle.observed] == NEW[oracle.observed]).all()
+        assert (estimate.values[oracle.observed] == NEW[oracle.observed]).all()
         if budget == NEW.shape[1]:
             assert np.allclose(estimate.accuracy, NEW.mean(axis=1))
 

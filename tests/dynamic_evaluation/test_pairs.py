@@ -53,7 +53,7 @@ def test_a_pair_estimates_with_an_interval(name):
     most = 0.3 if name.endswith("+published") else 0.2
     assert np.abs(estimates.accuracy - NEW.mean(axis=1)).mean() < most
     if not name.endswith("+published"):  # which overwrites answers
-        assert (estimates.outcomes[oracle.asked] == NEW[oracle.asked]).all()
+        assert (estimates.outcomes[oracle.observed] == NEW[oracle.observed]).all()
 
 
 @pytest.mark.parametrize(

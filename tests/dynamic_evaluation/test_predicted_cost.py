@@ -72,7 +72,7 @@ def test_an_estimate_has_its_interval_what_was_asked_and_what_it_cost():
     assert len(list(estimates)) == len(NEW)
     first = estimates[0]
     assert first.value == estimates.accuracy[0] and first.low <= first.value <= first.high
-    assert first.asked == 20 and first.cost.flops > 0 and first.reason == ""
+    assert first.observed == 20 and first.cost.flops > 0 and first.reason == ""
     few = methods.get("sort_and_search").fit(InMemory(KNOWN.values[:3]), None, jax.random.key(0))
     single = few.evaluate(MatrixOracle(NEW), len(NEW), 20, jax.random.key(1))[0]
     assert np.isnan(single.low) and "fewer than 5" in single.reason

@@ -80,9 +80,9 @@ def test_observed_outcomes_are_kept():
     matrix = one_order(30, 500, noise=1.0)
     known, new = matrix[:20], matrix[20:]
     ours, oracle = evaluated("sort_and_search", known, new, 100)
-    assert (ours.outcomes[oracle.asked] == new[oracle.asked]).all()
+    assert (ours.outcomes[oracle.observed] == new[oracle.observed]).all()
     theirs, oracle = evaluated("published", known, new, 100)
-    assert (theirs.outcomes[oracle.asked] != new[oracle.asked]).any()
+    assert (theirs.outcomes[oracle.observed] != new[oracle.observed]).any()
 
 
 def test_held_out_rows_do_not_leak():
@@ -93,7 +93,7 @@ def test_held_out_rows_do_not_leak():
     known, new = matrix[:12], matrix[12:]
     for name in ("sort_and_search", "sort_and_search_recursive", "copy_nearest", "stratified_mean"):
         before, oracle = evaluated(name, known, new, 50)
-        after, _ = evaluated(name, known, np.where(oracle.asked, new, 1 - new), 50)
+        after, _ = evaluated(name, known, np.where(oracle.observed, new, 1 - new), 50)
         assert (before.outcomes == after.outcomes).all(), name
     # The recursion on all rows, as published, gives another order than on the known rows alone:
     # that is what leaks.

@@ -71,10 +71,10 @@ def test_observed_outcomes_are_kept(matrix, data):
     name = data.draw(st.sampled_from(["sort_and_search", "sort_and_search_random"]))
     rank, new = sort(matrix[:1]), matrix[1:]
     estimate, oracle = searched(matrix[:1], new, budget, name)
-    assert (estimate.observed == oracle.asked).all() and (oracle.counts == budget).all()
-    assert (estimate.outcomes[oracle.asked] == new[oracle.asked]).all()
+    assert (estimate.observed == oracle.observed).all() and (oracle.counts == budget).all()
+    assert (estimate.outcomes[oracle.observed] == new[oracle.observed]).all()
     assert (estimate.values == estimate.outcomes).all()
-    unseen = np.where(oracle.asked, 0, 1)[:, rank.order]
+    unseen = np.where(oracle.observed, 0, 1)[:, rank.order]
     for predicted, free in zip(estimate.outcomes[:, rank.order], unseen, strict=True):
         rest = predicted[free == 1].tolist()
         assert rest == sorted(rest, reverse=True)  # the others are ones, then zeros

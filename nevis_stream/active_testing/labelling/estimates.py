@@ -131,10 +131,10 @@ def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
         if each.reason
     ]
     if reasons:
-        return Estimate(value, reason=reasons[0], asked=asked, cost=cost, failed=failed)
+        return Estimate(value, reason=reasons[0], observed=asked, cost=cost, failed=failed)
     below = float(np.hypot.reduce(shares * [each.value - each.low for each in estimates]))
     above = float(np.hypot.reduce(shares * [each.high - each.value for each in estimates]))
-    return Estimate(value, value - below, value + above, asked=asked, cost=cost, failed=failed)
+    return Estimate(value, value - below, value + above, observed=asked, cost=cost, failed=failed)
 
 
 def history(

@@ -98,7 +98,7 @@ def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
     assert session.counts() == "56 of 200 samples have a label; 4 samples nobody can label"
     for account, whole in zip(accounts(session, "lure"), accounts(clean, "lure"), strict=True):
         estimate = account.estimate
-        assert (estimate.asked, estimate.failed, estimate.cost.labels) == (56, 4, 56)
+        assert (estimate.observed, estimate.failed, estimate.cost.labels) == (56, 4, 56)
         assert estimate.low < whole.estimate.value < estimate.high
         assert account.width > whole.width
     assert history(session, 0, "lure")[-1][1] == accounts(session, "lure")[0].estimate
@@ -156,7 +156,7 @@ def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
     assert sum(row >= 60 for row in rows) == 150
     labelled(session, np.concatenate([labels, more]), 1, 200)
     estimate = accounts(session, "tuned_difference")[0].estimate
-    assert estimate.asked == 200 and estimate.low < estimate.value < estimate.high
+    assert estimate.observed == 200 and estimate.low < estimate.value < estimate.high
 
 
 @pytest.mark.parametrize(
