@@ -94,7 +94,7 @@ def differing(run: KeptRun, predictor) -> None:
     whole, wrong, largest = run.answer(predictor, [samples]), 0, 0.0
     for low in range(0, len(samples), 4):
         few = samples.take(range(low, min(low + 4, len(samples))))
-        part = run.answer(predictor, [few], sparing=True)
+        part = run.answer(predictor, [few], small_batches=True)
         rows = slice(low, low + len(part.correct))
         wrong += int((part.correct != whole.correct[rows]).sum())
         largest = max(largest, float(abs(part.probabilities - whole.probabilities[rows]).max()))

@@ -75,8 +75,8 @@ class Context(Compute):
       trial: the current trial inside `map`, else None.
       seed: an integer in [0, 2**63) that belongs to this run, this task and this trial.
       meter: the FLOPs charged so far in this event (in this trial, inside `map`).
-      sparing: whether `predict` is called many times with few samples, so that filling up batches
-        would waste FLOPs.
+      small_batches: whether `predict` is called many times with few samples, so that filling up
+        batches would waste FLOPs.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Context(Compute):
         executor: Executor | None = None,
         devices: int = 1,
         scalars: Scalars | None = None,
-        sparing: bool = False,
+        small_batches: bool = False,
     ):
         super().__init__(path, phase, trial)
         self._past = past or {}
@@ -104,7 +104,12 @@ class Context(Compute):
         self._scalars = scalars
         self._trials = 0
         self._like: Any = None
-        self.sparing = sparing
+        self.small_batches = small_batches
+
+    @property
+    def sparing(self) -> bool:
+        """The former name of `small_batches`, for learners that were written with it."""
+        return self.small_batches
 
     def map(self, function: Callable[["Context", Any], Tree], items: Sequence[Any]) -> list[Tree]:
         """Runs `function(ctx, item)` as one trial for each item and returns the results in order.

@@ -326,7 +326,7 @@ class Embedding:
         The rows after the images are padding.
         """
         program, tree = ctx.jit(embedding_program(self.plan)), jax.device_put(self.tree)
-        least = 1 if ctx.sparing else LEAST
+        least = 1 if ctx.small_batches else LEAST
         for views, count in images.views(self.plan.gradients, least):
             even, odd = program(views, tree["dictionaries"], tree["projection"])
             yield {"even": even, "odd": odd}, count

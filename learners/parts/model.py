@@ -362,7 +362,7 @@ def predict_probabilities(
     answers = []
     for start in range(0, len(views), EVALUATION_BATCH):
         batch = views[start : start + EVALUATION_BATCH]
-        size = 1 << (len(batch) - 1).bit_length() if ctx.sparing else EVALUATION_BATCH
+        size = 1 << (len(batch) - 1).bit_length() if ctx.small_batches else EVALUATION_BATCH
         missing = size - len(batch)
         padded = np.pad(batch, ((0, missing), (0, 0), (0, 0), (0, 0))) if missing else batch
         answers.append(np.asarray(program(variables, padded, shape))[: len(batch), :classes])

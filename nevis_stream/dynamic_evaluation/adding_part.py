@@ -84,8 +84,8 @@ class PartAdder:
         rows = [row for row in rows if row.asked < len(columns)]
         if not rows:
             return []
-        there = {model: cells[columns] for model, cells in available.items()}
-        askable = np.stack([askable_cells(row, there.get(row.model), budget) for row in rows])
+        mask = {model: cells[columns] for model, cells in available.items()}
+        askable = np.stack([askable_cells(row, mask.get(row.model), budget) for row in rows])
         prices, choice = [row.flops_each for row in rows], None
         additions = read_additions(self._cache.directory)
         if method is None:

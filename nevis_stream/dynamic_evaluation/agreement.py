@@ -91,11 +91,11 @@ def model_correlations(values: np.ndarray) -> np.ndarray:
 
     Source: Sort & Search, Appendix D.
     """
-    there = is_observed(values).astype(np.float64)
+    mask = is_observed(values).astype(np.float64)
     value = numbers(values).astype(np.float64)
-    both = there @ there.T
-    sums = value @ there.T  # of the row's model where the column's model is known
-    squares = value**2 @ there.T
+    both = mask @ mask.T
+    sums = value @ mask.T  # of the row's model where the column's model is known
+    squares = value**2 @ mask.T
     with np.errstate(divide="ignore", invalid="ignore"):
         covariance = value @ value.T / both - sums * sums.T / both**2
         variance = squares / both - (sums / both) ** 2

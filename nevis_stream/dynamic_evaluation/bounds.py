@@ -54,7 +54,7 @@ class OracleAccuracyPrefix(ScorePredictor):
 
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Uses only the number of right samples."""
-        right = answers.values.sum(axis=1, dtype=np.int64)
+        correct = answers.values.sum(axis=1, dtype=np.int64)
         ctx.charge(answers.values.size)
-        cells = np.arange(known.shape[1]) < right[:, None]
-        return Prediction(cells, right / known.shape[1], keeps_answers=False)
+        cells = np.arange(known.shape[1]) < correct[:, None]
+        return Prediction(cells, correct / known.shape[1], keeps_answers=False)

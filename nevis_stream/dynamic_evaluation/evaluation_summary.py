@@ -52,9 +52,9 @@ def studied_part(cache: EvaluationCache) -> Matrix:
       TooSmall: fewer than 5 models or 20 samples are left.
     """
     names, matrix = list(cache.models()), cache.matrix()
-    there = is_observed(matrix)
-    rows = np.flatnonzero(learned_from(there))
-    columns = np.flatnonzero(2 * there[rows].sum(axis=0) >= max(len(rows), 1))
+    mask = is_observed(matrix)
+    rows = np.flatnonzero(learned_from(mask))
+    columns = np.flatnonzero(2 * mask[rows].sum(axis=0) >= max(len(rows), 1))
     if len(rows) < _FEWEST_MODELS or len(columns) < _FEWEST_SAMPLES:
         raise TooSmall(
             f"{cache.directory}: {len(rows)} models are observed on the same {len(columns)}"
@@ -114,8 +114,8 @@ def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
     """
     if len(facts.parts) > 1:
         return None
-    there = is_observed(values)
-    means = numbers(values).sum(axis=0, dtype=np.float64) / there.sum(axis=0)
+    mask = is_observed(values)
+    means = numbers(values).sum(axis=0, dtype=np.float64) / mask.sum(axis=0)
     return facts.parts[0].unscale(float(facts.mean(means[None])[0]))
 
 
@@ -189,21 +189,21 @@ def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes
     """
     from PIL import Image
 
-    there, value = is_observed(values), numbers(values)
+    mask, value = is_observed(values), numbers(values)
     if lower is not None:
-        value = np.where(there & lower, 1 - value, value)
+        value = np.where(mask & lower, 1 - value, value)
     means = [
         np.divide(
             value.sum(axis=axis, dtype=np.float64),
-            there.sum(axis=axis),
+            mask.sum(axis=axis),
             out=np.zeros(values.shape[1 - axis]),
-            where=there.any(axis=axis),
+            where=mask.any(axis=axis),
         )
         for axis in (1, 0)
     ]
     rows, columns = (np.argsort(-mean, kind="stable") for mean in means)
     total, seen = (
-        _average(plane[np.ix_(rows, columns)].astype(np.float64)) for plane in (value, there)
+        _average(plane[np.ix_(rows, columns)].astype(np.float64)) for plane in (value, mask)
     )
     share = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
     colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)

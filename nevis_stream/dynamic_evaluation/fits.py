@@ -99,7 +99,7 @@ class StoredFit:
             evaluator = Evaluator(self._method, known, self.tree, key, ctx)
         before = total(ctx.meter.counts())
         with positions.kept_in(self._unfinished):
-            evaluator.tune(budget)
+            evaluator.fit_budget(budget)
         if str(budget) not in self._flops:
             self._write(str(budget), evaluator, before)
         return evaluator

@@ -62,9 +62,9 @@ def fill(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Fills the holes of models that are asked as if they were new: outcomes are drawn with the
     model's mean as probability, scores are that mean.
     """
-    there = is_observed(values)
-    share = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (there.sum(axis=1) + 2)
+    mask = is_observed(values)
+    share = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
     if values.dtype.kind == "f":
-        return np.where(there, values, share[:, None]).astype(np.float32)
+        return np.where(mask, values, share[:, None]).astype(np.float32)
     drawn = random.random(values.shape) < share[:, None]
-    return np.where(there, values, drawn).astype(np.uint8)
+    return np.where(mask, values, drawn).astype(np.uint8)

@@ -86,8 +86,8 @@ class InMemory:
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`."""
-        right = numbers(self.values).sum(axis=1, dtype=np.float64)
-        return right, is_observed(self.values).sum(axis=1)
+        correct = numbers(self.values).sum(axis=1, dtype=np.float64)
+        return correct, is_observed(self.values).sum(axis=1)
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
@@ -146,12 +146,12 @@ class InCache:
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`; no row of the first samples is read."""
         if self._first:
-            right, known = self._cache.row_sums()
-            return right[self._rows], known[self._rows]
+            correct, known = self._cache.row_sums()
+            return correct[self._rows], known[self._rows]
         rows = [self.matrix(np.array([row]))[0] for row in range(self.shape[0])]
         sums = [(numbers(row).sum(dtype=np.float64), is_observed(row).sum()) for row in rows]
-        right, known = np.array(sums).T
-        return right, known.astype(np.int64)
+        correct, known = np.array(sums).T
+        return correct, known.astype(np.int64)
 
     def matrix(
         self, models: np.ndarray | None = None, samples: np.ndarray | None = None
@@ -167,8 +167,8 @@ class InCache:
         if self.scores or not self._first:
             yield from (self.matrix(np.array([row]))[0] for row in range(self.shape[0]))
             return
-        for right, known in self._cache.packed_rows(self._rows):
-            yield right if known is None else np.concatenate([right, known])
+        for correct, known in self._cache.packed_rows(self._rows):
+            yield correct if known is None else np.concatenate([correct, known])
 
 
 def known_models(
@@ -210,7 +210,7 @@ def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.
     )
 
 
-def learned_from(there: np.ndarray) -> np.ndarray:
+def learned_from(mask: np.ndarray) -> np.ndarray:
     """Returns which models are known, bool[m].
 
     For each model, the numbers of models observed on its observed samples are added up; it is known
@@ -218,10 +218,10 @@ def learned_from(there: np.ndarray) -> np.ndarray:
     samples on which few of them are asked, and models that were asked only few samples are not.
 
     Args:
-      there: bool[m, n], the observed cells.
+      mask: bool[m, n], the observed cells.
     """
-    models = there.sum(axis=0)
-    return _sharing(np.array([models[row].sum() for row in there]))
+    models = mask.sum(axis=0)
+    return _sharing(np.array([models[row].sum() for row in mask]))
 
 
 def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray | int) -> np.ndarray:
@@ -234,9 +234,9 @@ def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray |
         cells = (is_observed(cache.matrix(rows[i : i + 1])[0, columns]) for i in range(len(rows)))
         return rows[_sharing(np.array([models[row].sum() for row in cells]))]
     shared = np.full(len(rows), models.sum())
-    for i, (_, there) in enumerate(cache.packed_rows(rows)):
-        if there is not None:
-            seen = np.unpackbits(there.view(np.uint8)).view(bool)[columns]
+    for i, (_, mask) in enumerate(cache.packed_rows(rows)):
+        if mask is not None:
+            seen = np.unpackbits(mask.view(np.uint8)).view(bool)[columns]
             shared[i] = models[seen].sum()
     return rows[_sharing(shared)]
 

@@ -44,8 +44,8 @@ def fit(known: np.ndarray, key, ctx: Compute) -> Tree:
         known = known[np.sort(numpy_generator(key).choice(len(known), MODELS, replace=False))]
     two, ability = response.fit(known, 1, key, ctx)
     many, abilities = response.fit(known, FACTORS, key, ctx)
-    values, there = jnp.asarray(numbers(known)), jnp.asarray(is_observed(known))
-    leftover, rows = ctx.jit(_relate)(values, there, two, ability, many, abilities)
+    values, mask = jnp.asarray(numbers(known)), jnp.asarray(is_observed(known))
+    leftover, rows = ctx.jit(_relate)(values, mask, two, ability, many, abilities)
     items = {"two": response.as_tree(two), "many": response.as_tree(many)}
     return items | {"leftover": list(leftover), "rows": rows}
 
@@ -70,12 +70,12 @@ def predict(
     return np.asarray(logits), np.asarray(deviation, np.float64)
 
 
-def _relate(values, there, two: Items, ability: Abilities, many: Items, abilities: Abilities):
+def _relate(values, mask, two: Items, ability: Abilities, many: Items, abilities: Abilities):
     leftover = (
-        neighbours.residuals(values, there, two, ability),
-        neighbours.residuals(values, there, many, abilities),
+        neighbours.residuals(values, mask, two, ability),
+        neighbours.residuals(values, mask, many, abilities),
     )
-    return leftover, neighbours.smooth(values, there, many, abilities)
+    return leftover, neighbours.smooth(values, mask, many, abilities)
 
 
 def _logits(two, many, leftover, rows, evidence, weights):

@@ -91,7 +91,7 @@ class ScorePredictor:
         """Returns what is learned from the known models for all budgets."""
         return {}
 
-    def tune(
+    def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Returns what is learned from the known models for one budget. If this holds `errors` of
@@ -260,7 +260,7 @@ class Evaluator:
         """
         ctx = self.ctx
         self.method.check(budget, self.known)
-        tuned = self.tune(budget)
+        tuned = self.fit_budget(budget)
         with ctx.phase("select"):
             higher = turned_ask(oracle) if self._lower else oracle
             answers = self._answers(higher, models, budget, key)
@@ -273,7 +273,7 @@ class Evaluator:
         return dataclasses.replace(estimates, cost=cost)
 
     @in_full_precision
-    def tune(self, budget: int) -> Tree:
+    def fit_budget(self, budget: int) -> Tree:
         """Returns what was learned for a budget; learns it if the budget is new."""
         name, method = str(budget), self.method
         if name not in self.tree["tuned"]:
@@ -288,7 +288,7 @@ class Evaluator:
             with self.ctx.phase("train"):
                 self.plan(budget)
             with self.ctx.phase("validate"):
-                tree, half, learned = method.predictor.tune(*arguments), None, {}
+                tree, half, learned = method.predictor.fit_budget(*arguments), None, {}
                 if method.cross_validated:
                     if "unit" in tree:
                         errors, unit = tree["errors"], tree["unit"]
@@ -308,7 +308,7 @@ class Evaluator:
 
         They are those that the interval was learned from, if there are such, else new ones.
         """
-        tuned = self.tune(budget)
+        tuned = self.fit_budget(budget)
         if "errors" in tuned["predictor"]:
             return tuned["predictor"]["errors"]
         if "errors" not in tuned:

@@ -139,9 +139,9 @@ def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Returns: rows and columns, ascending; no columns if nothing is observed.
     """
-    there = is_observed(values)
-    order = np.argsort(-there.sum(axis=1), kind="stable")
-    shared = np.logical_and.accumulate(there[order], axis=0)
+    mask = is_observed(values)
+    order = np.argsort(-mask.sum(axis=1), kind="stable")
+    shared = np.logical_and.accumulate(mask[order], axis=0)
     best = int(np.argmax(shared.sum(axis=1) * np.arange(1, len(order) + 1)))
     return np.sort(order[: best + 1]), np.flatnonzero(shared[best])
 

@@ -157,8 +157,8 @@ class ModelSplit:
             return np.sort(drawn), others
         if self.kind == "by":
             values = models.column(self.name)
-            there = np.flatnonzero(values != "")
-            order = there[np.argsort(_sortable(values[there], self.name), kind="stable")]
+            mask = np.flatnonzero(values != "")
+            order = mask[np.argsort(_sortable(values[mask], self.name), kind="stable")]
             count = _known_count(known, len(order), f"models with a {self.name}")
             return np.sort(order[:count]), np.sort(order[count:])
         return split(models.count, None if self.kind == "random" else models.groups, known, seed)

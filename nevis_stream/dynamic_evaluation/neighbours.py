@@ -20,17 +20,17 @@ DIRECTIONS = 48  # at most this many principal directions of the residuals
 SURE = 0.05  # smoothed outcomes of known models stay this far from 0 and 1
 
 
-def residuals(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
+def residuals(values: jax.Array, mask: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
     """Returns the principal directions of the known models' residuals y - p, float32[n, q], scaled
     so that they have the same Gram matrix; unknown residuals are 0.
 
     Args:
-      values, there: float32[m0, n] and bool[m0, n], the known models' values, and which of them are
+      values, mask: float32[m0, n] and bool[m0, n], the known models' values, and which of them are
         known.
       items, abilities: the model that gives p.
     """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
-    residual = jnp.where(there, values - p, 0.0)
+    residual = jnp.where(mask, values - p, 0.0)
     _, directions = jnp.linalg.eigh(residual @ residual.T)
     return residual.T @ directions[:, ::-1][:, :DIRECTIONS]
 
@@ -47,18 +47,18 @@ def regress(features: jax.Array, offset: jax.Array, evidence: PaddedAnswers) -> 
       evidence: of m models.
     """
     x, base = features[evidence.samples], offset[evidence.samples]
-    signs = (evidence.values - 0.5) * evidence.there
+    signs = (evidence.values - 0.5) * evidence.mask
     eye = jnp.eye(features.shape[1])
 
     def step(_, state):
-        weights = curvature(state[0]) * evidence.there
+        weights = curvature(state[0]) * evidence.mask
         precision = (x * weights[:, :, None]).transpose(0, 2, 1) @ x + eye
         lower = jnp.linalg.cholesky(precision)
         root = jax.lax.linalg.triangular_solve(
             lower, jnp.broadcast_to(eye, precision.shape), left_side=True, lower=True
         )
-        right = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
-        weight = jnp.einsum("mji,mj->mi", root, jnp.einsum("mij,mj->mi", root, right))
+        correct = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
+        weight = jnp.einsum("mji,mj->mi", root, jnp.einsum("mij,mj->mi", root, correct))
         mean = base + jnp.einsum("mbi,mi->mb", x, weight)
         return mean**2 + ((x @ root.transpose(0, 2, 1)) ** 2).sum(axis=2), weight
 
@@ -66,12 +66,12 @@ def regress(features: jax.Array, offset: jax.Array, evidence: PaddedAnswers) -> 
     return offset + jax.lax.fori_loop(0, 6, step, start)[1] @ features.T
 
 
-def smooth(values: jax.Array, there: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
+def smooth(values: jax.Array, mask: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
     """Returns the averages of known values and their probabilities, float32[m0, n]; for unknown
     values the probability. Arguments as of `residuals`.
     """
     p = jax.nn.sigmoid(logits(items, abilities)[0])
-    return jnp.clip(jnp.where(there, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
+    return jnp.clip(jnp.where(mask, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
 
 
 def nearest(rows: jax.Array, evidence: PaddedAnswers, temperature: float) -> jax.Array:
@@ -84,8 +84,8 @@ def nearest(rows: jax.Array, evidence: PaddedAnswers, temperature: float) -> jax
       temperature: 1 gives weights by Bayes' rule; a higher one includes more neighbours.
     """
     zeros = jnp.zeros((len(evidence.samples), rows.shape[1]))
-    right = evidence.scatter(zeros, evidence.values)
+    correct = evidence.scatter(zeros, evidence.values)
     wrong = evidence.scatter(zeros, 1 - evidence.values)
-    likelihood = right @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
+    likelihood = correct @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
     p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
     return jnp.log(p) - jnp.log1p(-p)

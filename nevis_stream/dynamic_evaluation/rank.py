@@ -92,10 +92,10 @@ class Rank:
         column = self.order[inside]
         total, seen = self.total[column], self.seen[column]
         score = total / np.maximum(seen, 1) if (seen > 0).all() else self.scores[column]
-        there = (1 - _ANYWHERE) * ndtr(-_SPREAD * ndtri(score)) + _ANYWHERE * (inside + 1) / (
+        mask = (1 - _ANYWHERE) * ndtr(-_SPREAD * ndtri(score)) + _ANYWHERE * (inside + 1) / (
             self.n + 1
         )
-        return np.where(thresholds == self.n, ALL, np.floor(there * ALL)).astype(np.int64)
+        return np.where(thresholds == self.n, ALL, np.floor(mask * ALL)).astype(np.int64)
 
     def add(self, rows: np.ndarray) -> "Rank":
         """Returns the rank with more rows; O(rows × n).
@@ -133,14 +133,13 @@ def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     rows = np.asarray(rows)
     if np.issubdtype(rows.dtype, np.floating) and rows.ndim == 2 and rows.size:
-        there = ~np.isnan(rows)
-        inside = (rows[there] >= 0) & (rows[there] <= 1)
+        mask = ~np.isnan(rows)
+        inside = (rows[mask] >= 0) & (rows[mask] <= 1)
         if not inside.all():
             raise BadInput(
-                "a confidence is between 0 and 1, or NaN if unknown, not"
-                f" {rows[there][~inside][0]}."
+                f"a confidence is between 0 and 1, or NaN if unknown, not {rows[mask][~inside][0]}."
             )
-        return np.where(there, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), there.sum(
+        return np.where(mask, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), mask.sum(
             axis=0
         )
     rows = check_outcomes(rows)

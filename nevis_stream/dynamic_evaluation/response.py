@@ -114,10 +114,10 @@ def _flat(moments):
     return moments.reshape(len(moments), -1)
 
 
-def _update_items(signs, there, abilities, prior_mean, prior_covariance, items) -> Items:
+def _update_items(signs, mask, abilities, prior_mean, prior_covariance, items) -> Items:
     """One regression for each sample; signs are y - 1/2, or 0 where unknown."""
     second = abilities.second_moment
-    weights = curvature(_flat(second) @ _flat(items.second_moment).T) * there
+    weights = curvature(_flat(second) @ _flat(items.second_moment).T) * mask
     precision = inverse(prior_covariance)
     q = len(prior_mean)
     covariance = inverse((weights.T @ _flat(second)).reshape(-1, q, q) + precision)
@@ -146,20 +146,20 @@ def _standardise(abilities, items, prior_mean, prior_covariance, rows):
     return abilities, items, turn @ prior_mean, turn @ prior_covariance @ turn.T
 
 
-def _start(right, there, k):
+def _start(correct, mask, k):
     """Returns starting values: abilities from each model's share of right outcomes and from the
     principal components of the residuals.
     """
-    m, n = right.shape
-    share = (right.sum(axis=1) + 1) / (there.sum(axis=1) + 2)
+    m, n = correct.shape
+    share = (correct.sum(axis=1) + 1) / (mask.sum(axis=1) + 2)
     ability = jnp.log(share / (1 - share))
     ability = (ability - ability.mean()) / (ability.std() + 0.1)
-    seen = jnp.maximum(there.sum(axis=0), 1)
-    rest = (right - (right.sum(axis=0) / seen)) * there
-    rest = (rest - rest.mean(axis=1, keepdims=True)) * there
+    seen = jnp.maximum(mask.sum(axis=0), 1)
+    rest = (correct - (correct.sum(axis=0) / seen)) * mask
+    rest = (rest - rest.mean(axis=1, keepdims=True)) * mask
     others = jnp.linalg.eigh(rest @ rest.T)[1][:, ::-1][:, : k - 1] * jnp.sqrt(m)
     others = jnp.pad(others, ((0, 0), (0, k - 1 - others.shape[1])))
-    easiness = (right.sum(axis=0) + 0.5) / (there.sum(axis=0) + 1)
+    easiness = (correct.sum(axis=0) + 0.5) / (mask.sum(axis=0) + 1)
     d = jnp.log(easiness / (1 - easiness))
     mean = jnp.zeros((n, k + 1)).at[:, 0].set(d).at[:, 1].set(1.0)
     abilities = Abilities(jnp.concatenate([ability[:, None], others], axis=1), jnp.zeros((m, k, k)))
@@ -171,13 +171,13 @@ def _start(right, there, k):
     )
 
 
-def _fit(right, there, k, common):
-    signs, rows = (right - 0.5) * there, there.any(axis=1).astype(jnp.float32)
-    n = right.shape[1]
+def _fit(correct, mask, k, common):
+    signs, rows = (correct - 0.5) * mask, mask.any(axis=1).astype(jnp.float32)
+    n = correct.shape[1]
 
     def step(_, state):
         abilities, items, prior_mean, prior_covariance = state
-        items = _update_items(signs, there, abilities, prior_mean, prior_covariance, items)
+        items = _update_items(signs, mask, abilities, prior_mean, prior_covariance, items)
         prior_mean = items.mean.mean(axis=0)
         away = items.mean - prior_mean
         scatter = items.covariance.sum(axis=0) + away.T @ away
@@ -187,29 +187,27 @@ def _fit(right, there, k, common):
         if common:
             prior_covariance = jnp.diag(jnp.diag(prior_covariance).at[1:].set(COMMON))
         second = items.second_moment
-        weights = curvature(_flat(abilities.second_moment) @ _flat(second).T) * there
+        weights = curvature(_flat(abilities.second_moment) @ _flat(second).T) * mask
         precision = (weights @ _flat(second)).reshape(-1, k + 1, k + 1)
         covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
         mean = jnp.einsum("mij,mj->mi", covariance, signs @ items.mean[:, 1:] - precision[:, 1:, 0])
         return _standardise(Abilities(mean, covariance), items, prior_mean, prior_covariance, rows)
 
     abilities, _, prior_mean, prior_covariance = jax.lax.fori_loop(
-        0, ITERATIONS, step, _start(right, there, k)
+        0, ITERATIONS, step, _start(correct, mask, k)
     )
     return abilities, prior_mean, prior_covariance
 
 
-def _fit_items(right, there, abilities, prior_mean, prior_covariance) -> Items:
-    signs, n, q = (right - 0.5) * there, right.shape[1], len(prior_mean)
+def _fit_items(correct, mask, abilities, prior_mean, prior_covariance) -> Items:
+    signs, n, q = (correct - 0.5) * mask, correct.shape[1], len(prior_mean)
     items = Items(
         jnp.broadcast_to(prior_mean, (n, q)), jnp.broadcast_to(prior_covariance, (n, q, q))
     )
     return jax.lax.fori_loop(
         0,
         6,
-        lambda _, items: _update_items(
-            signs, there, abilities, prior_mean, prior_covariance, items
-        ),
+        lambda _, items: _update_items(signs, mask, abilities, prior_mean, prior_covariance, items),
         items,
     )
 
@@ -236,11 +234,11 @@ def fit(
         if n > COLUMNS
         else slice(None)
     )
-    right, there = jnp.asarray(numbers(known)), jnp.float32(is_observed(known))
+    correct, mask = jnp.asarray(numbers(known)), jnp.float32(is_observed(known))
     abilities, prior_mean, prior_covariance = ctx.jit(_fit, static_argnames=("k", "common"))(
-        right[:, chosen], there[:, chosen], factors, common
+        correct[:, chosen], mask[:, chosen], factors, common
     )
-    items = ctx.jit(_fit_items)(right, there, abilities, prior_mean, prior_covariance)
+    items = ctx.jit(_fit_items)(correct, mask, abilities, prior_mean, prior_covariance)
     return items, abilities
 
 
@@ -259,12 +257,12 @@ class PaddedAnswers:
     Args:
       samples: int32[m, b].
       values: float32[m, b] in [0, 1].
-      there: float32[m, b], 0 for padding, else 1.
+      mask: float32[m, b], 0 for padding, else 1.
     """
 
     samples: jax.Array
     values: jax.Array
-    there: jax.Array
+    mask: jax.Array
 
     @classmethod
     def of(cls, answers: Responses, budget: int) -> "PaddedAnswers":
@@ -274,13 +272,13 @@ class PaddedAnswers:
             length *= 2
         samples, values = answers.samples, answers.values
         empty = ((0, 0), (0, length - samples.shape[1]))
-        there = np.pad(np.ones(samples.shape, np.float32), empty)
+        mask = np.pad(np.ones(samples.shape, np.float32), empty)
         padded = np.pad(samples.astype(np.int32), empty), np.pad(values.astype(np.float32), empty)
-        return cls(*padded, there)
+        return cls(*padded, mask)
 
     def scatter(self, into: jax.Array, values) -> jax.Array:
         """Returns `into`, float32[m, n], with values [m, b] written into the asked cells."""
-        columns = jnp.where(self.there > 0, self.samples, into.shape[1])
+        columns = jnp.where(self.mask > 0, self.samples, into.shape[1])
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
 
 
@@ -288,18 +286,18 @@ def infer(items: Items, evidence: PaddedAnswers) -> Abilities:
     """Returns the abilities of new models, given their answers."""
     moments, centres = items.second_moment[evidence.samples], items.mean[evidence.samples]
     signs, (m, k) = (
-        (evidence.values - 0.5) * evidence.there,
+        (evidence.values - 0.5) * evidence.mask,
         (len(evidence.samples), items.mean.shape[1] - 1),
     )
 
     def step(_, abilities):
         weights = (
-            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * evidence.there
+            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * evidence.mask
         )
         precision = jnp.einsum("mb,mbij->mij", weights, moments)
         covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
-        right = jnp.einsum("mb,mbi->mi", signs, centres[:, :, 1:]) - precision[:, 1:, 0]
-        return Abilities(jnp.einsum("mij,mj->mi", covariance, right), covariance)
+        correct = jnp.einsum("mb,mbi->mi", signs, centres[:, :, 1:]) - precision[:, 1:, 0]
+        return Abilities(jnp.einsum("mij,mj->mi", covariance, correct), covariance)
 
     return jax.lax.fori_loop(
         0, 10, step, Abilities(jnp.zeros((m, k)), jnp.broadcast_to(jnp.eye(k), (m, k, k)))

@@ -35,7 +35,7 @@ class CheckpointOracle:
             self._tree = self._run.tree(self._predictor)
         ids = self._ids(query.samples[0])
         parts = self._run.samples_of(self._predictor.task, ids)
-        answers = self._run.answer(self._predictor, parts, self._tree, sparing=True)
+        answers = self._run.answer(self._predictor, parts, self._tree, small_batches=True)
         place = {cell: i for i, cell in enumerate(answers.ids)}
         positions = np.asarray([place[cell] for cell in ids])
         values, confidence = answers.correct[positions][None], answers.confidence[positions][None]

@@ -210,7 +210,7 @@ class KeptRun:
         predictor: KeptPredictor,
         parts: Sequence[Samples],
         tree: Tree | None = None,
-        sparing: bool = False,
+        small_batches: bool = False,
     ) -> SplitAnswers:
         """Computes a predictor's answers, with the same random key as in the run.
 
@@ -218,7 +218,8 @@ class KeptRun:
           predictor: the predictor.
           parts: the samples, which are answered in a single call.
           tree: the predictor's `tree`, if it was read before.
-          sparing: whether the last batch is padded to a power of two instead of to a full batch.
+          small_batches: whether the last batch is padded to a power of two instead of to a full
+            batch.
 
         Raises:
           DamagedCheckpoint: its file is missing or altered.
@@ -226,7 +227,7 @@ class KeptRun:
         """
         task, trial, samples = predictor.task, predictor.trial, Samples.join(parts)
         path = (f"seed {self.config['seed']}", task.task_id, "predict", f"trial {trial}")
-        ctx = Context(path=path, phase="predict", trial=trial, sparing=sparing)
+        ctx = Context(path=path, phase="predict", trial=trial, small_batches=small_batches)
         tree = self.tree(predictor) if tree is None else tree
         try:
             probabilities = self.learner.predict(tree, samples.images, ctx)

@@ -158,16 +158,16 @@ def test_an_addition_that_was_killed_asks_only_what_is_missing(cache):
 
 
 def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(cache):
-    truth, right = table(ordered()), ordered()[11]
-    cache.append("m11", truth.samples[4:], right[4:])
+    truth, correct = table(ordered()), ordered()[11]
+    cache.append("m11", truth.samples[4:], correct[4:])
     account = add_model(cache, "m11", Counting(truth), 1, "stratified_mean")
-    least = right[4:].sum() / N
+    least = correct[4:].sum() / N
     assert (
         account.asked < N
         and least <= account.low <= account.accuracy <= account.high <= least + 4 / N
     )
     left = [j for j in range(4) if f"s{j}" not in seen(cache, "m11")]
-    cache.append("m11", [f"s{j}" for j in left], right[left])
+    cache.append("m11", [f"s{j}" for j in left], correct[left])
     accounts = read_additions(cache.directory)
     oracle = Counting(truth)
     assert add_models(cache, oracle.asks(["m11"], cache.samples), 1, "stratified_mean") == []
@@ -175,14 +175,14 @@ def test_what_is_observed_bounds_the_accuracy_and_is_it_where_nothing_is_left(ca
     (complete,) = complete_models(cache, ["m11", "m12"])
     known = ordered()[:12].mean(axis=1)
     assert (complete.name, complete.models) == ("m11", 12)
-    assert complete.accuracy == pytest.approx(right.mean())
-    assert complete.rank == 1 + (known > right.mean() + 1e-9).sum()
+    assert complete.accuracy == pytest.approx(correct.mean())
+    assert complete.rank == 1 + (known > correct.mean() + 1e-9).sum()
 
 
 def test_a_whole_budget_gives_the_mean_itself(cache):
-    right = ordered()[11]
+    correct = ordered()[11]
     account = add_model(cache, "m11", table(ordered()), N, "stratified_mean")
-    assert account.asked == N and account.low == account.accuracy == account.high == right.mean()
+    assert account.asked == N and account.low == account.accuracy == account.high == correct.mean()
 
 
 def test_complete_models_stay_known_when_they_are_added_again_with_a_new_one(cache):
@@ -268,11 +268,11 @@ def test_models_stay_known_where_a_cache_gains_many_samples(cache):
 
 
 def test_which_models_are_known():
-    there = np.zeros((260, 500), bool)
-    there[:60, :100] = True
-    there[60:, :16] = True  # models that were added
-    there[:3, 100:] = True  # samples that were added
-    assert learned_from(there).nonzero()[0].tolist() == list(range(60))
+    mask = np.zeros((260, 500), bool)
+    mask[:60, :100] = True
+    mask[60:, :16] = True  # models that were added
+    mask[:3, 100:] = True  # samples that were added
+    assert learned_from(mask).nonzero()[0].tolist() == list(range(60))
     assert learned_from(np.random.default_rng(0).random((40, 300)) < 0.2).all()
     assert (
         not learned_from(np.zeros((3, 4), bool)).any()
@@ -357,16 +357,16 @@ def test_similar_samples_are_asked_where_a_new_model_has_no_value(cache, method)
     values = ordered()
     values[11, ::3] = UNKNOWN
     truth = table(values)
-    there = values[11] != UNKNOWN
+    mask = values[11] != UNKNOWN
     asks = file_asks(cache, truth, ["m11"])
     available = {"m11": asks["m11"].available(cache.samples())}
-    assert (available["m11"] == there).all()
+    assert (available["m11"] == mask).all()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         (account,) = add_models(cache, asks, 30, method, available=available)
     assert any("the most similar samples were asked instead" in str(each.message) for each in said)
     states = cache.states(["m11"])[0]
-    assert account.asked == 30 == (states == 1).sum() and not (states[~there] == 1).any()
+    assert account.asked == 30 == (states == 1).sum() and not (states[~mask] == 1).any()
     assert abs(account.accuracy - ordered()[11].mean()) < 0.2
     with pytest.raises(BadInput, match="has values on 60 of the cache's 90 samples, fewer than"):
         add_models(cache, asks, 61, method, available=available)

@@ -41,12 +41,12 @@ def holes():
 
 def test_what_is_read_from_a_cache_is_what_is_in_memory(tmp_path, holes):
     cache, rows = cached(tmp_path, holes), np.array([1, 4, 8, 20, 2])
-    there, here = InCache(cache, rows, 150), InMemory(holes[rows, :150])
-    assert there.shape == here.shape
+    mask, here = InCache(cache, rows, 150), InMemory(holes[rows, :150])
+    assert mask.shape == here.shape
     for models in (None, np.array([0, 3])):
-        assert np.array_equal(there.column_sums(models), here.column_sums(models))
+        assert np.array_equal(mask.column_sums(models), here.column_sums(models))
         for samples in (None, np.array([7, 2, 149])):
-            assert np.array_equal(there.matrix(models, samples), here.matrix(models, samples))
+            assert np.array_equal(mask.matrix(models, samples), here.matrix(models, samples))
     assert np.array_equal(InCache(cache, rows, 200).row_sums(), InMemory(holes[rows]).row_sums())
     rows = np.setdiff1d(np.arange(24), [5])
     assert (

@@ -143,8 +143,8 @@ def test_features_enter_and_kinds_are_those_of_data_sets():
 def test_the_order_of_answers_and_padding_do_not_matter():
     network, random = NeuralProcessNetwork(Sizes(16, 1, 4, 4)), np.random.default_rng(0)
     x, y, base = random.normal(size=(6, 3)), random.random(6), np.zeros(6)
-    kinds, there = np.array([0, 1, 0, 1, 0, 1]), np.array([1, 1, 1, 1, 0, 0], bool)
-    arrays = [np.float32(x), np.float32(y), kinds, there, np.float32(base)]
+    kinds, mask = np.array([0, 1, 0, 1, 0, 1]), np.array([1, 1, 1, 1, 0, 0], bool)
+    arrays = [np.float32(x), np.float32(y), kinds, mask, np.float32(base)]
     parameters = jax.jit(network.init)(KEY, *arrays)
 
     @jax.jit

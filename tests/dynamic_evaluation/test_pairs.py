@@ -84,7 +84,7 @@ def test_a_left_out_model_takes_no_part_in_the_choice_of_its_cells(
     facts = dataclasses.replace(FACTS, dataset_weights=weights)
     method, key = methods.pair(f"{policy}+{predictor}"), jax.random.key(0)
     evaluator = method.fit(InMemory(KNOWN.values, None, facts), None, key)
-    errors, tree = evaluator.tune(20)["errors"], evaluator.tree
+    errors, tree = evaluator.fit_budget(20)["errors"], evaluator.tree
     assert ("folds" in tree) == refitted
     new = method.fit(InMemory(KNOWN.values[:20], None, facts), None, key)
     truth = KNOWN.values[20:]

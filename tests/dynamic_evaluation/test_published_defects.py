@@ -41,13 +41,13 @@ def test_the_threshold_is_a_count_not_an_index():
     row = np.array([[1, 1, 1, 0, 0, 0]], np.uint8)
     assert last_indices(row) == 2 and search.thresholds(row) == 3
     # all samples wrong, all right: the published rule can say neither in general
-    for right in (0, 1):
-        known, new = one_order(5, 40), np.full((1, 40), right, np.uint8)
+    for correct in (0, 1):
+        known, new = one_order(5, 40), np.full((1, 40), correct, np.uint8)
         ours, theirs = (
             evaluated(name, known, new, 8)[0] for name in ("sort_and_search", "published")
         )
-        assert (ours.outcomes == right).all()
-        assert right == 0 or (theirs.outcomes != right).sum() == 3
+        assert (ours.outcomes == correct).all()
+        assert correct == 0 or (theirs.outcomes != correct).sum() == 3
 
 
 def test_unsigned_arithmetic():

@@ -128,7 +128,7 @@ def test_sequential_policies_take_the_most_useful_sample(policy, predictor):
     asked = MatrixOracle(NEW)
     plan = evaluator.plan(6)
     chosen = method.policy.ask(plan, asked, len(NEW), KEY, CTX).samples
-    first = method.policy.useful(plan.beliefs, answers([]), CTX)
+    first = method.policy.acquisition_score(plan.beliefs, answers([]), CTX)
     assert (chosen[:, 0] == first.argmax(axis=1)).all()
     assert (asked.counts == 6).all()
     if predictor == "irt_2pl":  # a linear model's variances do not depend on the answers alone

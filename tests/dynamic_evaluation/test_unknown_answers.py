@@ -238,7 +238,7 @@ def test_a_checkpoint_that_fails_on_a_sample_gives_no_answer_to_it(cache):
         def samples_of(self, task, ids):
             return ids
 
-        def answer(self, predictor, parts, tree, sparing):
+        def answer(self, predictor, parts, tree, small_batches):
             if "s3" in parts:
                 raise MemoryError("out of memory while running the model")
             columns = np.array([int(each[1:]) for each in parts])

@@ -58,15 +58,15 @@ def test_an_asked_image_gives_all_its_labels(cache, method):
     account = add_models(cache, {"new": model}, 6, method)[0]
     assert len(model.passes) == len(set(model.passes)) <= 6
     values = cache.matrix(["new"])[0].reshape(IMAGES, LABELS)
-    there = (values != 255).all(axis=1)
-    assert ((values != 255).any(axis=1) == there).all()  # all labels of an image, or none
-    assert account.asked == LABELS * there.sum() == LABELS * len(model.passes)
+    mask = (values != 255).all(axis=1)
+    assert ((values != 255).any(axis=1) == mask).all()  # all labels of an image, or none
+    assert account.asked == LABELS * mask.sum() == LABELS * len(model.passes)
     assert account.flops_spent - account.flops_method == PASS * len(model.passes)
     assert account.low <= account.accuracy <= account.high
     if method != "stratified_mean":  # predicts from all values, of exactly as many images
-        assert there.sum() == 6
+        assert mask.sum() == 6
     again = add_models(cache, {"new": model}, 6, method)[0]
-    assert len(model.passes) == there.sum() and again.asked == account.asked
+    assert len(model.passes) == mask.sum() and again.asked == account.asked
 
 
 def test_all_labels_tell_sort_and_search_more_than_one_each(cache, tmp_path):

@@ -188,7 +188,7 @@ def test_a_checkpoint_is_asked_exactly_the_wanted_samples(kept_run, tmp_path, mo
     flops = three.cost.flops
     few = run.samples(predictor.task, ["dev"])[0].take(np.arange(3))
     # one batch, though of several splits
-    assert flops == run.answer(predictor, [few], sparing=True).flops
+    assert flops == run.answer(predictor, [few], small_batches=True).flops
     assert flops * 15 < run.answer(predictor, [few]).flops  # of 4 images, not of 64
     eight = asked(*range(8)).cost.flops
     assert asked(*range(5)).cost.flops == eight < asked(*range(9)).cost.flops
@@ -215,7 +215,7 @@ def test_an_image_of_a_multi_label_task_is_answered_and_kept_with_all_its_labels
     truth = whole.matrix([new.predictor_id])[0]
     assert (cache.matrix([new.predictor_id])[0][observed] == truth[observed]).all()
     images = run.samples(new.task, ["dev"])[0].take(np.arange(8))
-    one_pass = run.answer(new, [images], sparing=True).flops
+    one_pass = run.answer(new, [images], small_batches=True).flops
     assert account.flops_spent - account.flops_method <= 2 * one_pass  # in at most two questions
 
 

@@ -30,7 +30,7 @@ class Descriptions:
 
     Attributes:
       values: float32[m, n] with 0 for unknown cells.
-      there: bool[m, n], the known cells.
+      mask: bool[m, n], the known cells.
       part: int64[m], of each model.
       without: float32[parts, n, d], descriptions without the models of each part.
       base_without: float32[parts, n], logits of the samples' means without these.
@@ -40,7 +40,7 @@ class Descriptions:
     """
 
     values: np.ndarray
-    there: np.ndarray
+    mask: np.ndarray
     part: np.ndarray
     without: np.ndarray
     base_without: np.ndarray
@@ -62,9 +62,9 @@ def describe(known: KnownModels, key, ctx: Compute) -> Descriptions:
         rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
         groups = None if groups is None else [groups[row] for row in rows]
     matrix = known.matrix(rows)
-    values, there = numbers(matrix), is_observed(matrix)
+    values, mask = numbers(matrix), is_observed(matrix)
     features = _features(known, ctx)
-    mean, variance, components = _statistics(values, there, ctx)
+    mean, variance, components = _statistics(values, mask, ctx)
     scale = max(float(np.sqrt((components**2).mean(axis=1).max())), 1e-6)
 
     def join(mean, variance, components):
@@ -77,32 +77,32 @@ def describe(known: KnownModels, key, ctx: Compute) -> Descriptions:
     for number, left_out in enumerate(parts(len(values), groups, PARTS)):
         part[left_out] = number
         rest = np.delete(np.arange(len(values)), left_out)
-        mean, variance, turned = _statistics(values[rest], there[rest], ctx)
-        left, _, right = np.linalg.svd(components @ turned.T)
-        described, logits = join(mean, variance, left @ right @ turned)
+        mean, variance, turned = _statistics(values[rest], mask[rest], ctx)
+        left, _, correct = np.linalg.svd(components @ turned.T)
+        described, logits = join(mean, variance, left @ correct @ turned)
         without.append(described)
         bases.append(logits)
     return Descriptions(
         values,
-        there,
+        mask,
         part,
         np.stack(without or [whole]),
         np.stack(bases or [base]),
         whole,
         base,
-        _kinds(known, values, there),
+        _kinds(known, values, mask),
     )
 
 
-def _statistics(values, there, ctx) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _statistics(values, mask, ctx) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns means and variances, float64[n], and components, float64[COMPONENTS, n]; one more
     model has the overall mean everywhere, so that few models cannot make a sample certain.
     """
     models, n = values.shape
-    count = there.sum(axis=0)
-    overall = values.sum() / max(there.sum(), 1)
+    count = mask.sum(axis=0)
+    overall = values.sum() / max(mask.sum(), 1)
     mean = (values.sum(axis=0) + overall) / (count + 1)
-    centred = np.where(there, values - mean, 0).astype(np.float32)
+    centred = np.where(mask, values - mean, 0).astype(np.float32)
     _, sizes, basis = np.linalg.svd(centred, full_matrices=False)
     small, large = sorted((models, n))
     ctx.charge(2 * large * small**2 + 11 * small**3 + 5 * models * n)
@@ -128,7 +128,7 @@ def _features(known: KnownModels, ctx: Compute) -> np.ndarray:
     return (components / max(float(components[:, 0].std()), 1e-6)).T
 
 
-def _kinds(known: KnownModels, values: np.ndarray, there: np.ndarray) -> np.ndarray:
+def _kinds(known: KnownModels, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Returns the kind of each sample; a data set has outcomes if all its values are 0 or 1.
 
     A data set that no known model has met may have any values, so it counts as one of scores: as
@@ -137,10 +137,10 @@ def _kinds(known: KnownModels, values: np.ndarray, there: np.ndarray) -> np.ndar
     n = known.shape[1]
     if not known.scores:
         return np.zeros(n, np.int32)
-    real = (there & (values != 0) & (values != 1)).any(axis=0)
+    real = (mask & (values != 0) & (values != 1)).any(axis=0)
     dataset = known.facts.dataset
     if dataset is None:
         return np.full(n, int(real.any()), np.int32)
-    met = np.unique(dataset[there.any(axis=0)])
+    met = np.unique(dataset[mask.any(axis=0)])
     outcomes = np.isin(dataset, met) & ~np.isin(dataset, np.unique(dataset[real]))
     return (~outcomes).astype(np.int32)

@@ -52,13 +52,13 @@ class Memory(NamedTuple):
     Attributes:
       keys: float32[…, b + 1, 16], representations of the samples.
       values: float32[…, b + 1, width], of the elements.
-      there: bool[…, b + 1], false for padding; the last element is always there.
+      mask: bool[…, b + 1], false for padding; the last element is always there.
       mean, scale: float32[…, latent], of the latent variable.
     """
 
     keys: jax.Array
     values: jax.Array
-    there: jax.Array
+    mask: jax.Array
     mean: jax.Array
     scale: jax.Array
 
@@ -69,12 +69,12 @@ class Attention(nn.Module):
     width: int
 
     @nn.compact
-    def __call__(self, queries, keys, values, there):
+    def __call__(self, queries, keys, values, mask):
         """Returns float32[…, q, width]; there is bool[…, k]."""
         attend = nn.MultiHeadDotProductAttention(
             HEADS, qkv_features=self.width, out_features=self.width
         )
-        return attend(queries, keys, values, mask=there[..., None, None, :])
+        return attend(queries, keys, values, mask=mask[..., None, None, :])
 
 
 class Block(nn.Module):
@@ -83,9 +83,9 @@ class Block(nn.Module):
     width: int
 
     @nn.compact
-    def __call__(self, queries, keys, there):
+    def __call__(self, queries, keys, mask):
         """Returns float32[…, q, width]."""
-        attended = Attention(self.width)(queries, keys, keys, there)
+        attended = Attention(self.width)(queries, keys, keys, mask)
         elements = nn.LayerNorm()(queries + attended)
         return nn.LayerNorm()(elements + nn.relu(nn.Dense(self.width)(elements)))
 
@@ -100,13 +100,13 @@ class SetLayer(nn.Module):
     points: int
 
     @nn.compact
-    def __call__(self, elements, there):
+    def __call__(self, elements, mask):
         """Returns float32[…, b, width]."""
         if not self.points:
             return elements + nn.relu(nn.Dense(self.width)(elements))
         points = self.param("points", nn.initializers.normal(1.0), (self.points, self.width))
         points = jnp.broadcast_to(points, (*elements.shape[:-2], *points.shape))
-        summary = Block(self.width)(points, elements, there)
+        summary = Block(self.width)(points, elements, mask)
         return Block(self.width)(elements, summary, jnp.ones(summary.shape[:-1], bool))
 
 
@@ -143,14 +143,14 @@ class NeuralProcessNetwork(nn.Module):
         """Returns representations of samples, float32[…, b, 16], from descriptions [..., b, d]."""
         return self.of_sample(descriptions)
 
-    def encode(self, samples, values, kinds, there, base) -> Memory:
+    def encode(self, samples, values, kinds, mask, base) -> Memory:
         """Reads a set of samples with their values.
 
         Args:
           samples: float32[…, b, 16], representations.
           values: float32[…, b] in [0, 1].
           kinds: int32[…, b], 0 for outcomes and 1 for scores.
-          there: bool[…, b], false for padding.
+          mask: bool[…, b], false for padding.
           base: float32[…, b], the logit of each sample's mean; values also enter less this mean,
             which says at once how a model differs from the known ones.
         """
@@ -167,18 +167,18 @@ class NeuralProcessNetwork(nn.Module):
             return jnp.concatenate([array, last], axis=-2)
 
         elements = extend(elements, self.no_element)
-        there = jnp.concatenate([there, jnp.ones((*there.shape[:-1], 1), bool)], axis=-1)
+        mask = jnp.concatenate([mask, jnp.ones((*mask.shape[:-1], 1), bool)], axis=-1)
         for layer in self.encoder:
-            elements = layer(elements, there)
+            elements = layer(elements, mask)
         seed = jnp.broadcast_to(self.seed, (*elements.shape[:-2], *self.seed.shape))
-        pooled = self.pool(seed, elements, elements, there)[..., 0, :]
+        pooled = self.pool(seed, elements, elements, mask)[..., 0, :]
         mean, scale = jnp.split(self.to_latent(pooled), 2, axis=-1)
         scale = LEAST_SCALE + nn.softplus(scale)
-        return Memory(extend(samples, self.no_key), elements, there, mean, scale)
+        return Memory(extend(samples, self.no_key), elements, mask, mean, scale)
 
     def attend(self, samples, memory: Memory):
         """Returns what samples [..., n, 16] read of the answers, float32[…, n, width]."""
-        return self.cross(samples, memory.keys, memory.values, memory.there)
+        return self.cross(samples, memory.keys, memory.values, memory.mask)
 
     def decode(self, samples, attended, latent, base):
         """Returns expected values and standard deviations of scores, float32[…, n] each.
@@ -191,15 +191,15 @@ class NeuralProcessNetwork(nn.Module):
         """
         latent = jnp.broadcast_to(latent[..., None, :], (*samples.shape[:-1], latent.shape[-1]))
         elements = nn.relu(self.outward(jnp.concatenate([samples, attended, latent], axis=-1)))
-        there = jnp.ones(elements.shape[:-1], bool)
+        mask = jnp.ones(elements.shape[:-1], bool)
         for layer in self.decoder:
-            elements = layer(elements, there)
+            elements = layer(elements, mask)
         result = self.result(elements)
         noise = LEAST_NOISE + 0.3 * nn.softplus(result[..., 1])
         return nn.sigmoid(base + result[..., 0]), noise
 
-    def __call__(self, descriptions, values, kinds, there, base):
+    def __call__(self, descriptions, values, kinds, mask, base):
         """Uses every layer once, so that all parameters are made."""
         samples = self.samples(descriptions)
-        memory = self.encode(samples, values, kinds, there, base)
+        memory = self.encode(samples, values, kinds, mask, base)
         return self.decode(samples, self.attend(samples, memory), memory.mean, base)

@@ -75,12 +75,12 @@ def program(sizes: Sizes):
         asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(process.base))), 1.0)
 
         def of_one(model):
-            columns, values, there, asked = model
+            columns, values, mask, asked = model
             memory = apply(
                 samples[columns],
                 values,
                 process.kinds[columns],
-                there > 0,
+                mask > 0,
                 process.base[columns],
                 method=NeuralProcessNetwork.encode,
             )
@@ -95,7 +95,7 @@ def program(sizes: Sizes):
             expected, noise = jax.lax.map(decode, latents)
             return _quantities(expected, noise, process.kinds, process.weights, asked)
 
-        return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.there, asked))
+        return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.mask, asked))
 
     return predict_values
 

@@ -39,7 +39,7 @@ class Tasks(NamedTuple):
       descriptions: float32[s, tasks, b + c, d].
       base: float32[s, tasks, b + c].
       values: float32[s, tasks, b + c].
-      there: bool[s, tasks, b + c], the known cells.
+      mask: bool[s, tasks, b + c], the known cells.
       kinds: int32[s, 1, b + c].
       asked: int32[s, tasks], how many were asked, the first ones.
       noise: float32[s, tasks, latent], normal.
@@ -48,7 +48,7 @@ class Tasks(NamedTuple):
     descriptions: np.ndarray
     base: np.ndarray
     values: np.ndarray
-    there: np.ndarray
+    mask: np.ndarray
     kinds: np.ndarray
     asked: np.ndarray
     noise: np.ndarray
@@ -71,7 +71,7 @@ def draw(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> 
         described.without[part, columns],
         described.base_without[part, columns],
         described.values[model, columns],
-        described.there[model, columns],
+        described.mask[model, columns],
         described.kinds[columns],
         ((asked + 1) ** share).astype(np.int32) - 1,
         random.normal(size=(steps, TASKS, sizes.latent)).astype(np.float32),
@@ -93,8 +93,8 @@ def loss(network: NeuralProcessNetwork, parameters, tasks: Tasks, most: int):
 
     samples = apply(NeuralProcessNetwork.samples, tasks.descriptions)
     kinds = jnp.broadcast_to(tasks.kinds, tasks.values.shape)
-    before = (jnp.arange(most) < tasks.asked[:, None]) & tasks.there[:, :most]
-    target = tasks.there[:, most:]
+    before = (jnp.arange(most) < tasks.asked[:, None]) & tasks.mask[:, :most]
+    target = tasks.mask[:, most:]
     both = jnp.concatenate([before, target], axis=1)
     parts = samples, tasks.values, kinds
     prior = apply(
@@ -187,6 +187,6 @@ def train(described: Descriptions, sizes: Sizes, key, ctx: Compute) -> Tree:
 
 def _name(described: Descriptions, sizes: Sizes, entropy: int) -> str:
     content = hashlib.sha256(repr((VERSION, sizes, STEPS, entropy)).encode())
-    for array in (described.values, described.there, described.part, described.all):
+    for array in (described.values, described.mask, described.part, described.all):
         content.update(np.ascontiguousarray(array))
     return content.hexdigest()[:16]

@@ -114,11 +114,11 @@ class Adaptive(Policy):
             return grid(plan.tree["order"], models, first)
         sizes = [len(part) for part in np.array_split(np.arange(budget - first), ROUNDS)]
         batch = sizes[int(np.searchsorted(np.cumsum(sizes), asked - first, side="right"))]
-        useful = ctx.jit(usefulness, static_argnames="rule")(
+        acquisition_score = ctx.jit(usefulness, static_argnames="rule")(
             Items(**plan.tree["items"]), PaddedAnswers.of(answers, budget), self.rule
         )
-        useful = np.array(useful)
-        np.put_along_axis(useful, answers.samples, -1.0, axis=1)
+        acquisition_score = np.array(acquisition_score)
+        np.put_along_axis(acquisition_score, answers.samples, -1.0, axis=1)
         ctx.charge(models * plan.n)  # the selection of a batch
-        best = np.argpartition(-useful, batch - 1, axis=1)[:, :batch]
+        best = np.argpartition(-acquisition_score, batch - 1, axis=1)[:, :batch]
         return Query(best.astype(np.int64))

@@ -19,7 +19,7 @@ class Sequential(Policy):
     """Asks the samples of highest usefulness, separately for each model.
 
     Args:
-      useful: takes beliefs, the answers so far and a context, and returns float[m, n].
+      acquisition_score: takes beliefs, the answers so far and a context, and returns float[m, n].
       needs: the quantity that it reads from the beliefs.
       about: one line for people.
       exposed: each sample is drawn from this number of the most useful ones.
@@ -30,23 +30,27 @@ class Sequential(Policy):
 
     def __init__(
         self,
-        useful: Callable[[ResponsePosterior, Responses, Compute], np.ndarray],
+        acquisition_score: Callable[[ResponsePosterior, Responses, Compute], np.ndarray],
         needs: str,
         about: str,
         exposed: int = 1,
     ):
-        self.useful, self.needs, self.about = useful, frozenset({needs}), about
+        self.acquisition_score, self.needs, self.about = (
+            acquisition_score,
+            frozenset({needs}),
+            about,
+        )
         self.exposed = exposed
 
     def next(self, plan, answers, key, ctx) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
         models, asked = answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
-        useful = np.array(self.useful(plan.beliefs, answers, ctx), np.float64)
-        np.put_along_axis(useful, answers.samples, -np.inf, axis=1)
+        acquisition_score = np.array(self.acquisition_score(plan.beliefs, answers, ctx), np.float64)
+        np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
         several = min(batch + self.exposed - 1, plan.n - asked)
-        best = np.argsort(-useful, axis=1, kind="stable")[:, :several]
+        best = np.argsort(-acquisition_score, axis=1, kind="stable")[:, :several]
         if self.exposed > 1:
             random = numpy_generator(jax.random.fold_in(key, asked))
             best = random.permuted(best, axis=1)

@@ -43,10 +43,10 @@ def centre(known: KnownModels, key, ctx: Compute) -> Tree:
     if known.shape[0] > MODELS:
         rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
     values = known.matrix(rows)
-    there = is_observed(values)
+    mask = is_observed(values)
     mean = sample_means(values)
     ctx.charge(3 * values.size)
-    away = np.where(there, numbers(values) - mean, 0)
+    away = np.where(mask, numbers(values) - mean, 0)
     return {"mean": mean.astype(np.float32), "rows": away.astype(np.float32)}
 
 
@@ -63,7 +63,7 @@ def weights(anchors: np.ndarray, benchmark: np.ndarray, targets: np.ndarray, ctx
     """
     anchors = anchors.astype(np.float64)
     models, count = anchors.shape
-    left, sizes, right = np.linalg.svd(anchors, full_matrices=False)
+    left, sizes, correct = np.linalg.svd(anchors, full_matrices=False)
     scale = max((sizes**2).sum() / count, 1e-12)
     towards = left.T @ benchmark
     best: tuple[float, np.ndarray, np.ndarray] | None = None
@@ -80,7 +80,7 @@ def weights(anchors: np.ndarray, benchmark: np.ndarray, targets: np.ndarray, ctx
     smaller, each = min(models, count), len(PENALTIES)
     ctx.charge(4 * models * count * smaller + each * 6 * models * smaller)
     ctx.charge(2 * models * smaller * targets.shape[1] + 2 * count * smaller * targets.shape[1])
-    return Weights((right.T * gains) @ (left.T @ targets), error)
+    return Weights((correct.T * gains) @ (left.T @ targets), error)
 
 
 class AnchorWeights(ScorePredictor):

@@ -41,7 +41,7 @@ class AveragedResponse(ItemResponse):
         """
         raise NotImplementedError
 
-    def tune(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(self, tree, known, policy, budget, key, ctx):
         """Returns the other estimate's `share`, and the `errors` of known models' means, float64[k]
         with the `unit` of each. The fits of the folds are added to the tree.
         """

@@ -97,7 +97,7 @@ class Combination(ScorePredictor):
         """Returns those of the multidimensional member."""
         return ResponseBeliefs(Items(**tree["many"]), known.facts.weights, ctx)
 
-    def tune(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(self, tree, known, policy, budget, key, ctx):
         """Returns `weights` of the members, float64[6]; `correction`, the share, from 0 to 1, of
         the mean residual that is added to the mean; and `widening`, the half-width of the 95%
         interval in posterior standard deviations; and `errors`, float64[k], those of the known

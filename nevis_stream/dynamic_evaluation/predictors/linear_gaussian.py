@@ -87,13 +87,13 @@ def fit(known: KnownModels, key, ctx: Compute) -> Tree:
     if known.shape[0] > MODELS:
         rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
     values = known.matrix(rows)
-    there = is_observed(values)
+    mask = is_observed(values)
     values = numbers(values).astype(np.float32)
-    overall = values.sum() / max(there.sum(), 1)
+    overall = values.sum() / max(mask.sum(), 1)
     # One more model, with the overall mean everywhere, keeps samples that all known ones got wrong
     # from being certain.
-    mean = (values.sum(axis=0) + overall) / (there.sum(axis=0) + 1)
-    centred = np.where(there, values - mean, 0).astype(np.float32)
+    mean = (values.sum(axis=0) + overall) / (mask.sum(axis=0) + 1)
+    centred = np.where(mask, values - mean, 0).astype(np.float32)
     models, n = centred.shape
     rank = min(models, n, RANK)
     left, sizes, basis = np.linalg.svd(centred, full_matrices=False)
@@ -105,15 +105,15 @@ def fit(known: KnownModels, key, ctx: Compute) -> Tree:
     return {name: np.asarray(leaf, np.float32) for name, leaf in model._asdict().items()}
 
 
-def closeness(model: Model, samples: jax.Array, values: jax.Array, there: jax.Array) -> jax.Array:
+def closeness(model: Model, samples: jax.Array, values: jax.Array, mask: jax.Array) -> jax.Array:
     """Returns the known models' weights, float32[m0], adding up to 1, after a new model's answers.
 
     Args:
       model: of m0 known models.
-      samples, values, there: int32[b], float32[b] and bool[b], the answers, and which are some.
+      samples, values, mask: int32[b], float32[b] and bool[b], the answers, and which are some.
     """
     theirs = model.mean[samples] + model.scores @ model.basis[:, samples]
-    away = (((values - theirs) ** 2) * there).sum(axis=1)
+    away = (((values - theirs) ** 2) * mask).sum(axis=1)
     weights = jax.nn.softmax(-away)
     return (weights + EVEN / len(weights)) / (1 + EVEN)
 
@@ -159,23 +159,23 @@ class GaussianState(NamedTuple):
     covariance: jax.Array
 
 
-def observe(believed: Prior, state: GaussianState, sample, value, there) -> GaussianState:
+def observe(believed: Prior, state: GaussianState, sample, value, mask) -> GaussianState:
     """Returns the state after one more answer; unchanged where there is none."""
     x = believed.design[:, sample]
     seen = state.covariance @ x
-    gain = seen / (x @ seen + believed.noise[sample]) * there
+    gain = seen / (x @ seen + believed.noise[sample]) * mask
     away = value - believed.offset[sample] - x @ state.mean
     return GaussianState(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
 
 
-def posterior(believed: Prior, samples, values, there) -> GaussianState:
+def posterior(believed: Prior, samples, values, mask) -> GaussianState:
     """Returns the state after all answers of one model; arguments as of `closeness`."""
 
     def step(state, answer):
         return observe(believed, state, *answer), None
 
     state = GaussianState(believed.mean, believed.covariance)
-    return jax.lax.scan(step, state, (samples, values, there))[0]
+    return jax.lax.scan(step, state, (samples, values, mask))[0]
 
 
 def greedy(believed: Prior, weights, state: GaussianState, free, count: int) -> jax.Array:
@@ -231,9 +231,9 @@ def next_choice(model: Model, samples, values, count: int) -> jax.Array:
 
     def choose(answers):
         samples, values = answers
-        there = jnp.ones(len(samples), bool)
-        believed = prior(model, closeness(model, samples, values, there))
-        state = posterior(believed, samples, values, there)
+        mask = jnp.ones(len(samples), bool)
+        believed = prior(model, closeness(model, samples, values, mask))
+        state = posterior(believed, samples, values, mask)
         free = jnp.ones(len(model.mean), bool).at[samples].set(False)
         return greedy(believed, model.weights, state, free, count)
 
@@ -288,9 +288,9 @@ def _quantities(model: Model, evidence: PaddedAnswers):
     asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
 
     def of_one(answers):
-        samples, values, there, asked = answers
-        believed = prior(model, closeness(model, samples, values, there))
-        state = posterior(believed, samples, values, there)
+        samples, values, mask, asked = answers
+        believed = prior(model, closeness(model, samples, values, mask))
+        state = posterior(believed, samples, values, mask)
         mean = believed.offset + state.mean @ believed.design
         signal = ((state.covariance @ believed.design) * believed.design).sum(axis=0)
         open_weights = model.weights * (1 - asked)
@@ -300,7 +300,7 @@ def _quantities(model: Model, evidence: PaddedAnswers):
         information = normal_information(signal, believed.noise)
         return mean, variance, information, together**2 / variance
 
-    answers = evidence.samples, evidence.values, evidence.there, asked
+    answers = evidence.samples, evidence.values, evidence.mask, asked
     return jax.lax.map(of_one, answers)
 
 
@@ -311,9 +311,9 @@ def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:
 
     def expect(answers):
         samples, values = answers
-        there = jnp.ones(len(samples), bool)
-        believed = prior(model, closeness(model, samples, values, there))
-        state = posterior(believed, samples, values, there)
+        mask = jnp.ones(len(samples), bool)
+        believed = prior(model, closeness(model, samples, values, mask))
+        state = posterior(believed, samples, values, mask)
         free = jnp.ones(len(model.mean), bool).at[samples].set(False)
         cells = jnp.clip(believed.offset + state.mean @ believed.design, 0, 1)
         return cells, spread_of_mean(believed, model.weights, state, free)

@@ -58,7 +58,7 @@ class Nearest(ScorePredictor):
         beliefs = self.beliefs(tree, known, ctx)
         plan = policy.plan(policy.fit(known, beliefs, key, ctx), beliefs, budget, key, ctx)
         samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
-        cells, (right, seen) = _fill(tree, known, None, samples), known.row_sums()
+        cells, (correct, seen) = _fill(tree, known, None, samples), known.row_sums()
         rows = np.flatnonzero(seen > 0)[:: -(-models // HELD_OUT)]
         distance = _distance(cells[rows], cells, ctx)
         distance[groups[rows][:, None] == groups] = np.inf
@@ -68,7 +68,7 @@ class Nearest(ScorePredictor):
         }
         kept = (cells[rows].astype(np.float64) - cells[near]).sum(axis=1) / n
         estimates = np.array([means[row] for row in near.tolist()]) + kept
-        return right[rows] / seen[rows] - estimates
+        return correct[rows] / seen[rows] - estimates
 
 
 def _fill(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = None) -> np.ndarray:

@@ -51,11 +51,11 @@ class SortAndSearch(ScorePredictor):
         whole = known.facts.image is not None  # the other labels are asked too
         if policy.adaptive or not policy.representative or weighted or whole:
             return None
-        rank, (right, seen) = self.rank(tree), known.row_sums()
+        rank, (correct, seen) = self.rank(tree), known.row_sums()
         means = np.full(known.shape[0], np.nan)
         for part in parts(len(means), known.groups):
-            total, there = known.column_sums(part)
-            without = Rank(rank.total - total, rank.seen - there, rank.ties)
+            total, mask = known.column_sums(part)
+            without = Rank(rank.total - total, rank.seen - mask, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
             if without.seen.any():
                 beliefs = ResponsePosterior(without.n, without)
@@ -70,7 +70,7 @@ class SortAndSearch(ScorePredictor):
                     outcomes == UNKNOWN, 0, outcomes.astype(np.int64) - (positions < until[:, None])
                 )
                 means[part] = (until + kept.sum(axis=1)) / without.n
-        errors = np.divide(right, seen, out=np.full(len(means), np.nan), where=seen > 0) - means
+        errors = np.divide(correct, seen, out=np.full(len(means), np.nan), where=seen > 0) - means
         return errors[~np.isnan(errors)]
 
 

@@ -30,7 +30,7 @@ class Stratified(SortAndSearch):
         """Returns whether the cells stand for all samples."""
         return policy.representative
 
-    def tune(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(self, tree, known, policy, budget, key, ctx):
         """Compares the variance of one sample per stratum with that of simple random samples."""
         return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
 
@@ -63,13 +63,13 @@ def _variance_ratio(rank: Rank, known, budget: int, ctx) -> float:
     stratified, simple, digests = 0.0, 0.0, set()
     for model in range(0, models, -(-models // MODELS_FOR_DESIGN)):
         row = known.matrix(np.array([model]))[0]
-        there = row != UNKNOWN
+        mask = row != UNKNOWN
         digests.add(hashlib.sha256(row).digest())
-        without = Rank(rank.total - (row == 1), rank.seen - there)
+        without = Rank(rank.total - (row == 1), rank.seen - mask)
         if not without.seen.any():
             continue
         ctx.charge((6 + n.bit_length()) * n)
-        filled = np.where(there, row, without.scores)[without.order]
+        filled = np.where(mask, row, without.scores)[without.order]
         means = np.add.reduceat(filled, bounds[:-1]) / sizes
         stratified += (sizes**2 * means * (1 - means)).sum() / n**2
         simple += filled.mean() * (1 - filled.mean()) / budget * (n - budget) / (n - 1)

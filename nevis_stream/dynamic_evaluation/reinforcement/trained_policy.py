@@ -47,8 +47,8 @@ class Reinforcement(Policy):
         state = training.state_of(answers, plan.beliefs.moments(answers))
         act = ctx.jit(training.acting_program(tree["cold"]))
         logits, _ = act(tree["parameters"], tree["descriptions"], state)
-        useful = np.array(logits, np.float64)
-        np.put_along_axis(useful, answers.samples, -np.inf, axis=1)
+        acquisition_score = np.array(logits, np.float64)
+        np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
-        best = np.argsort(-useful, axis=1, kind="stable")[:, :batch]
+        best = np.argsort(-acquisition_score, axis=1, kind="stable")[:, :batch]
         return Query(best.astype(np.int64))
