@@ -108,10 +108,9 @@ def picture(run: Run, name: str, count: int | None = None, small: bool = True) -
         data = read_bytes(path, _LARGEST_THUMBNAIL)
         if not data.startswith(_PNG):
             raise ValueError("is not a PNG image")
-        return (
-            "data:image/png;base64,"
-            + base64.b64encode(_cut(data, count) if small or count else data).decode()
-        )
+        cut = _cut(data, count)  # made in any case: it shows that the file is whole
+        shown = cut if small or count else data
+        return "data:image/png;base64," + base64.b64encode(shown).decode()
 
     return read_own_file(run.path, f"thumbnails/{name}", read, run.unread)
 
