@@ -63,7 +63,7 @@ def _method_names(bounds: bool = False) -> str:
 
 SUBCOMMANDS = (
     _subcommand(
-        "filling.import_all",
+        "fill.import_all",
         "import",
         "Adds files of models × samples (npz, csv, parquet), evaluation logs or runs to a cache.",
         "import outcomes.npz --cache=caches/mine",
@@ -75,28 +75,28 @@ SUBCOMMANDS = (
         " the cache costs nothing.",
     ),
     _subcommand(
-        "looking.stats",
+        "show.stats",
         "stats",
         "Prints what is in a cache, with the means of each data set and class.",
         "stats --cache=caches/mine",
         needs=("cache",),
     ),
     _subcommand(
-        "looking.verify",
+        "show.verify",
         "verify",
         "Checks every byte of a cache and reports what is damaged.",
         "verify --cache=caches/mine",
         needs=("cache",),
     ),
     _subcommand(
-        "filling.repair",
+        "fill.repair",
         "repair",
         "Copies the undamaged parts of a cache to a new one.",
         "repair --cache=caches/mine --out=caches/new",
         needs=("cache", "out"),
     ),
     _subcommand(
-        "filling.merge",
+        "fill.merge",
         "merge",
         "Adds caches to a cache, or directories of caches to a directory of caches.",
         "merge caches/b --cache=caches/a",
@@ -104,7 +104,7 @@ SUBCOMMANDS = (
         needs=("cache",),
     ),
     _subcommand(
-        "filling.export",
+        "fill.export",
         "export",
         "Writes a cache as one npz file, which import reads.",
         "export all.npz --cache=caches/mine",
@@ -112,7 +112,7 @@ SUBCOMMANDS = (
         needs=("cache",),
     ),
     _subcommand(
-        "adding.add_model",
+        "add.add_model",
         "add-model",
         "Evaluates new models on a few samples each.",
         "add-model --model=new.csv --budget=256 --cache=caches/mine",
@@ -125,7 +125,7 @@ SUBCOMMANDS = (
         lists=_method_names,
     ),
     _subcommand(
-        "adding.fit",
+        "add.fit",
         "fit",
         "Fits a method to a cache's known models, for later additions.",
         "fit --budget=256 --cache=caches/mine",
@@ -136,7 +136,7 @@ SUBCOMMANDS = (
         lists=_method_names,
     ),
     _subcommand(
-        "adding.add_samples",
+        "add.add_samples",
         "add-samples",
         "Evaluates a few of the known models on each new sample.",
         "add-samples --samples=new.npz --budget=64 --cache=caches/mine",
@@ -146,7 +146,7 @@ SUBCOMMANDS = (
         lists=_method_names,
     ),
     _subcommand(
-        "studying.metrics",
+        "study.metrics",
         "metrics",
         "Measures how accurate the methods are on a cache.",
         "metrics --cache=caches/mine",
@@ -156,7 +156,7 @@ SUBCOMMANDS = (
         lists=lambda: _method_names(bounds=True),
     ),
     _subcommand(
-        "studying.study",
+        "study.study",
         "study",
         "Compares methods on files of models × samples, with tables and figures.",
         "study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study",

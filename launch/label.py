@@ -80,7 +80,7 @@ RECORD = _subcommand(
     needs=("session",),
 )
 STATUS = _subcommand(
-    "looking.status",
+    "show.status",
     "status",
     "Prints the estimates with their intervals, and whether that is enough.",
     "status sessions/photos --until=0.05",
@@ -90,7 +90,7 @@ STATUS = _subcommand(
     lists=_estimators,
 )
 REPORT = _subcommand(
-    "looking.report",
+    "show.report",
     "report",
     "Writes a page: estimates by labels, hardest samples, calibration of the surrogate.",
     "report sessions/photos",
@@ -98,7 +98,7 @@ REPORT = _subcommand(
     lists=_estimators,
 )
 SIMULATE = _subcommand(
-    "simulating.simulate",
+    "simulate.simulate",
     "simulate",
     "Repeats the loop on a pool with known labels, and compares it with random labels.",
     "simulate --model=runs/a/checkpoints/0010-pico_digits --pool=pico_digits:test"

@@ -2,6 +2,7 @@
 names.
 """
 
+import importlib
 import json
 import os
 import re
@@ -44,6 +45,16 @@ def nevis_stream(*words, cwd, status=0):
 
 def test_the_version_is_printed(folder):
     assert re.fullmatch(r"nevis-stream \d+\.\d+\S*\n", nevis_stream("--version", cwd=folder))
+
+
+@pytest.mark.parametrize("command", ["evaluate", "label"])
+def test_every_subcommand_names_a_function_that_exists(command):
+    text = (ROOT / "launch" / f"{command}.py").read_text()
+    named = re.findall(r"_subcommand\(\s*\"(\w+)\.(\w+)\"", text)
+    assert len(named) == text.count("_subcommand(") - 1  # the definition
+    for module, function in named:
+        package = f"nevis_stream.launch.{command}_commands"
+        assert hasattr(importlib.import_module(f"{package}.{module}"), function)
 
 
 @pytest.mark.parametrize("name", ["studies/width", "width"])
