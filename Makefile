@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-all test-lowest docs environment lint clean
+.PHONY: help demo test test-all test-lowest faults docs environment lint clean
 
 help:
 	@echo "make demo      run several learners through the embedded stream and write the report"
@@ -12,6 +12,7 @@ help:
 	@echo "make test      run the tests"
 	@echo "make test-all  run the slow tests too, those of Ray among them (which it installs)"
 	@echo "make test-lowest  run the tests with the lowest versions that are supported"
+	@echo "make faults    kill every command that writes, fail its files and cut its power: 45 minutes"
 	@echo "make lint      check style, format and types: ruff and mypy"
 	@echo "make docs      build the documentation site in build/docs, and check its links"
 	@echo "make clean     remove the environment and the demo's runs"
@@ -39,6 +40,10 @@ test-lowest:
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[dev]'
 	.venv-lowest/bin/python -m pytest $(SIDE_BY_SIDE)
+
+faults: environment
+	$(BIN)/python -m tests.nightly.sweep build/faults --part=1/2 & \
+		$(BIN)/python -m tests.nightly.sweep build/faults --part=2/2; wait
 
 lint: environment
 	$(BIN)/ruff check .

@@ -25,9 +25,9 @@ from nevis_stream.datasets.duplicates import pixel_hash
 from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import BadInput, DataWarning
-from nevis_stream.storage import TEMPORARY_PREFIX
 from nevis_stream.storage.faults import clear_faults
 from nevis_stream.storage.reading import load_array
+from nevis_stream.storage.temporaries import temporary
 
 _WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
@@ -251,14 +251,10 @@ class PreparedImages(Images):
         if derived is not None and derived.shape == shape:
             return derived
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{path.name}")
-        try:
-            with clear_faults(path):
-                rows = (view_of(self._open(index), view, size) for index in range(len(self)))
-                derived_arrays.write(temporary, rows, shape)
-                os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with clear_faults(path), temporary(path) as new:
+            rows = (view_of(self._open(index), view, size) for index in range(len(self)))
+            derived_arrays.write(new, rows, shape)
+            os.replace(new, path)
         path.with_name(path.name.replace(derived_arrays.SUFFIX, _WITHOUT_SUMS)).unlink(
             missing_ok=True
         )

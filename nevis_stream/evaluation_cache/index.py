@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import sqlite3
 import stat
 import threading
@@ -22,9 +21,10 @@ import numpy as np
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.evaluation_cache import soundness
 from nevis_stream.evaluation_cache.index_schema import SCHEMA, TEXT_CHECKS
-from nevis_stream.storage import TEMPORARY_PREFIX, sync_directory
+from nevis_stream.storage import sync_directory
 from nevis_stream.storage.faults import check_range_locks, clear_creation
 from nevis_stream.storage.reading import parse_json
+from nevis_stream.storage.temporaries import temporary
 
 CELLS = "cells.bin"  # the file of tiles, beside the index
 SCHEMA_VERSION = 2
@@ -67,17 +67,11 @@ class Index:
         """Makes an empty index in one step; if another process has just made one, that one
         stays.
         """
-        temporary = path.with_name(
-            f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}"
-        )
-        with clear_creation(path):
-            try:
-                cls._write_empty(temporary, about)
-                with contextlib.suppress(FileExistsError):
-                    os.link(temporary, path)
-                sync_directory(path.parent)
-            finally:
-                temporary.unlink(missing_ok=True)
+        with clear_creation(path), temporary(path) as new:
+            cls._write_empty(new, about)
+            with contextlib.suppress(FileExistsError):
+                os.link(new, path)
+            sync_directory(path.parent)
 
     @staticmethod
     def _write_empty(path: Path, about: dict[str, Any]) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from nevis_stream.errors import RunLocked
 from nevis_stream.storage.faults import clear_faults, lock
+from nevis_stream.storage.temporaries import TEMPORARY_PREFIX, temporary, temporary_name
 
-TEMPORARY_PREFIX = ".tmp-"  # may be deleted after a kill
 _REPLACED_PREFIX = ".old-"  # followed by NAME-8hex; after a kill it may be the only copy
 _ATTEMPTS = 10  # at replacing a directory that another process replaces too
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
@@ -57,11 +57,6 @@ def make_directory(path: Path) -> None:
         sync_directory(each.parent)
 
 
-def _temporary(path: Path) -> Path:
-    """Returns a path next to `path` that nothing else uses; `remove_leftovers` deletes it."""
-    return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-
-
 def _write_synced(path: Path, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
@@ -72,16 +67,14 @@ def _write_synced(path: Path, data: bytes) -> None:
 def write_file(path: Path, data: bytes) -> None:
     """Writes a whole file: temporary name, sync, rename."""
     make_directory(path.parent)
-    temporary = _temporary(path)
     with clear_faults(path):
         try:
-            _write_synced(temporary, data)
-            os.replace(temporary, path)
-            sync_directory(path.parent)
+            with temporary(path) as new:
+                _write_synced(new, data)
+                os.replace(new, path)
+                sync_directory(path.parent)
         except OSError as error:
             error.filename = str(path)  # the temporary name means nothing to a user
-            with contextlib.suppress(OSError):
-                temporary.unlink()
             raise
 
 
@@ -92,17 +85,11 @@ def write_directory(path: Path, files: dict[str, bytes]) -> None:
     one or the new one.
     """
     make_directory(path.parent)
-    temporary = _temporary(path)
-    with clear_faults(path):
-        try:
-            temporary.mkdir()
-            for name, data in files.items():
-                _write_synced(temporary / name, data)
-            sync_directory(temporary)
-            replace_directory(temporary, path)
-        except OSError:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+    with clear_faults(path), temporary(path, is_folder=True) as new:
+        for name, data in files.items():
+            _write_synced(new / name, data)
+        sync_directory(new)
+        replace_directory(new, path)
 
 
 def replace_directory(new: Path, path: Path) -> None:
@@ -150,10 +137,10 @@ def _put_back(replaced: Path, path: Path) -> None:
 
 def _discard(directory: Path) -> None:
     """Deletes a directory after renaming it, so that half of it can never be put back."""
-    temporary = _temporary(directory)
+    discarded = temporary_name(directory)
     with contextlib.suppress(FileNotFoundError):
-        os.rename(directory, temporary)
-        shutil.rmtree(temporary, ignore_errors=True)
+        os.rename(directory, discarded)
+        shutil.rmtree(discarded, ignore_errors=True)
 
 
 def append_line(path: Path, line: str | Callable[[bytes], str | None]) -> None:

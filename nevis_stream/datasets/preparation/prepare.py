@@ -1,5 +1,6 @@
 """Prepares one data set: a catalogue row from its files, or a file of the user's."""
 
+import contextlib
 import dataclasses
 import shutil
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
 from nevis_stream.datasets.source_images import BytesImage, PixelImage
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, RunLocked, unknown
 from nevis_stream.storage import exclusive
 
 
@@ -146,7 +147,12 @@ def prepare(
     Raises:
       NevisStreamError: the message says what to do.
     """
+    work = prepared.data_root() / "unpacked" / dataset_id
+    lock = work.with_name(f"{dataset_id}.lock")
     if prepared.is_ready(dataset_id, "published") and not force:
+        if work.exists():  # a kill came between
+            with contextlib.suppress(RunLocked), exclusive(lock, BUSY):
+                shutil.rmtree(work, ignore_errors=True)
         return prepared.directory(dataset_id, "published")
     layout = catalogue.file_layouts().get(dataset_id, {})
     copy = None if places else tfds_copy.newest_copy(dataset_id)
@@ -155,8 +161,7 @@ def prepare(
         if copy
         else gather(dataset_id, places, download=download, verified=verified, progress=progress)
     )
-    work = prepared.data_root() / "unpacked" / dataset_id
-    with exclusive(work.with_name(f"{dataset_id}.lock"), BUSY):
+    with exclusive(lock, BUSY):
         prepared_content = content(dataset_id, files, work, progress, copy)
         facts = {
             "name": catalogue.datasets()[dataset_id]["name"],

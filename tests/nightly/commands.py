@@ -1,0 +1,218 @@
+"""The commands that write, each with small inputs and what must have been done before it."""
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tests.datasets.archives import to_2011
+
+MLP = ["--config.network.name=mlp", "--config.network.hidden=(4,)", "--config.network.resolution=8"]
+TRAINING = [*MLP, "--config.train.steps=4", "--config.train.validate_every=2"]
+TRAINING += ["--config.search.trials=2", "--config.stream=two.csv"]
+MEANS = ["--config=nearest_class_mean", "--config.stream=two.csv"]
+QUICK = ["--methods=random_mean,sort_and_search", "--budgets=8", "--seeds=1"]
+Step = Sequence[str] | Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command under test.
+
+    Attributes:
+      name: in the table.
+      words: of the command, after `nevis-stream`; or a function.
+      setup: what is done before, in the same folder: words or functions.
+    """
+
+    name: str
+    words: Step
+    setup: Sequence[Step] = ()
+
+
+def write_stream() -> None:
+    """Writes a stream of two small data sets."""
+    for name, classes, seed in (("a", 3, 1), ("b", 2, 2)):
+        chance = np.random.RandomState(seed)
+        labels = chance.randint(classes, size=40)
+        noise = chance.randint(0, 90, size=(40, 8, 8))
+        images = (noise + 40 * labels[:, None, None]).astype(np.uint8)
+        np.savez(f"{name}.npz", images=images, labels=labels)
+    Path("two.csv").write_text(
+        "order,year,task_id,dataset_id,meta_split,path\n"
+        "1,2012,a,a,train,a.npz\n2,2023,b,b,test,b.npz\n"
+    )
+
+
+def write_boards() -> None:
+    """Writes outcomes of known and new models, and of new samples."""
+    chance = np.random.RandomState(0)
+    difficulty = chance.normal(size=50)
+    skill = chance.normal(size=(12, 1))
+    right = (skill - difficulty + chance.normal(size=(12, 50)) / 2 > 0).astype(int)
+    parts = {"board": (range(8), 40), "other": (range(4, 10), 40), "new": ([11], 40)}
+    parts |= {"three": ([9, 10, 11], 40), "samples": (range(8), 50)}
+    for name, (models, end) in parts.items():
+        first = 40 if name == "samples" else 0
+        with open(f"{name}.csv", "w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["model", *(f"s{sample}" for sample in range(first, end))])
+            table.writerows([f"m{model}", *right[model, first:end]] for model in models)
+
+
+def write_pool() -> None:
+    """Writes images without labels, and what two models say about them."""
+    chance = np.random.RandomState(0)
+    labels = chance.randint(3, size=60)
+    images = (chance.randint(0, 90, size=(60, 8, 8)) + 40 * labels[:, None, None]).astype(np.uint8)
+    for name, part in (("pool", slice(40)), ("more", slice(40, 60))):
+        np.savez(f"{name}.npz", images=images[part])
+        for model in "xy":
+            powers = np.exp(2 * np.eye(3)[labels] + chance.normal(size=(60, 3)))[part]
+            answers = powers / powers.sum(axis=1, keepdims=True)
+            np.savez(f"{model}-{name}.npz", probabilities=answers)
+    np.savez("labelled.npz", images=images[:40], labels=labels[:40])
+
+
+def fill_in(label: int = 0) -> None:
+    """Fills in the latest page of a session."""
+    latest = sorted(Path("session/rounds").glob("*/to_label.csv"))[-1]
+    with open(latest, newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open("labels.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(row | {"label": str(label)} for row in rows)
+
+
+def write_archives() -> None:
+    """Writes archives of data sets as they are published."""
+    Path("downloads").mkdir()
+    to_2011.MAKERS["mnist"](Path("downloads"))
+
+
+def evaluate(*words: str) -> list[str]:
+    """Returns a command on the cache."""
+    return ["evaluate", *words, "--cache=cache"]
+
+
+IMPORT = evaluate("import", "board.csv")
+CACHE = [write_boards, IMPORT]
+RUN = [*MEANS, "--run_dir=runs/a"]
+START = ["label", "start", "--pool=pool.npz", "--out=session", "--model=x-pool.npz"]
+START += ["--model=y-pool.npz"]
+NEXT = ["label", "next", "session", "--count=5"]
+RECORD = ["label", "record", "labels.csv", "--session=session"]
+SESSION = [write_pool, START]
+LABELLED = [*SESSION, NEXT, fill_in, RECORD]
+DATA = ["data", "import", "a.npz", "--task=mine", "--year=2024", "--domain=object"]
+ADD = evaluate("add-model", "--budget=8", "--method=stratified_mean")
+
+COMMANDS = [
+    Command("run", ["run", *RUN], [write_stream]),
+    Command(
+        "run ft_prev",
+        ["run", "--config=ft_prev", *TRAINING, "--checkpoint_seconds=0", "--run_dir=runs/a"],
+        [write_stream],
+    ),
+    Command("run --cache", ["run", *RUN, "--cache=caches"], [write_stream]),
+    Command(
+        "run adaptive",
+        ["run", "--config=nearest_class_mean", "--run_dir=runs/a"]
+        + ["--config.stream=adaptive:pico_digits,rounds=2,samples=4,candidates=20"],
+    ),
+    Command(
+        "sweep",
+        ["sweep", *MEANS, "--set=learner=nearest_class_mean,closed_form", "--run_dir=runs"],
+        [write_stream],
+    ),
+    Command(
+        "pretrain",
+        ["pretrain", "--config=indep", *TRAINING, "--tasks=a"] + ["--out=weights.safetensors"],
+        [write_stream],
+    ),
+    Command(
+        "transfer-matrix",
+        ["transfer-matrix", "--indep=runs/indep", "--stream=two.csv", "--out=runs/transfer"],
+        [write_stream, ["run", "--config=indep", *TRAINING, "--run_dir=runs/indep"]],
+    ),
+    Command("evaluate import", IMPORT, [write_boards]),
+    Command("evaluate import (more)", evaluate("import", "other.csv"), CACHE),
+    Command(
+        "evaluate import (run)",
+        evaluate("import", "runs/a", "--stream=two.csv"),
+        [write_stream, ["run", *RUN]],
+    ),
+    Command("evaluate add-model", [*ADD, "--model=new.csv"], CACHE),
+    Command("evaluate add-model (three)", [*ADD, "--model=three.csv"], CACHE),
+    Command(
+        "evaluate add-samples",
+        evaluate("add-samples", "--samples=samples.csv", "--budget=4", "--method=stratified_mean"),
+        CACHE,
+    ),
+    Command("evaluate fit", evaluate("fit", "--budget=8", "--method=linear_gaussian"), CACHE),
+    Command("evaluate export", evaluate("export", "all.npz"), CACHE),
+    Command("evaluate repair", evaluate("repair", "--out=repaired"), CACHE),
+    Command("evaluate metrics", evaluate("metrics", *QUICK), CACHE),
+    Command(
+        "evaluate merge",
+        ["evaluate", "merge", "second", "--cache=cache"],
+        [*CACHE, ["evaluate", "import", "other.csv", "--cache=second"]],
+    ),
+    Command("evaluate merge (new)", ["evaluate", "merge", "cache", "--cache=merged"], CACHE),
+    Command(
+        "evaluate study", ["evaluate", "study", "board.csv", *QUICK, "--out=study"], [write_boards]
+    ),
+    Command("label start", START, [write_pool]),
+    Command("label next", NEXT, SESSION),
+    Command("label next (second)", NEXT, LABELLED),
+    Command("label record", RECORD, [*SESSION, NEXT, fill_in]),
+    Command(
+        "label record --correct",
+        [*RECORD, "--correct"],
+        [*LABELLED, lambda: fill_in(1)],
+    ),
+    Command(
+        "label start --continue",
+        ["label", "start", "--continue", "--pool=more.npz", "--out=session"]
+        + ["--model=x-more.npz", "--model=y-more.npz"],
+        SESSION,
+    ),
+    Command("label report", ["label", "report", "session"], LABELLED),
+    Command(
+        "label simulate",
+        ["label", "simulate", "--model=x-pool.npz", "--pool=labelled.npz"]
+        + ["--labels=10", "--repetitions=2", "--out=study"],
+        [write_pool],
+    ),
+    Command("data import", DATA, [write_stream]),
+    Command("data import --store=raw", [*DATA, "--store=raw"], [write_stream]),
+    Command("data import (again)", [*DATA, "--store=raw"], [write_stream, DATA]),
+    Command(
+        "data prepare",
+        ["data", "prepare", "--task=mnist", "--offline", "--unverified", "--from=downloads"],
+        [write_archives],
+    ),
+    Command("data show", ["data", "show", "pico_digits", "--out=sheets"]),
+    Command("data overlap", ["data", "overlap", "--stream=two.csv"], [write_stream]),
+    Command(
+        "report",
+        ["report", "runs/a", "cache", "--out=report"],
+        [write_stream, ["run", *RUN], *CACHE, evaluate("metrics", *QUICK)],
+    ),
+    Command(
+        "compare",
+        ["compare", "runs/a", "runs/b", "--out=compared.csv"],
+        [write_stream, ["run", *RUN], ["run", *MEANS, "--config.seed=1", "--run_dir=runs/b"]],
+    ),
+    Command(
+        "dynamic-benchmark theory", ["dynamic-benchmark", "theory", "--instances=9", "--out=theory"]
+    ),
+    Command(
+        "dynamic-benchmark rollouts",
+        ["dynamic-benchmark", "rollouts", "--data=pico_digits", "--images=45", "--rollouts=1"]
+        + ["--base_accuracy=0.4", "--design=path", "--rounds=3", "--out=rollouts"],
+    ),
+]

@@ -1,0 +1,39 @@
+"""The sweep of faults finds what is planted, and runs a real command."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.nightly import forking
+
+needs_compiler = pytest.mark.skipif(not forking.compiler(), reason="needs a C compiler")
+
+
+@needs_compiler
+def test_planted_faults_are_found(tmp_path):
+    """A writer that does not sync loses at a power cut; one that does not rename, at a kill."""
+    command = [sys.executable, "-m", "tests.nightly.planted", str(tmp_path / "work")]
+    environment = forking.preloaded(tmp_path, dict(os.environ))
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["write_right"] == {}
+    assert set(found["write_without_sync"]["power cut"]) == {"lost", "wrong"}
+    assert "kill" not in found["write_without_sync"]
+    assert "wrong" in found["write_without_rename"]["kill in a write"]
+    assert "litter" in found["write_and_leave"]["kill"]
+    assert "traceback" in found["write_and_leave"]["EIO"]
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_few_points_of_real_commands(tmp_path):
+    words = [str(tmp_path), "run", "evaluate import", "label start", "--most=2"]
+    command = [sys.executable, "-m", "tests.nightly.sweep", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    counts = done.stdout.split("\n| all | ")[1].splitlines()[0].split(" | ")
+    assert int(counts[0]) > 30 and " ".join(counts[-4:]) == "0 0 0 0 |", done.stdout
