@@ -1,7 +1,9 @@
 """Merges one `EvaluationCache` into another."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +24,21 @@ from nevis_stream.evaluation_cache.packing import (
     OBSERVED,
     PREDICTED,
     PROBABILITIES,
+    Shape,
+    Tile,
 )
+from nevis_stream.evaluation_cache.reading import Snapshot
+
+_MOST_MODELS = 500  # of a transaction
+_MOST_CELLS = 1 << 24  # of a transaction, probabilities counted singly
+
+
+class Moved(NamedTuple):
+    """A model of the source: its row there, and its name and provenance in the target."""
+
+    row: int
+    name: str
+    provenance: dict[str, Any]
 
 
 class Merged(NamedTuple):
@@ -41,8 +57,8 @@ class Merged(NamedTuple):
 def merge(
     target, source, progress: Callable[[str, int, int], None] = lambda model, done, total: None
 ) -> Merged:
-    """Adds everything in `source` to `target`: the samples, then model by model, each as a whole or
-    not at all. Repeating it adds nothing.
+    """Adds everything in `source` to `target`: the samples, then the models, each as a whole or not
+    at all. Repeating it adds nothing; after a kill it adds what is missing.
 
     Args:
       target, source: two `EvaluationCache`.
@@ -68,6 +84,8 @@ def merge(
         features = entries.tiles(db, "plane = ?", [FEATURES])
         makers = [entries.maker(db, tile.number) for tile in predicted]
         view = source.cells.view(entries.end(db))
+        vectors = entries.tiles(db, "plane = ?", [PROBABILITIES])
+        classes = max((tile.shape.classes for tile in vectors), default=1)
     with target.index.writing() as db:
         ids = entries.names_in_cache(db, names, provenances)
         missing = entries.compare(db, ids, provenances)
@@ -77,32 +95,73 @@ def merge(
             positions, values = tile.decode(view)
             writing.write_features(db, target.cells, columns[positions], values)
         rows, lines = variants.in_cache(list(models.items()), entries.models(db))
-    for number, ((own, _), (model, provenance)) in enumerate(
-        zip(models.items(), rows, strict=True)
-    ):
-        progress(own, number, len(models))
-        planes = _planes(source, number, own, len(names))
+    models_there = [Moved(number, *row) for number, row in enumerate(rows)]
+    predictions: dict[int, list[tuple[Tile, dict[str, Any]]]] = defaultdict(list)
+    for tile, made_by in zip(predicted, makers, strict=True):
+        predictions[tile.shape.model].append((tile, made_by))
+
+    def add(part: Sequence[Moved]) -> None:
+        """Adds some models in one transaction."""
+        planes = _planes(source, [each.row for each in part], len(names))
         with target.index.writing() as db:
-            row = entries.add_model(db, model, provenance)
-            writing.write(db, target.cells, OBSERVED, [(model, row)], columns, planes)
-            for tile, made_by in zip(predicted, makers, strict=True):
-                if tile.shape.model == number:
-                    positions, values = tile.decode(view)
-                    order = np.argsort(columns[positions])
-                    columns_in_order = columns[positions][order]
-                    copy = packing.encode(
-                        row, PREDICTED, tile.shape.plane, columns_in_order, values[order]
-                    )
-                    writing.enter(db, target.cells, [(model, *copy)], made_by)
+            placed = {
+                each.row: (each.name, entries.add_model(db, each.name, each.provenance))
+                for each in part
+            }
+            writing.write(db, target.cells, OBSERVED, list(placed.values()), columns, planes)
+            tiles = [prediction for each in part for prediction in predictions[each.row]]
+            for made_by, group in itertools.groupby(tiles, lambda prediction: prediction[1]):
+                moved = [
+                    _moved(tile, view, columns, *placed[tile.shape.model]) for tile, _ in group
+                ]
+                writing.enter(db, target.cells, moved, made_by)
+
+    own_names = list(models)
+    for part in _batches(models_there, len(names), classes):
+        for each in part:
+            progress(own_names[each.row], each.row, len(models))
+        try:
+            add(part)
+        except BadInput:  # the models before the one that contradicts are added
+            for each in part if len(part) > 1 else ():
+                add([each])
+            raise
     names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
     return Merged([*lines, *identity.missing_line(missing)], names_there)
 
 
-def _planes(source, row: int, model: str, n: int) -> writing.Planes:
-    """Returns the observed values of one model on the first n samples, [1, n]; other processes may
+def _batches(models: Sequence[Moved], samples: int, classes: int) -> Iterator[list[Moved]]:
+    """Yields models that are written in one transaction, none of them twice: each commit waits for
+    the disk.
+    """
+    most = max(1, min(_MOST_MODELS, _MOST_CELLS // max(1, samples * max(1, classes))))
+    batch: dict[str, Moved] = {}
+    for each in models:
+        if len(batch) == most or each.name in batch:
+            yield list(batch.values())
+            batch = {}
+        batch[each.name] = each
+    if batch:
+        yield list(batch.values())
+
+
+def _planes(source, rows: Sequence[int], n: int) -> writing.Planes:
+    """Returns the observed values of models on the first n samples, [m, n]; other processes may
     have added samples since.
     """
-    rows, samples = np.array([row]), np.arange(n)
-    planes = {CORRECT: source.matrix(rows, samples), CONFIDENCE: source.confidence(rows, samples)}
-    probabilities = source.probabilities(model, samples)
-    return planes | {PROBABILITIES: probabilities[None]} if probabilities.shape[1] else planes
+    snapshot = Snapshot(source.index, source.cells, np.array(rows), np.arange(n))
+    planes = {CORRECT: snapshot.values(OBSERVED), CONFIDENCE: snapshot.plane(CONFIDENCE, OBSERVED)}
+    probabilities = snapshot.plane(PROBABILITIES, OBSERVED)
+    return planes | {PROBABILITIES: probabilities} if probabilities.shape[2] else planes
+
+
+def _moved(
+    tile: Tile, view: np.ndarray, columns: np.ndarray, model: str, row: int
+) -> tuple[str, Shape, bytes]:
+    """Returns a tile of predictions as that of a model in another cache, whose columns of the
+    tile's samples are `columns`.
+    """
+    positions, values = tile.decode(view)
+    order = np.argsort(columns[positions])
+    there = columns[positions][order]
+    return model, *packing.encode(row, PREDICTED, tile.shape.plane, there, values[order])

@@ -140,6 +140,9 @@ def in_cache(
       stored: provenance of the cache's models.
     """
     known = dict(stored)
+    by_model: dict[str, list[str]] = {}  # by the text of any JSON value
+    for key, each in stored.items():
+        by_model.setdefault(repr(each.get(MODEL, key)), []).append(key)
     named: list[tuple[str, dict[str, Any]]] = []
     lines: list[str] = []
     for row, facts in rows:
@@ -147,7 +150,7 @@ def in_cache(
         if model is None or row in known and known[row] == facts:
             named.append((row, facts))
             continue
-        relatives = [key for key, each in stored.items() if each.get(MODEL, key) == model]
+        relatives = by_model.get(repr(model), [])
         fitting = [key for key in relatives if _fits(facts, stored[key], key == row)]
         if fitting:
             chosen = max(fitting, key=lambda key: (_shared(facts, stored[key]), key == row))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from tests.evaluation_cache.writer import row
 
@@ -111,3 +112,49 @@ def test_what_a_writer_left_is_skipped_and_never_written_over(tmp_path, monkeypa
     again.append("b", ["2", "0"], [0, 1])
     assert again.verify() == [] and again.matrix().tolist() == [[1, 0, 255], [1, 255, 0]]
     assert len(left) == 94 and again.cells.path.read_bytes()[:94] == left
+
+
+_MERGE = """
+import os, signal, sys
+from nevis_stream.evaluation_cache import EvaluationCache, merge
+merge._MOST_MODELS = 2
+def die(model, done, total):
+    if done == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+target, source = map(EvaluationCache, sys.argv[1:])
+target.merge(source, die)
+"""
+
+
+def test_a_merge_is_killed_between_transactions_and_begun_again(tmp_path):
+    source = EvaluationCache(tmp_path / "source", create=True)
+    random = np.random.default_rng(0)
+    for number in range(9):
+        samples = [f"s{k}" for k in random.choice(40, 30, replace=False)]
+        probabilities = random.dirichlet([1, 1], 30) if number % 3 == 0 else None
+        values = random.integers(0, 2, 30)
+        source.append(f"m{number}", samples, values, random.random(30), probabilities)
+        made_by = {"method": "ab"[number % 2]}
+        source.append_predictions([f"m{number}"], ["s0", "s1"], [[0, 1]], made_by=made_by)
+    once, twice = (EvaluationCache(tmp_path / name, create=True) for name in ("once", "twice"))
+    once.merge(source)
+    words = [sys.executable, "-c", _MERGE, str(twice.directory), str(source.directory)]
+    assert subprocess.run(words, cwd=ROOT).returncode == -9
+    assert 0 < twice.shape[0] < 9 and twice.verify() == []
+    twice.merge(source)
+    assert once.models() == twice.models() == source.models()
+    for cache in (once, twice):
+        assert cache.verify() == [] and cache.samples() == source.samples()
+        for read in ("matrix", "confidence", "predictions"):
+            np.testing.assert_equal(getattr(cache, read)(), getattr(source, read)())
+        for model in source.models():
+            np.testing.assert_equal(cache.probabilities(model), source.probabilities(model))
+
+
+def test_models_before_one_that_contradicts_are_merged(tmp_path):
+    source, target = (EvaluationCache(tmp_path / name, create=True) for name in "ab")
+    source.append_rows(["x", "y", "z"], ["0", "1"], np.ones((3, 2)))
+    target.append("y", ["0"], [0])
+    with pytest.raises(BadInput, match="model 'y', sample '0': observed as 0, now given as 1"):
+        target.merge(source)
+    assert set(target.models()) == {"x", "y"} and target.verify() == []
