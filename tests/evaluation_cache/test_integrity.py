@@ -19,7 +19,7 @@ from nevis_stream.evaluation_cache.sums import packed_sums
 U = 255
 
 
-def filled(directory, models, samples, seed, holes):
+def fill(directory, models, samples, seed, holes):
     """A cache of several tiles a row, and its matrix; outcomes depend on the ids alone, so that
     caches agree.
     """
@@ -53,7 +53,7 @@ def makers(cache):
 )
 def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, models):
     with tempfile.TemporaryDirectory() as directory:
-        cache = filled(Path(directory) / "c", range(models), range(samples), seed, holes)
+        cache = fill(Path(directory) / "c", range(models), range(samples), seed, holes)
         cache.append_predictions(["guessed"], ["s0"], [[1]])
         matrix = cache.matrix()
         correct, known = cache.column_sums()
@@ -86,7 +86,7 @@ def test_packed_sums_count_every_row(rows):
 
 
 def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
-    cache = filled(tmp_path / "c", range(3), range(100), 0, 0.2)
+    cache = fill(tmp_path / "c", range(3), range(100), 0, 0.2)
     assert cache.verify() == []
     file = cache.cells.path
     data = bytearray(file.read_bytes())
@@ -125,14 +125,14 @@ def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):
     ],
 )
 def test_a_changed_index_is_found(tmp_path, change, named):
-    cache = filled(tmp_path / "c", range(1), range(100), 0, 0.2)
+    cache = fill(tmp_path / "c", range(1), range(100), 0, 0.2)
     with sqlite3.connect(cache.index.path) as db:
         db.execute(change)
     assert any(named in line for line in cache.verify())
 
 
 def test_provenance_that_grew_is_sound_and_an_older_cache_is_not_damaged(tmp_path):
-    cache = filled(tmp_path / "c", range(2), range(20), 0, 0.2)
+    cache = fill(tmp_path / "c", range(2), range(20), 0, 0.2)
     cache.append("m0", ["s0"], [255], provenance={"run": "x"})
     assert cache.verify() == [] and cache.models()["m0"]["run"] == "x"
     with sqlite3.connect(cache.index.path) as db:
@@ -143,7 +143,7 @@ def test_provenance_that_grew_is_sound_and_an_older_cache_is_not_damaged(tmp_pat
 
 
 def test_a_damaged_index_is_told(tmp_path):
-    cache = filled(tmp_path / "c", range(3), range(100), 0, 0.2)
+    cache = fill(tmp_path / "c", range(3), range(100), 0, 0.2)
     with sqlite3.connect(cache.index.path) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     data = bytearray(cache.index.path.read_bytes())
@@ -158,8 +158,8 @@ def test_a_damaged_index_is_told(tmp_path):
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_caches_merge_as_their_matrices_do(one, two):
     with tempfile.TemporaryDirectory() as directory:
-        a = filled(Path(directory) / "a", range(0, 4), range(0, 60), one, 0.3)
-        b = filled(Path(directory) / "b", range(2, 6), range(30, 100), two, 0.3)
+        a = fill(Path(directory) / "a", range(0, 4), range(0, 60), one, 0.3)
+        b = fill(Path(directory) / "b", range(2, 6), range(30, 100), two, 0.3)
         b.append_predictions(["m3"], ["s40", "s35"], [[1, 0]], made_by={"method": "one"})
         cells = {}
         for cache in (b, a):
@@ -198,7 +198,7 @@ def test_merging_refuses_what_does_not_belong(tmp_path):
 
 
 def test_what_is_damaged_is_not_copied_as_if_it_were_sound(tmp_path):
-    cache = filled(tmp_path / "c", range(3), range(100), 0, 0.2)
+    cache = fill(tmp_path / "c", range(3), range(100), 0, 0.2)
     data = bytearray(cache.cells.path.read_bytes())
     data[0] ^= 1
     cache.cells.path.write_bytes(data)
