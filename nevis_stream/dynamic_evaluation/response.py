@@ -248,7 +248,7 @@ def as_tree(posterior: Items | Abilities) -> dict[str, jax.Array]:
 
 
 @functools.partial(
-    jax.tree_util.register_dataclass, data_fields=["samples", "values", "there"], meta_fields=[]
+    jax.tree_util.register_dataclass, data_fields=["samples", "values", "mask"], meta_fields=[]
 )
 @dataclass(frozen=True)
 class PaddedAnswers:
