@@ -144,6 +144,7 @@ define(flags.DEFINE_enum, [_LIST], "kind", None, TASK_KINDS, "Only tasks of this
 define(flags.DEFINE_enum, [_IMPORT], "kind", None, TASK_KINDS, HELP["kind"])
 define(flags.DEFINE_string, [_IMPORT], "parts", None, HELP["parts"])
 define(flags.DEFINE_enum, [_IMPORT], "class_level", None, CLASS_LEVELS, HELP["class_level"])
+define(flags.DEFINE_string, [_IMPORT], "leave_out", None, HELP["leave_out"])
 define(flags.DEFINE_string, [_IMPORT], "background", None, HELP["background"])
 define(
     flags.DEFINE_integer,

@@ -192,16 +192,18 @@ def import_file(
             " for example --domain=object."
         )
     check_form(form)
+    before = ""
     if prepared.is_ready(task, "local"):
         try:
             before = _counts(prepared.about(task, "local")["splits"])
         except BadInput:
             before = "damaged"
-        print(f"{task}: replaces the data set of that name that was imported before ({before})")
     with bar(task) as progress:
         folder = preparation.import_file(
             path, task, choices=choices, year=year, domain=domain, form=form, progress=progress
         )
+    if before:
+        print(f"{task}: replaces the data set of that name that was imported before ({before})")
     about = prepared.about(task, "local")
     for line in Reading.from_json(about["reading"]).lines(task):
         print(line)

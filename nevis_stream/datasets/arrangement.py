@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import NoReturn
 
 from nevis_stream.datasets.choices import DEEPEST, TOP, Choices
+from nevis_stream.datasets.masks import notes_on_masks
 from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, parts_called
 from nevis_stream.datasets.reading import LeftOut, left_out
 from nevis_stream.errors import BadInput
@@ -25,11 +27,13 @@ class Arrangement:
       images: by part, the name of each image and that of its class, in order.
       classes: names of the classes, in the order of their ids; some may have no image.
       left_out: images that belong nowhere.
+      notes: sentences on images that may be otherwise than a person thinks.
     """
 
     images: Mapping[str, Sequence[tuple[str, str]]]
     classes: Sequence[str]
     left_out: Sequence[LeftOut]
+    notes: Sequence[str] = ()
 
 
 def arrange(
@@ -50,7 +54,9 @@ def arrange(
       BadInput: no image below a class folder, or more than one reading; the message has the
         readings and the choice.
     """
-    paths: list[Path] = [tuple(name.split("/")) for name in names]
+    patterns = _patterns(origin, [*names, *folders], choices.leave_out)
+    kept = [name for name in names if not _is_of(name, patterns)]
+    paths: list[Path] = [tuple(name.split("/")) for name in kept]
     roots = _roots(origin, paths, choices)
     images: dict[str, list[tuple[str, str]]] = {part: [] for part in roots.values()}
     loose, beside, nested = [], [], []
@@ -70,10 +76,11 @@ def arrange(
     if not classes:
         raise BadInput(f"{origin}: contains no class folder with an image.")
     _refuse_other_classes(origin, images, roots)
+    notes = notes_on_masks([name for part in images.values() for name, _ in part])
     if nested and not choices.class_level:
-        _refuse_levels(origin, nested, classes)
+        _refuse_levels(origin, nested, classes, notes)
     if choices.class_level != DEEPEST:
-        split = [tuple(folder.split("/")) for folder in folders]
+        split = [tuple(folder.split("/")) for folder in folders if not _is_of(folder, patterns)]
         classes |= {nfc(folder[-1]) for folder in split if folder[:-1] in roots}
     return Arrangement(
         images,
@@ -81,8 +88,33 @@ def arrange(
         [
             *left_out("images beside the class folders", loose),
             *left_out("images in folders beside the parts", beside),
+            *left_out(
+                "images that leave_out names", [name for name in names if _is_of(name, patterns)]
+            ),
         ],
+        notes,
     )
+
+
+def _patterns(origin: str, names: Sequence[str], choice: str) -> Sequence[str]:
+    """Returns what a person says is left out.
+
+    Raises:
+      BadInput: nothing is called so.
+    """
+    patterns = [nfc(word.strip()) for word in choice.split(",") if word.strip()]
+    for pattern in patterns:
+        if not any(_is_of(name, [pattern]) for name in names):
+            raise BadInput(
+                f"{origin}: leave_out: no folder and no image is called {pattern!r}. Give the name"
+                " of a folder, as masks, or a pattern of files, as *_mask.png."
+            )
+    return patterns
+
+
+def _is_of(name: str, patterns: Sequence[str]) -> bool:
+    """Returns whether a folder or file, or a folder around it, has a name of a pattern."""
+    return any(fnmatchcase(nfc(word), each) for each in patterns for word in name.split("/"))
 
 
 def _roots(origin: str, paths: Sequence[Path], choices: Choices) -> dict[Path, str]:
@@ -185,14 +217,19 @@ def _refuse_other_classes(
 
 
 def _refuse_levels(
-    origin: str, nested: Sequence[tuple[Path, Path]], deepest: Iterable[str]
+    origin: str,
+    nested: Sequence[tuple[Path, Path]],
+    deepest: Iterable[str],
+    notes: Sequence[str],
 ) -> NoReturn:
     """Refuses images below class folders."""
     deep = sorted(deepest)
     tops = sorted({label.partition("/")[0] for label in deep})
     path, levels = nested[0]
     inner = {levels[1] for _, levels in nested}
-    if parts_called(inner).keys() == inner:
+    if notes:
+        hint = f" {notes[0]}."
+    elif parts_called(inner).keys() == inner:
         hint = " They are called like parts: those come first, as in train/CLASS and test/CLASS."
     elif len(deep) == len(tops) * len(inner) and min(len(tops), len(inner)) > 1:
         hint = (

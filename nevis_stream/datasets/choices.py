@@ -15,6 +15,8 @@ HELP: Mapping[str, str] = {
     " FOLDER=PART, separated by commas. none: no folder is a part, all are classes.",
     "class_level": "Which folders are the classes where class folders contain folders of images:"
     " top or deepest.",
+    "leave_out": "Folders and images that are left out, by name or pattern, separated by commas:"
+    " masks,*_mask.png.",
     "background": "Colour behind transparent images: a name or #rrggbb; default: white.",
     "kind": "single_label or multi_label, where the labels alone leave it open.",
 }
@@ -27,6 +29,7 @@ class Choices:
     Attributes:
       parts: "FOLDER=PART,…" or "none".
       class_level: "top" or "deepest".
+      leave_out: names of folders and images, or patterns, "masks,*_mask.png".
       background: a colour.
       kind: "single_label" or "multi_label".
       num_classes: the number of classes, or None.
@@ -34,6 +37,7 @@ class Choices:
 
     parts: str = ""
     class_level: str = ""
+    leave_out: str = ""
     background: str = ""
     kind: str = ""
     num_classes: int | None = None
@@ -65,6 +69,20 @@ class Choices:
         from nevis_stream.datasets.decoding import colour
 
         return colour(self.background)
+
+    def refuse_for_folders(self, origin: str, why: str) -> None:
+        """Refuses choices about class folders, for data that have none.
+
+        Args:
+          origin: of the data, for messages.
+          why: what says of which class an image is.
+
+        Raises:
+          BadInput: one was made.
+        """
+        for name in ("class_level", "leave_out"):
+            if getattr(self, name):
+                raise BadInput(f"{origin}: {name} is for class folders, and here {why}.")
 
     def given(self) -> dict[str, str]:
         """Returns the choices that were made, by name, without the number of classes."""

@@ -70,7 +70,7 @@ def make_from_arrangement(
             names,
             "class folders",
             [*arranged.left_out, *left_out],
-            similar_names(classes),
+            [*similar_names(classes), *arranged.notes],
             parts_known=True,
         ),
     )

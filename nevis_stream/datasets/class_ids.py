@@ -13,6 +13,10 @@ from nevis_stream.storage.text import nfc, read_text, short, whole
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
+# what pandas takes for a missing value, and so may write for one
+_UNKNOWN = frozenset(
+    ("nan", "NaN", "NAN", "None", "NULL", "null", "NA", "N/A", "n/a", "<NA>", "#N/A")
+)
 _SHOWN = 10  # ranges of ids, or names, in a message
 _DECIMAL = r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)(e[+-]?[0-9]+)?"
 DECLARE = (
@@ -65,7 +69,8 @@ def read_cells(
       num_classes: the number of classes, where it is declared.
 
     Raises:
-      BadInput: an empty cell, unless the kind is multi-label; ids and names in one column; a number
+      BadInput: an empty cell, unless the kind is multi-label; one that says that its label is
+        missing; ids and names in one column; a number
         that is no class id; a name that is not declared; ids with gaps.
     """
     if names and num_classes not in (None, len(names)):
@@ -81,6 +86,13 @@ def read_cells(
                 " a label are meant, say so: kind=multi_label (a column of a stream csv, a flag of"
                 " data import)."
             )
+        for word in text.split() if kind == MULTI_LABEL else [text.strip()]:
+            if word in _UNKNOWN and word not in names:
+                raise BadInput(
+                    f"{place}: label {word!r} is what programs write for a missing value. Fill in"
+                    " the cell or delete the row; or, if there is a class of that name, declare the"
+                    " classes in classes.txt."
+                )
     words = {word for _, text in cells for word in text.split()}
     numbers = {word: number for word in words if (number := whole(word)) is not None}
     if len(numbers) == len(words) == len(set(numbers.values())):

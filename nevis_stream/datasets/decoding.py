@@ -299,18 +299,29 @@ def and_others(names: Sequence[str]) -> str:
     return f"; the same holds for {len(names) - 1} more" if len(names) > 1 else ""
 
 
-def lines(changes: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+def name_of(background: Colour) -> str:
+    """Returns a colour as a person would write it.
+
+    >>> name_of((255, 255, 255)), name_of((7, 7, 7))
+    ('white', '#070707')
+    """
+    return "white" if background == WHITE else "#{:02x}{:02x}{:02x}".format(*background)
+
+
+def lines(changes: Iterable[tuple[str, Sequence[str]]], background: Colour = WHITE) -> list[str]:
     """Returns one line for each kind of change: an example, and how many more there are.
 
     Args:
       changes: pairs of a file's name and the changes of its pixels.
+      background: behind transparent pixels.
     """
     by_change: dict[str, list[str]] = {}
     for name, of_file in changes:
         for change in of_file:
             by_change.setdefault(change, []).append(name)
+    said = {TRANSPARENT: f"{TRANSPARENT}, {name_of(background)}"}
     return [
-        f"{by_change[change][0]}: {change}{and_others(by_change[change])}."
+        f"{by_change[change][0]}: {said.get(change, change)}{and_others(by_change[change])}."
         for change in CHANGES
         if change in by_change
     ]

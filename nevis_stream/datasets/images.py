@@ -181,7 +181,8 @@ class ArrayImages(Images):
         if array.shape[3] == 4:
             if (array[..., 3] < 255).any():
                 self.notes = [
-                    f"{origin}: the fourth channel is opacity, composited on the background."
+                    f"{origin}: the fourth channel is opacity, composited on the background,"
+                    f" {decoding.name_of(background)}."
                 ]
                 array = np.stack([decoding.flatten(pixels, background) for pixels in array])
             array = array[..., :3]
@@ -319,7 +320,7 @@ class EncodedImages(Images):
             sizes[i] = decoded.image.height, decoded.image.width
             hashes[i] = duplicates.pixel_hash(decoded.image)
             changes.append((name, decoded.changes))
-        self.notes = decoding.lines(changes)
+        self.notes = decoding.lines(changes, self.background)
         return sizes, hashes
 
     def __len__(self) -> int:

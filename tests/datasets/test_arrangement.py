@@ -24,6 +24,7 @@ from nevis_stream.errors import BadInput
 
 pytestmark = pytest.mark.filterwarnings("ignore::nevis_stream.errors.DataWarning")
 DOGS_AND_CATS = ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png")
+CATS_AND_MASKS = ("cat/1.png", "cat/1_mask.png", "dog/2.png")
 
 
 def below(*tops, names=DOGS_AND_CATS):
@@ -211,6 +212,8 @@ def test_layouts_with_two_readings_are_refused(tmp_path, layout):
             CATS,
         ),
         (below("A", "B"), {"parts": "A=train,B=test"}, TWO, CATS),
+        (below("images", "masks"), {"leave_out": "masks"}, {"all": 4}, CATS),
+        ([*CATS_AND_MASKS, "nan/1.png"], {"leave_out": "*_mask.*"}, {"all": 3}, [*CATS, "nan"]),
     ],
 )
 def test_a_choice_settles_it_and_is_kept(tmp_path, names, choice, counts, classes):
@@ -232,6 +235,23 @@ def test_a_choice_settles_it_and_is_kept(tmp_path, names, choice, counts, classe
 def test_a_wrong_choice_names_the_valid_ones(tmp_path, parts, message):
     with pytest.raises(BadInput, match=message):
         read(folder(tmp_path, *below("train", "val")), "own", Choices(parts=parts))
+
+
+def test_masks_are_named_and_left_out_by_choice(tmp_path):
+    covid = [f"{c}/{f}/{i}.png" for c in CATS for f in ("images", "masks") for i in (1, 2)]
+    root = folder(tmp_path / "covid", *covid)
+    with pytest.raises(BadInput, match=r"4 images are called like masks .*leave_out=masks .*top"):
+        read(root, "own")
+    with pytest.raises(BadInput, match=r"leave_out: no folder and no image is called 'mask'"):
+        read(root, "own", Choices(leave_out="mask"))
+    assert "like masks" in read(root, "own", Choices(class_level="top")).reading.notes[0]
+    dataset = read(root, "own", Choices(class_level="top", leave_out="masks"))
+    assert understood(dataset)[:2] == ({"all": 4}, CATS) and not dataset.reading.notes
+    assert "images that leave_out names: 4 (cat/masks/1.png, …)" in dataset.reading.not_used
+    beside = read(folder(tmp_path / "beside", *CATS_AND_MASKS), "own")
+    assert "cat/1_mask.png; to leave them out, choose leave_out=*_mask.*" in beside.reading.notes[0]
+    faces = read(folder(tmp_path / "faces", "with_mask/with_mask_1.png", "no/no_1.png"), "own")
+    assert not faces.reading.notes
 
 
 def test_a_dev_part_leaves_the_test_part_to_train(tmp_path):

@@ -281,7 +281,9 @@ def test_an_array_of_four_channels_is_composited():
     array = np.zeros((2, 1, 2, 4), np.uint8)
     array[:, 0, 1] = 9, 8, 7, 255
     images = ArrayImages(array, "x")
-    assert images.notes == ["x: the fourth channel is opacity, composited on the background."]
+    assert images.notes == [
+        "x: the fourth channel is opacity, composited on the background, white."
+    ]
     assert images[1].tolist() == [[[255, 255, 255], [9, 8, 7]]]
     assert images.resized(2).shape == (2, 2, 2, 3)
     assert ArrayImages(array, "x", (1, 2, 3))[0][0, 0].tolist() == [1, 2, 3]
@@ -349,9 +351,12 @@ def test_the_background_is_chosen(tmp_path, form):
             (path / name / "1.png").write_bytes(saved(Image.fromarray(clear)))
     for background, expected in (("", 255), ("#070707", 7)):
         dataset = read(path, "x", Choices(background=background))
-        assert "composited on the background" in dataset.reading.notes[0]
+        assert f"composited on the background, {background or 'white'}" in dataset.reading.notes[0]
         images = dataset.parts["all"].images
         assert (images[1] == expected).all() and images[1].shape == (6, 5, 3)
+    if form != "zip":  # which is no pool
+        with pytest.warns(DataWarning, match="composited on the background, white"):
+            load_pool(str(path))
     with pytest.raises(BadInput, match="background 'none' is not a colour"):
         Choices(background="none")
 

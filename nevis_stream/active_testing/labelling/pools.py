@@ -105,9 +105,13 @@ def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
     names = [_id(file, folder) for file in files]
     labels, classes = _labels(folder, names) if ids is None else (None, ())
     images = EncodedImages(files, [str(file) for file in files])
-    for note in images.notes:
-        warnings.warn(note, DataWarning, stacklevel=2)
+    _warn_of_changes(images)
     return PoolImages(names, images, labels, classes, True)
+
+
+def _warn_of_changes(images: Images) -> None:
+    for note in images.notes:
+        warnings.warn(note, DataWarning, stacklevel=3)
 
 
 def _id(file: Path, folder: Path) -> str:
@@ -149,6 +153,7 @@ def _npz(file: Path, part: str) -> PoolImages:
     images = ArrayImages(arrays[name], f"{file}[{name}]")
     if not len(images):
         raise BadInput(f"{file}: {name!r} is empty.")
+    _warn_of_changes(images)
     labels = arrays.get(name.replace("images", "labels", 1))
     prefix = f"{part}/" if part else ""
     return PoolImages(

@@ -42,6 +42,7 @@ def read_dataset(
     *,
     parts: str = "",
     class_level: str = "",
+    leave_out: str = "",
     background: str = "",
     kind: str = "",
     num_classes: int | None = None,
@@ -56,6 +57,7 @@ def read_dataset(
       dataset_id: the name that the sample ids will start with.
       parts: which folders, or names of parts, are which part: "val=test", "NAME=PART,…" or "none".
       class_level: "top" or "deepest", where class folders contain folders of images.
+      leave_out: folders and images that are left out, by name or pattern: "masks,*_mask.png".
       background: colour behind transparent pixels, a name or "#rrggbb"; "" for white.
       kind: "single_label" or "multi_label", where the labels alone leave it open.
       num_classes: number of classes, where some of them have no sample.
@@ -64,4 +66,5 @@ def read_dataset(
       BadInput: it cannot be read, or in more than one way; the message has the ways and the choice.
     """
     check_name(dataset_id, "dataset_id")
-    return read(Path(path), dataset_id, Choices(parts, class_level, background, kind, num_classes))
+    choices = Choices(parts, class_level, leave_out, background, kind, num_classes)
+    return read(Path(path), dataset_id, choices)

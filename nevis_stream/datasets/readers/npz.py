@@ -40,6 +40,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     classes. Without arrays of these names, those of Keras and scikit-learn (x_train,
     y_train, …) or of MedMNIST (train_images, train_labels, …) are read, in any case.
     """
+    choices.refuse_for_folders(str(path), "arrays have the labels")
     arrays, naming = _canonical(path, read_npz(path))
     parts, used = {}, {"classes"}
     for name, images in arrays.items():

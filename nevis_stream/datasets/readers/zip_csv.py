@@ -57,6 +57,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
             top = _top(path, members)
             if top is None:
                 return _read_folders(path, dataset_id, archive, choices)
+            choices.refuse_for_folders(str(path), f"{_LABELS} has the labels")
             rows = _rows(f"{path}, {_LABELS}", archive.read(top + _LABELS))
             if top + _CLASSES in members:
                 names = read_names(archive.read(top + _CLASSES), f"{path}, {_CLASSES}")
