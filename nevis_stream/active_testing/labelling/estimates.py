@@ -69,7 +69,8 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
     It ends before the first drawn sample that has no label, so that which labels are missing
     cannot bias it.
     """
-    draws, labels = session.logs()
+    past = session.history()
+    draws, labels = past.rounds, past.answers
     result = []
     for place, generation in enumerate(session.generations):
         mine = [draw for draw in draws if draw.generation == place]
@@ -121,7 +122,8 @@ def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
         return estimates[0]
     shares = np.array([len(generation.ids) for generation in session.generations])
     shares = shares / shares.sum()
-    asked, failed = (sum(getattr(each, name) for each in estimates) for name in ("asked", "failed"))
+    observed = sum(each.observed for each in estimates)
+    failed = sum(each.failed for each in estimates)
     cost = sum((each.cost for each in estimates), Cost())
     value = float(sum(s * each.value for s, each in zip(shares, estimates, strict=True)))
     parts = [f"samples added later (part {number})" for number in range(1, len(estimates))]
@@ -131,10 +133,12 @@ def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
         if each.reason
     ]
     if reasons:
-        return Estimate(value, reason=reasons[0], observed=asked, cost=cost, failed=failed)
+        return Estimate(value, reason=reasons[0], observed=observed, cost=cost, failed=failed)
     below = float(np.hypot.reduce(shares * [each.value - each.low for each in estimates]))
     above = float(np.hypot.reduce(shares * [each.high - each.value for each in estimates]))
-    return Estimate(value, value - below, value + above, observed=asked, cost=cost, failed=failed)
+    return Estimate(
+        value, value - below, value + above, observed=observed, cost=cost, failed=failed
+    )
 
 
 def history(

@@ -1,18 +1,14 @@
 """The lines of a session's two logs, and what is wrong with a damaged one."""
 
-import contextlib
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nevis_stream.active_testing.labelling.pool_parts import Generation
-from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import NO_LABEL
-from nevis_stream.storage import checked_lines
+from nevis_stream.queries.session_log import damage, read_lines
 
 _ROUNDING = 1e-9
 
@@ -38,41 +34,15 @@ class Draw:
     predicted: np.ndarray
     remaining: np.ndarray
 
+    @property
+    def asked(self) -> list[int]:
+        """The samples' positions."""
+        return self.samples.tolist()
 
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the whole lines of a file; what a kill left of the last one is not counted.
-
-    Raises:
-      BadInput: a line is not as it was written.
-    """
-    lines = checked_lines.read(file)
-    for line in lines:
-        if line.problem:
-            raise BadInput(
-                f"{file}, line {line.number}: damaged ({line.problem}). Put a copy of the file"
-                " back."
-            )
-    if lines and not lines[-1].checked:
-        warnings.warn(
-            f"{file}: an earlier version wrote it, without checksums, so that a changed number"
-            " would not be noticed; from the next line on it has them.",
-            stacklevel=2,
-        )
-    return [line.values for line in lines]
-
-
-@contextlib.contextmanager
-def damage(file: Path, line: int) -> Iterator[None]:
-    """Turns the errors of reading a line that is not as it was written into a message."""
-    try:
-        yield
-    except BadInput:
-        raise  # of another file
-    except (
-        *(ValueError, KeyError, TypeError, IndexError, AttributeError),
-        *(OverflowError, RecursionError),
-    ) as error:
-        raise BadInput(f"{file}, line {line}: damaged ({error}).") from None
+    @property
+    def answered(self) -> int:
+        """Number of labels that were recorded then."""
+        return self.labels
 
 
 def recorded_draws(file: Path, generations: Sequence[Generation]) -> list[Draw]:

@@ -6,14 +6,10 @@
     labels.jsonl      one line for each file of labels
     rounds/003/       to_label.csv, label.html and contact_sheet.png of a draw
 
-Both .jsonl files are only appended to, and each line is written whole or not at all, with checksums
-(`nevis_stream.storage.checked_lines`). A draw depends on the settings, on earlier draws and on the
-labels so far; so what a kill interrupted is repeated.
+What the two logs have in common with those of other sessions is in `queries.session_log`.
 """
 
-import contextlib
-import fcntl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,13 +28,11 @@ from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSett
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
+from nevis_stream.queries.session_log import History, SessionLog, Words
 from nevis_stream.seeds import generator
-from nevis_stream.storage import checked_lines, exclusive
-from nevis_stream.storage.faults import lock
-from nevis_stream.storage.identity import as_lines, write_once
-from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.identity import as_lines
 from nevis_stream.wording import plural
 
 DRAWS, LABELS = "draws.jsonl", "labels.jsonl"
@@ -47,7 +41,13 @@ _OTHER = (
     " to that session with --continue. (digest stands for the samples and the models'"
     " probabilities.)"
 )
-_BUSY = "is drawing samples in this session. Wait for it."
+_WORDS = Words(
+    session="labelling session",
+    answer="label",
+    asked="drawn",
+    busy="is drawing samples in this session. Wait for it.",
+    again="record the csv files again",
+)
 
 
 class Session:
@@ -62,17 +62,13 @@ class Session:
 
     def __init__(self, directory: Path):
         self.directory = directory
-        file = directory / SETTINGS
-        try:
-            self.settings = SessionSettings(**read_json(file))
-            self.settings.check()
-        except FileNotFoundError:
-            raise BadInput(
-                f"{directory}: there is no labelling session here. To begin one: python -m"
-                f" launch.label start --model=… --pool=… --out={directory}"
-            ) from None
-        except (ValueError, TypeError) as error:
-            raise BadInput(f"{file}: damaged ({error}).") from None
+        self.log = _log(
+            directory,
+            lambda file: recorded_draws(file, self.generations),
+            lambda file: recorded_labels(file, self.positions, self.class_count),
+        )
+        begin = f"python -m launch.label start --model=… --pool=… --out={directory}"
+        self.settings = self.log.read_settings(_settings, begin)
 
     @classmethod
     def start(cls, directory: Path, settings: SessionSettings, samples: Generation) -> "Session":
@@ -81,16 +77,12 @@ class Session:
         Raises:
           BadInput: the directory has another session.
         """
-        with exclusive(directory / "lock", "is starting a session here."):
-            if not (directory / SETTINGS).exists():
-                for name in (DRAWS, LABELS, "generation-1"):
-                    if (directory / name).exists():
-                        raise BadInput(
-                            f"{directory}: contains the {name} of a session, but no {SETTINGS}. Put"
-                            " a copy of it back, or choose another --out."
-                        )
-                write_generation(directory, 0, samples)
-            write_once(directory / SETTINGS, as_lines(vars(settings)), _OTHER)
+        _log(directory).start(
+            as_lines(vars(settings)),
+            _OTHER,
+            lambda: write_generation(directory, 0, samples),
+            ["generation-1"],
+        )
         return cls(directory)
 
     def grow(self, samples: Generation) -> None:
@@ -100,7 +92,7 @@ class Session:
         Raises:
           BadInput: a sample is in the session already, or there are other models or classes.
         """
-        with exclusive(self.directory / "lock", _BUSY):
+        with self.log.asking():
             last = self.generations[-1]
             if last.first and samples.digest == last.digest:
                 return
@@ -163,22 +155,30 @@ class Session:
             for generation in self.generations
         ]
 
-    def draws(self) -> list[Draw]:
+    def draws(self) -> Sequence[Draw]:
         """Returns all draws, in order.
 
         Raises:
           BadInput: the file is damaged.
         """
-        return recorded_draws(self.directory / DRAWS, self.generations)
+        return self.log.read(complete=False).rounds
 
-    def labels(self) -> dict[int, int]:
+    def labels(self) -> Mapping[int, int]:
         """Returns the class of each labelled sample by its position, `NO_LABEL` of one that nobody
         can label; corrections replace.
 
         Raises:
           BadInput: the file is damaged.
         """
-        return recorded_labels(self.directory / LABELS, self.positions, self.class_count)
+        return self.log.read(complete=False).answers
+
+    def history(self) -> History[Draw, int, int]:
+        """Returns draws and labels, by the positions of samples.
+
+        Raises:
+          BadInput: one of the files is damaged, or lacks what the other one was made with.
+        """
+        return self.log.read()
 
     def counts(self) -> str:
         """Returns how many samples have a label, and how many nobody can label, in words."""
@@ -187,38 +187,9 @@ class Session:
         without = f"; {plural(failed, 'sample')} nobody can label" if failed else ""
         return f"{len(labels) - failed:,} of {len(self.ids):,} samples have a label{without}"
 
-    def logs(self) -> tuple[list[Draw], dict[int, int]]:
-        """Returns `draws` and `labels`.
-
-        Raises:
-          BadInput: one of the files lacks what the other one was made with.
-        """
-        labels, draws = self.labels(), self.draws()
-        seen = max((draw.labels for draw in draws), default=0)
-        if len(labels) < seen:
-            labels = self.labels()  # draws that were made in between know more
-        if len(labels) < seen:
-            raise BadInput(
-                f"{self.directory / LABELS}: damaged (it has {plural(len(labels), 'label')}; the"
-                f" last samples were drawn with {seen}). Put a copy of the file back, or record the"
-                " csv files again."
-            )
-        self._list_drawn(draws, labels)
-        return draws, labels
-
-    def _list_drawn(self, draws: Sequence[Draw], labels: Mapping[int, int]) -> set[int]:
-        """Returns the positions of all drawn samples; BadInput if a labelled one is not there."""
-        drawn = {int(sample) for draw in draws for sample in draw.samples}
-        if lost := len(labels.keys() - drawn):
-            raise BadInput(
-                f"{self.directory / DRAWS}: damaged (the draws of {plural(lost, 'labelled sample')}"
-                " are missing). Put a copy of the file back."
-            )
-        return drawn
-
     def waiting(self) -> list[int]:
         """Returns the positions of drawn samples without a label, in the order of the draws."""
-        return _without_label(*self.logs())
+        return self.history().waiting
 
     def next(self, count: int) -> tuple[int, list[int]]:
         """Draws samples, unless enough drawn ones have no label yet.
@@ -234,9 +205,9 @@ class Session:
         """
         if count < 1:
             raise BadInput(f"--count={count}: at least one sample.")
-        with exclusive(self.directory / "lock", _BUSY):
-            draws, labels = self.logs()
-            waiting = _without_label(draws, labels)
+        with self.log.asking():
+            past = self.history()
+            draws, labels, waiting = past.rounds, past.answers, past.waiting
             number = max((draw.round for draw in draws), default=0)
             if len(waiting) < count:
                 asked = sum(len(draw.samples) for draw in draws)
@@ -286,7 +257,7 @@ class Session:
                 }
             )
         line = {"round": number, "labels": len(labels), "draws": drawn_here}
-        checked_lines.append(self.directory / DRAWS, line)
+        self.log.add_round(line)
 
     def members(self, place: int, labels: Mapping[int, int], draws: Sequence[Draw]) -> np.ndarray:
         """Returns the surrogate's probabilities [e, n, c] on a generation, from its labels."""
@@ -325,48 +296,41 @@ class Session:
         Raises:
           BadInput: a sample is unknown, was not drawn, or has another label already.
         """
-        with _waiting_lock(self.directory / "labels.lock"):
-            labels = self.labels()  # which may be fewer than there were: here they come back
-            drawn, new = self._list_drawn(self.draws(), labels), {}
-            for sample, label in answers.items():
-                where = (lines or {}).get(sample, source)
-                if sample not in self.positions:
-                    valid = unknown("sample", sample, _some([self.ids[row] for row in drawn]))
-                    raise BadInput(f"{where}: {valid} Nothing of this file was recorded.")
-                row = self.positions[sample]
-                if row not in drawn:
-                    raise BadInput(
-                        f"{where}: sample {sample!r} was not drawn, so its label cannot be used;"
-                        " labels of other samples would bias the estimates. Remove its row. Nothing"
-                        " of this file was recorded."
-                    )
-                if labels.get(row) == label:
-                    continue
-                if row in labels and not correct:
-                    before, now = map(self.settings.class_name, (labels[row], label))
-                    raise BadInput(
-                        f"{where}: sample {sample!r} is {now!r}, but {before!r} was recorded"
-                        " before. Nothing of this file was recorded. If the new label is right,"
-                        " repeat the command with --correct."
-                    )
-                new[sample] = label
+        with self.log.answering():
+            new = self.log.select_new(
+                answers,
+                self.positions,
+                lambda label: repr(self.settings.class_name(label)),
+                lambda sample: (lines or {}).get(sample, source),
+                correct,
+            )
             if new:
                 written = {
                     each: None if label == NO_LABEL else label for each, label in new.items()
                 }
-                checked_lines.append(self.directory / LABELS, {"source": source, "labels": written})
+                self.log.add_answers({"source": source, "labels": written})
         return len(new)
 
 
-def _without_label(draws: Sequence[Draw], labels: Mapping[int, int]) -> list[int]:
-    drawn = [int(sample) for draw in draws for sample in draw.samples]
-    return [sample for sample in drawn if sample not in labels]
+def _log(
+    directory: Path,
+    read_draws: Callable[[Path], list[Draw]] = lambda file: [],
+    read_labels: Callable[[Path], dict[int, int]] = lambda file: {},
+) -> SessionLog[Draw, int, int]:
+    """Returns the log of a session; one that only starts reads neither draws nor labels."""
+    return SessionLog(directory, SETTINGS, DRAWS, LABELS, _WORDS, read_draws, read_labels)
+
+
+def _settings(values: dict[str, Any]) -> SessionSettings:
+    settings = SessionSettings(**values)
+    settings.check()
+    return settings
 
 
 def _apportion(left: Sequence[int], count: int) -> list[int]:
     """Returns shares of a number in proportion to others, by largest remainders.
 
-    >>> _apportioned([30, 10], 5)
+    >>> _apportion([30, 10], 5)
     [4, 1]
     """
     exact = np.array(left) * count / max(sum(left), 1)
@@ -374,15 +338,3 @@ def _apportion(left: Sequence[int], count: int) -> list[int]:
     order = np.argsort(-(exact - shares), kind="stable")
     shares[order[: count - shares.sum()]] += 1
     return shares.tolist()
-
-
-def _some(ids: Sequence[str]) -> Sequence[str]:
-    return ids if len(ids) <= 20 else [*ids[:20], "…"]
-
-
-@contextlib.contextmanager
-def _waiting_lock(path: Path) -> Iterator[None]:
-    """Holds a lock, and waits for it: recording labels takes a moment."""
-    with open(path, "a+") as file:
-        lock(file, path, fcntl.LOCK_EX)
-        yield

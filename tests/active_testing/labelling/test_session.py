@@ -291,7 +291,9 @@ def test_draws_that_are_twice_there_or_missing_are_noticed(tmp_path):
         earlier(session.draws)
     (tmp_path / DRAWS).unlink()
     for use in (lambda: session.next(1), lambda: session.record({session.ids[0]: 0}, "a.csv")):
-        with pytest.raises(BadInput, match="draws.jsonl: damaged .the draws of 10 labelled sample"):
+        with pytest.raises(
+            BadInput, match="draws.jsonl: damaged .the rounds of 10 samples with a label"
+        ):
             use()
 
 
@@ -337,14 +339,14 @@ def test_every_changed_digit_of_a_log_is_named(tmp_path):
             (tmp_path / name).write_bytes(whole[:place] + changed + whole[place + 1 :])
             line = whole[:place].count(b"\n") + 1
             with pytest.raises(BadInput, match=rf"{name}, line {line}: damaged \(it has changed"):
-                session.logs()
+                session.history()
         first, second = whole.splitlines(keepends=True)
         for lines in (second, second + first):
             (tmp_path / name).write_bytes(lines)
             with pytest.raises(BadInput, match=f"{name}, line 1: damaged .a line before it"):
-                session.logs()
+                session.history()
         (tmp_path / name).write_bytes(whole)
-    session.logs()
+    session.history()
 
 
 @pytest.mark.parametrize("probability", ["NaN", "-0.1", "0", "1.5", "1e999"])
@@ -366,7 +368,7 @@ def test_a_session_of_an_earlier_version_goes_on_with_checksums(tmp_path):
         (tmp_path / name).write_bytes(without_checksum((tmp_path / name).read_bytes()))
     assert len(earlier(session.labels)) == 5
     earlier(lambda: labelled(session, labels, 1, 5))
-    assert len(session.logs()[1]) == 10  # and nothing is said any more
+    assert len(session.history().answers) == 10  # and nothing is said any more
     file = tmp_path / DRAWS
     file.write_bytes(file.read_bytes().replace(b'"round":1', b'"round":2'))
     with pytest.raises(BadInput, match="line 2: damaged .a line before it has changed"):
@@ -534,3 +536,16 @@ def test_history_and_the_labels_that_random_testing_needs(tmp_path):
     wrong = session.generations[0].predictions[0].argmax(axis=1) != labels
     expected = 1 / ((0.05 / 1.987) ** 2 / wrong.var() + 1 / 200)
     assert needed[1] == pytest.approx(expected, rel=0.25)
+
+
+def test_the_logs_are_read_once_however_many_models_there_are(tmp_path, monkeypatch):
+    session, labels = begin(tmp_path)
+    labelled(session, labels, 2)
+    read, read_lines = [], checked_lines.read
+    monkeypatch.setattr(checked_lines, "read", lambda file: read.append(file) or read_lines(file))
+    session = Session(tmp_path)
+    assert session.counts() and len(accounts(session, "lure")) == 3 and not session.waiting()
+    assert sorted(file.name for file in read) == [DRAWS, LABELS]
+    _, rows = session.next(3)  # what is appended is seen
+    session.record(truth(session, rows, labels), "b.csv")
+    assert len(session.labels()) == 43

@@ -1,0 +1,322 @@
+"""What every session that asks and is told keeps in its directory, over restarts and for several
+processes: settings, rounds of what was asked, and answers.
+
+    SETTINGS   written last when a session starts, and never changed
+    rounds     one line for each round of what was asked; a round follows from the settings, earlier
+               rounds and the answers so far, so that what a kill interrupted is repeated
+    answers    one line for each file, or call, of answers: all of them or none
+
+Both logs are only appended to, and each line is written whole or not at all, with checksums
+(`nevis_stream.storage.checked_lines`). Labelling (`active_testing.labelling.session`) and live
+evaluation (`dynamic_evaluation.session`) are sessions.
+"""
+
+import contextlib
+import fcntl
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage import checked_lines, exclusive
+from nevis_stream.storage.faults import lock
+from nevis_stream.storage.identity import write_once
+from nevis_stream.storage.reading import read_json
+from nevis_stream.wording import plural
+
+LOCK = "lock"
+_MOST_NAMED = 20  # asked samples in a message
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+Settings = TypeVar("Settings")
+
+
+class Round(Protocol):
+    """What was asked together."""
+
+    @property
+    def asked(self) -> Sequence[Any]:
+        """The keys of what was asked, in order."""
+
+    @property
+    def answered(self) -> int:
+        """The number of answers that there were then."""
+
+
+AnyRound = TypeVar("AnyRound", bound=Round)
+
+
+@dataclass(frozen=True)
+class History(Generic[AnyRound, Key, Answer]):
+    """What the logs of a session say.
+
+    Attributes:
+      rounds: in their order.
+      answers: by key; corrections replace.
+    """
+
+    rounds: Sequence[AnyRound]
+    answers: Mapping[Key, Answer]
+
+    @cached_property
+    def asked(self) -> dict[Key, None]:
+        """All that was asked, in order."""
+        return dict.fromkeys(key for each in self.rounds for key in each.asked)
+
+    @cached_property
+    def waiting(self) -> list[Key]:
+        """What was asked and has no answer, in the order of the rounds."""
+        return [key for key in self.asked if key not in self.answers]
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a session's messages call things.
+
+    Attributes:
+      session: "labelling session".
+      answer: "label".
+      asked: what was done with a sample, "drawn".
+      busy: what a process that makes a round does, as of `storage.exclusive`.
+      again: what to do where answers are lost.
+    """
+
+    session: str
+    answer: str
+    asked: str
+    busy: str
+    again: str
+
+
+class SessionLog(Generic[AnyRound, Key, Answer]):
+    """The files of a session.
+
+    Args:
+      directory: of the session.
+      settings, rounds, answers: names of its files.
+      words: of its messages.
+      parse_rounds: returns the rounds of a file, which may be missing.
+      parse_answers: returns the answers of a file, which may be missing, by key.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: str,
+        rounds: str,
+        answers: str,
+        words: Words,
+        parse_rounds: Callable[[Path], list[AnyRound]],
+        parse_answers: Callable[[Path], dict[Key, Answer]],
+    ):
+        self.directory, self.words = directory, words
+        self.settings, self.rounds = directory / settings, directory / rounds
+        self.answers = directory / answers
+        self._parse_rounds, self._parse_answers = parse_rounds, parse_answers
+        self._state: list[tuple[int, int]] = []
+        self._history: History[AnyRound, Key, Answer] = History([], {})
+
+    def start(
+        self, content: str, refusal: str, prepare: Callable[[], None], others: Sequence[str] = ()
+    ) -> None:
+        """Begins a session, or leaves it as it is if it was begun with the same settings.
+
+        Args:
+          content: of the file of settings.
+          refusal: as of `storage.identity.write_once`.
+          prepare: writes what the settings are about; called before they are written.
+          others: names of further files that only a session has.
+
+        Raises:
+          BadInput: the directory has another session, or parts of one.
+        """
+        with exclusive(self.directory / LOCK, "is starting a session here."):
+            if not self.settings.exists():
+                for name in (self.rounds.name, self.answers.name, *others):
+                    if (self.directory / name).exists():
+                        raise BadInput(
+                            f"{self.directory}: contains the {name} of a session, but no"
+                            f" {self.settings.name}. Put a copy of it back, or choose another"
+                            " --out."
+                        )
+                prepare()
+            write_once(self.settings, content, refusal)
+
+    def read_settings(self, parse: Callable[[dict[str, Any]], Settings], begin: str) -> Settings:
+        """Returns the settings.
+
+        Args:
+          parse: makes them of a JSON object; a ValueError or TypeError says what is damaged.
+          begin: the command that begins a session.
+
+        Raises:
+          BadInput: there is no session here, or its settings are damaged.
+        """
+        try:
+            return parse(read_json(self.settings))
+        except FileNotFoundError:
+            raise BadInput(
+                f"{self.directory}: there is no {self.words.session} here. To begin one: {begin}"
+            ) from None
+        except (ValueError, TypeError) as error:
+            raise BadInput(f"{self.settings}: damaged ({error}).") from None
+
+    def asking(self) -> AbstractContextManager[None]:
+        """Holds the lock of what changes rounds; `RunLocked` if another process has it."""
+        return exclusive(self.directory / LOCK, self.words.busy)
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Holds the lock of the answers, and waits for it: recording them takes a moment."""
+        path = self.answers.with_suffix(".lock")
+        with open(path, "a+") as file:
+            lock(file, path, fcntl.LOCK_EX)
+            yield
+
+    def read(self, complete: bool = True) -> History[AnyRound, Key, Answer]:
+        """Returns what the logs say; files that are as they were are not read again.
+
+        Args:
+          complete: whether lost answers are an error; who records answers brings them back.
+
+        Raises:
+          BadInput: a file is damaged, or lacks what the other one was made with.
+        """
+        state = [_state(self.answers), _state(self.rounds)]
+        if state != self._state:
+            answers, rounds = self._parse_answers(self.answers), self._parse_rounds(self.rounds)
+            if len(answers) < _answered(rounds):  # rounds that were made in between know more
+                answers = self._parse_answers(self.answers)
+            self._history, self._state = History(rounds, answers), state
+        history, words = self._history, self.words
+        if complete and len(history.answers) < (seen := _answered(history.rounds)):
+            there = plural(len(history.answers), words.answer)
+            raise BadInput(
+                f"{self.answers}: damaged (it has {there}; the last samples were {words.asked}"
+                f" with {seen}). Put a copy of the file back, or {words.again}."
+            )
+        if lost := len(history.answers.keys() - history.asked.keys()):
+            raise BadInput(
+                f"{self.rounds}: damaged (the rounds of {plural(lost, 'sample')} with"
+                f" {_article(words.answer)} are missing). Put a copy of the file back."
+            )
+        return history
+
+    def add_round(self, line: Mapping[str, Any]) -> None:
+        """Appends a round; the caller holds `asking`."""
+        checked_lines.append(self.rounds, line)
+
+    def add_answers(self, line: Mapping[str, Any]) -> None:
+        """Appends answers; the caller holds `answering`."""
+        checked_lines.append(self.answers, line)
+
+    def select_new(
+        self,
+        given: Mapping[str, Answer],
+        keys: Mapping[str, Key],
+        show_value: Callable[[Answer], str],
+        place: Callable[[str], str],
+        correct: bool,
+        nothing: str = "Nothing of this file was recorded.",
+    ) -> dict[str, Answer]:
+        """Returns which of some answers are new or changed; the same rules hold for all sessions.
+
+        Args:
+          given: the answers, by sample.
+          keys: of all samples that there are.
+          show_value: an answer as a person types it.
+          place: where an answer stands, for messages.
+          correct: whether an answer may replace another one of the same sample.
+          nothing: what messages say of the other answers that came with a wrong one.
+
+        Raises:
+          BadInput: a sample is unknown, was not asked, or has another answer already.
+        """
+        history, words, new = self.read(complete=False), self.words, {}
+        for sample, answer in given.items():
+            if sample not in keys:
+                names = {key: name for name, key in keys.items()}
+                asked = [names[key] for key in history.asked if key in names]
+                valid = unknown("sample", sample, _some(asked))
+                raise BadInput(f"{place(sample)}: {valid} {nothing}")
+            key = keys[sample]
+            if key not in history.asked:
+                raise BadInput(
+                    f"{place(sample)}: sample {sample!r} was not {words.asked}, so its"
+                    f" {words.answer} cannot be used; {words.answer}s of other samples would bias"
+                    f" the estimates. Remove its row. {nothing}"
+                )
+            if key in history.answers:
+                before = history.answers[key]
+                if before == answer:
+                    continue
+                if not correct:
+                    raise BadInput(
+                        f"{place(sample)}: sample {sample!r} is {show_value(answer)}, but"
+                        f" {show_value(before)} was recorded before. {nothing} If the new"
+                        f" {words.answer} is right, repeat the command with --correct."
+                    )
+            new[sample] = answer
+        return new
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Returns the whole lines of a file; what a kill left of the last one is not counted.
+
+    Raises:
+      BadInput: a line is not as it was written.
+    """
+    lines = checked_lines.read(file)
+    for line in lines:
+        if line.problem:
+            raise BadInput(
+                f"{file}, line {line.number}: damaged ({line.problem}). Put a copy of the file"
+                " back."
+            )
+    if lines and not lines[-1].checked:
+        warnings.warn(
+            f"{file}: an earlier version wrote it, without checksums, so that a changed number"
+            " would not be noticed; from the next line on it has them.",
+            stacklevel=2,
+        )
+    return [line.values for line in lines]
+
+
+@contextlib.contextmanager
+def damage(file: Path, line: int) -> Iterator[None]:
+    """Turns the errors of reading a line that is not as it was written into a message."""
+    try:
+        yield
+    except BadInput:
+        raise  # of another file
+    except (
+        *(ValueError, KeyError, TypeError, IndexError, AttributeError),
+        *(OverflowError, RecursionError),
+    ) as error:
+        raise BadInput(f"{file}, line {line}: damaged ({error}).") from None
+
+
+def _state(file: Path) -> tuple[int, int]:
+    """Returns what changes when a log grows."""
+    try:
+        about = file.stat()
+    except FileNotFoundError:
+        return -1, -1
+    return about.st_size, about.st_mtime_ns
+
+
+def _answered(rounds: Sequence[Round]) -> int:
+    return max((each.answered for each in rounds), default=0)
+
+
+def _some(names: Sequence[str]) -> Sequence[str]:
+    return names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], "…"]
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
