@@ -6,6 +6,7 @@ writes them. Workers that can reach the run directory save positions inside tria
 """
 
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -129,6 +130,8 @@ class RayTasks:
 
         If no machine can any more, the trial waits: machines of a cluster come and go.
         """
+        if self.ray_address is None:
+            _stay_private()
         try:
             import ray
         except ImportError:
@@ -233,6 +236,16 @@ def _fetch(reference: Any) -> Any:
     if _function[0] != reference.hex():
         _function = (reference.hex(), ray.get(reference))
     return _function[1]
+
+
+def _stay_private() -> None:
+    """Keeps other users and machines out of a cluster on this machine alone: its processes listen
+    on the loopback address, and its token is in their environment; Ray would write one that
+    everybody can read. Both are read when Ray is imported and started.
+    """
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's name for the first
+    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 @contextmanager

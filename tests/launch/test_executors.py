@@ -358,6 +358,39 @@ def test_a_trial_that_has_room_nowhere_is_told():
         context(executors.build("ray", {"gpus_per_trial": 3})).map(numbered, [0])
 
 
+def test_a_cluster_of_one_machine_is_private(monkeypatch):
+    private = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+    for name in private:
+        monkeypatch.setenv(name, "")  # so that it is as before after the test
+        monkeypatch.delenv(name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(NevisStreamError, match="not installed"):
+        context(executors.build("ray", {"ray_address": "127.0.0.1:1"})).map(numbered, [0])
+    assert not {*private} & os.environ.keys()
+    with pytest.raises(NevisStreamError, match="not installed"):
+        context(executors.build("ray")).map(numbered, [0])
+    assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
+    assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "mine")
+    with pytest.raises(NevisStreamError, match="not installed"):
+        context(executors.build("ray")).map(numbered, [0])
+    assert "RAY_AUTH_TOKEN" not in os.environ
+
+
+def test_a_cluster_of_one_machine_listens_on_the_loopback_address_alone():
+    built("ray")
+    context(executors.build("ray")).map(numbered, [0])
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    listening = [
+        connection.laddr.ip
+        for process in processes
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert listening and {ip.removeprefix("::ffff:") for ip in listening} <= {"127.0.0.1", "::1"}
+
+
 def test_an_address_where_nobody_answers_is_told_at_once(monkeypatch):
     built("ray")
     monkeypatch.setattr("ray.is_initialized", lambda: False)
