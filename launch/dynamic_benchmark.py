@@ -13,6 +13,7 @@ from absl import flags
 
 from nevis_stream.launch import entry, executors
 from nevis_stream.launch.subcommands import Subcommand, define, start
+from nevis_stream.storage import make_directory
 
 
 def theory(words: Sequence[str]) -> None:
@@ -24,7 +25,7 @@ def theory(words: Sequence[str]) -> None:
     from nevis_stream.launch.terminal import console
 
     values = THEORY.flags
-    Path(values.out).mkdir(parents=True, exist_ok=True)  # an error before anything is computed
+    make_directory(Path(values.out))  # an error before anything is computed
     tables = Tables.compute(values.instances, values.seed)
     claims = check(tables)
     shown = Table("claim", "source", "measured", "holds")

@@ -3,6 +3,7 @@
 The histograms are those of classes and of resolutions.
 """
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
+from nevis_stream.storage import write_file
 
 _BUCKETS = (16, 32, 64, 128, 256, 512, 1024, 4096)
 TILE = 64  # pixels
@@ -58,8 +60,9 @@ def contact_sheet(splits: Mapping[str, Samples], kind: str, classes: int, path: 
         tiles = [_tile(samples.images[int(i)]) for i in np.flatnonzero(has)[:COLUMNS]]
         blank = np.full((TILE, TILE, 3), 255, np.uint8)
         rows.append(np.concatenate([*tiles, *[blank] * (COLUMNS - len(tiles))], axis=1))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.concatenate(rows)).save(path, optimize=True)
+    with io.BytesIO() as buffer:
+        Image.fromarray(np.concatenate(rows)).save(buffer, "PNG", optimize=True)
+        write_file(path, buffer.getvalue())
 
 
 def _tile(pixels: np.ndarray) -> np.ndarray:

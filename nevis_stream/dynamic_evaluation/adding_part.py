@@ -30,6 +30,7 @@ from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import Cost, Estimate, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
+from nevis_stream.storage import make_directory
 from nevis_stream.wording import plural
 
 
@@ -49,7 +50,7 @@ class PartAdder:
         whole = place is None
         # fits and choices of the parts are kept apart
         self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{place}"
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory)
         self._known.groups = groups_of(cache, self._names, self._known.packed_rows())
 
     def add(

@@ -127,7 +127,6 @@ class StoredFit:
 
     def _write(self, part: str, evaluator: Evaluator, before: int) -> None:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         record = {"key": self.key, "flops": self._flops}
         checkpoint.write(self._path, {FIT: evaluator.tree}, record)
         positions.remove(self._unfinished)

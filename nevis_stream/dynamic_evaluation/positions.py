@@ -67,7 +67,6 @@ def train(
         state = advance(state, part)
         ctx.progress(part + 1, parts)
         if path is not None and (time.monotonic() >= due or part + 1 == parts):
-            path.parent.mkdir(parents=True, exist_ok=True)
             leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
             record = {"done": part + 1, "flops": total(ctx.meter.counts()) - before}
             checkpoint.write(path, {LEAVES: leaves}, record)

@@ -44,7 +44,7 @@ from nevis_stream.evaluation_cache.reading import Snapshot, Which
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.queries.whole_images import images_of
-from nevis_stream.storage import sync_directory
+from nevis_stream.storage import make_directory, sync_directory
 from nevis_stream.storage.faults import clear_faults
 from nevis_stream.vocabulary import MULTI_LABEL
 
@@ -78,7 +78,7 @@ class EvaluationCache:
                 raise BadInput(f"{self.directory}: is a file; a cache is a directory.")
             self._check_index()
             with clear_faults(self.directory):
-                self.directory.mkdir(parents=True, exist_ok=True)
+                make_directory(self.directory)
                 self.cells.path.touch()
                 sync_directory(self.directory)
                 index.Index.create(self.index.path, about or {})

@@ -26,6 +26,7 @@ from nevis_stream.report.pictures import embed_pictures
 from nevis_stream.report.section import Section
 from nevis_stream.report.study_summaries import Study, is_study, read_study
 from nevis_stream.report.templates import render, resource
+from nevis_stream.storage import make_directory
 from nevis_stream.storage.names import readable
 
 _PAGE = "report.html"
@@ -109,7 +110,7 @@ def make_report(
         raise BadInput(f"no usable run for a report:{reasons or ' no run was given'}")
     out = Path(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_directory(out)
     except (FileExistsError, NotADirectoryError):
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
 

@@ -25,7 +25,7 @@ from nevis_stream.run_directory.readings import write_readings
 from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.workspace import EventWorkspace
-from nevis_stream.storage import remove_leftovers
+from nevis_stream.storage import make_directory, remove_leftovers
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.identity import refuse_other, write_once
 from nevis_stream.storage.reading import read_bytes
@@ -111,7 +111,7 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
         one that was begun under other conventions.
     """
     for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         remove_leftovers(directory)
     file = path / config_file.FILE_NAME
     versions = config.values.get(conventions.KEY, {})

@@ -226,7 +226,7 @@ def exclusive(
       RunLocked: another process holds it; the message names the process.
       BadInput: the drive has no locks.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     with clear_faults(path.parent), open(path, "a+") as file:
         if not _try_lock(file, path):
             file.seek(0)

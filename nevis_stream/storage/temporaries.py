@@ -32,15 +32,10 @@ def temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
     processes left in the same folder.
     """
     remove_abandoned(path.parent)
-    while True:
+    descriptor = None
+    while descriptor is None:
         made = temporary_name(path)
-        if is_folder:
-            made.mkdir()
-        else:
-            made.touch(exist_ok=False)
-        descriptor = _hold(made)
-        if descriptor is not None:
-            break
+        descriptor = _made(made, is_folder)
     try:
         yield made
     finally:
@@ -75,25 +70,35 @@ def _remove_if_abandoned(path: Path) -> None:
         os.close(descriptor)
 
 
-def _hold(path: Path) -> int | None:
-    """Opens and locks a new file or folder; None if another process has just deleted it."""
+def _made(path: Path, is_folder: bool) -> int | None:
+    """Makes and locks a file or folder; None if another process has deleted it before the lock."""
+    descriptor = None
     try:
-        descriptor = _open(path)
-    except FileNotFoundError:
+        if is_folder:
+            path.mkdir()
+        descriptor = _open(path, 0 if is_folder else os.O_CREAT | os.O_EXCL)
+        with contextlib.suppress(OSError):  # a drive without locks: it stays after a kill
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+    except FileExistsError:
         return None
-    with contextlib.suppress(OSError):  # a drive without locks: it stays after a kill
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with contextlib.suppress(FileNotFoundError):
-        if path.lstat().st_ino == os.fstat(descriptor).st_ino:
-            return descriptor
-    os.close(descriptor)
+    except FileNotFoundError:
+        if not path.parent.exists():
+            raise
+    except OSError:
+        _delete(path)
+        raise
+    if descriptor is not None:
+        os.close(descriptor)
     return None
 
 
-def _open(path: Path) -> int:
+def _open(path: Path, how: int = 0) -> int:
     # network drives lock only files that are open for writing
     mode = os.O_RDONLY if path.is_dir() else os.O_RDWR
-    return os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC)
+    return os.open(path, mode | how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 def _delete(path: Path) -> None:

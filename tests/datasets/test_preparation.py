@@ -377,6 +377,27 @@ def test_bit_rot_is_named_by_file(tmp_path):
     ]
 
 
+def test_what_a_killed_process_left_is_deleted(tmp_path, root):
+    """A half-written derived array; and what was unpacked, if the data set was ready already."""
+    files = mnist_files(tmp_path / "files")
+    run("mnist", files, form=prepared.RAW)
+
+    def derive():
+        prepared.load("mnist", "published").parts["train"].images.resized(16)
+
+    assert not killed_child.survives(derive, 2)  # its folder is made, its name is not
+    (left,) = (root / "derived").iterdir()
+    assert left.name.startswith(".tmp-") and left.stat().st_size > 0
+    assert killed_child.survives(derive, 10**6)
+    (array,) = (root / "derived").iterdir()
+    assert array.suffix == ".npy" and not array.name.startswith(".")
+    unpacked = root / "unpacked" / "mnist"
+    unpacked.mkdir()
+    (unpacked / "train").write_bytes(b"images")
+    run("mnist", files, form=prepared.RAW)
+    assert not unpacked.exists()
+
+
 def test_derived_arrays_are_mapped_kept_and_shared(tmp_path, root):
     run("mnist", mnist_files(tmp_path / "files"))
     images = prepared.load("mnist", "published").parts["train"].images

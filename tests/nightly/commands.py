@@ -25,11 +25,13 @@ class Command:
       name: in the table.
       words: of the command, after `nevis-stream`; or a function.
       setup: what is done before, in the same folder: words or functions.
+      trains: whether it trains networks, which takes seconds: fewer points are chosen.
     """
 
     name: str
     words: Step
     setup: Sequence[Step] = ()
+    trains: bool = False
 
 
 def write_stream() -> None:
@@ -116,6 +118,7 @@ COMMANDS = [
         "run ft_prev",
         ["run", "--config=ft_prev", *TRAINING, "--checkpoint_seconds=0", "--run_dir=runs/a"],
         [write_stream],
+        trains=True,
     ),
     Command("run --cache", ["run", *RUN, "--cache=caches"], [write_stream]),
     Command(
@@ -132,11 +135,13 @@ COMMANDS = [
         "pretrain",
         ["pretrain", "--config=indep", *TRAINING, "--tasks=a"] + ["--out=weights.safetensors"],
         [write_stream],
+        trains=True,
     ),
     Command(
         "transfer-matrix",
         ["transfer-matrix", "--indep=runs/indep", "--stream=two.csv", "--out=runs/transfer"],
         [write_stream, ["run", "--config=indep", *TRAINING, "--run_dir=runs/indep"]],
+        trains=True,
     ),
     Command("evaluate import", IMPORT, [write_boards]),
     Command("evaluate import (more)", evaluate("import", "other.csv"), CACHE),
@@ -152,7 +157,12 @@ COMMANDS = [
         evaluate("add-samples", "--samples=samples.csv", "--budget=4", "--method=stratified_mean"),
         CACHE,
     ),
-    Command("evaluate fit", evaluate("fit", "--budget=8", "--method=linear_gaussian"), CACHE),
+    Command(
+        "evaluate fit",
+        evaluate("fit", "--budget=8", "--method=linear_gaussian"),
+        CACHE,
+        trains=True,
+    ),
     Command("evaluate export", evaluate("export", "all.npz"), CACHE),
     Command("evaluate repair", evaluate("repair", "--out=repaired"), CACHE),
     Command("evaluate metrics", evaluate("metrics", *QUICK), CACHE),
@@ -214,5 +224,6 @@ COMMANDS = [
         "dynamic-benchmark rollouts",
         ["dynamic-benchmark", "rollouts", "--data=pico_digits", "--images=45", "--rollouts=1"]
         + ["--base_accuracy=0.4", "--design=path", "--rounds=3", "--out=rollouts"],
+        trains=True,
     ),
 ]

@@ -1,0 +1,97 @@
+"""What a killed process has left is deleted by the next one that writes into the same folder."""
+
+import os
+
+import numpy as np
+import pytest
+
+from nevis_stream.active_testing.labelling.pool_parts import Generation, write_generation
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.evaluation_cache.index import Index
+from nevis_stream.report.manifest import Files
+from nevis_stream.storage import checkpoint, temporaries, write_directory, write_file
+from tests.killed_child import survives
+
+NEVER = 10**6
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch):
+    """Each process of a test looks anew."""
+    monkeypatch.setattr(temporaries, "_swept", set())
+
+
+def write_pool(folder):
+    predictions = np.full((1, 2, 3), 1 / 3)
+    write_generation(
+        folder, 0, Generation("pool", ["a", "b"], predictions, SurrogateData(predictions[0]))
+    )
+
+
+WRITERS = {
+    "file": lambda folder: write_file(folder / "a.txt", b"whole"),
+    "folder": lambda folder: write_directory(folder / "a", {"one": b"1", "two": b"2"}),
+    "cache": lambda folder: Index.create(folder / "index.sqlite", {}),
+    "report": lambda folder: Files(folder).write("report.html", b"page"),
+    "fit": lambda folder: checkpoint.write(folder / "fits" / "mean", {"fit": np.ones(2)}, {}),
+    "session": write_pool,
+}
+
+
+def leftovers(folder):
+    return sorted(path.name for path in folder.rglob(".tmp-*"))
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_killed_at_every_change_and_started_again(tmp_path, writer):
+    """Nothing is left but the result, and a kill did leave something."""
+    left, fatal = 0, 0
+    while True:
+        fatal += 1
+        folder = tmp_path / str(fatal)
+        folder.mkdir()
+        if survives(lambda folder=folder: WRITERS[writer](folder), fatal):
+            break
+        left += bool(leftovers(folder))
+        assert survives(lambda folder=folder: WRITERS[writer](folder), NEVER)
+        assert not leftovers(folder)
+    assert left
+
+
+def test_those_of_a_process_at_work_stay(tmp_path):
+    """Another process writes into the same folder meanwhile; one of its files and one folder are
+    unfinished.
+    """
+    with (
+        temporaries.temporary(tmp_path / "a") as file,
+        temporaries.temporary(tmp_path / "b", is_folder=True) as folder,
+    ):
+        assert survives(lambda: write_file(tmp_path / "c", b""), NEVER)
+        assert file.is_file() and folder.is_dir()
+    assert sorted(os.listdir(tmp_path)) == ["c"]
+
+
+def test_sqlites_files_beside_a_database_are_deleted_with_it(tmp_path):
+    database = temporaries.temporary_name(tmp_path / "index.sqlite")
+    others = [tmp_path / f".tmp-mark-{'0' * 16}", tmp_path / ".tmp-123", tmp_path / "mine-wal"]
+    for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))):
+        path.touch()
+    for path in others:
+        path.touch()
+    write_file(tmp_path / "a", b"")
+    assert sorted(os.listdir(tmp_path)) == sorted([*(path.name for path in others), "a"])
+
+
+def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path):
+    (tmp_path / "target").mkdir()
+    link = temporaries.temporary_name(tmp_path / "a")
+    link.symlink_to("target")
+    write_file(tmp_path / "a", b"")
+    assert link.is_symlink() and (tmp_path / "target").is_dir()
+
+
+def test_an_error_leaves_none(tmp_path):
+    with pytest.raises(ZeroDivisionError), temporaries.temporary(tmp_path / "a") as made:
+        made.write_bytes(b"half")
+        raise ZeroDivisionError
+    assert not os.listdir(tmp_path)
