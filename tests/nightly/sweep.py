@@ -237,6 +237,7 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
     part, parts = map(int, words.part.split("/"))
     named = [each for each in COMMANDS if not words.commands or each.name in words.commands]
+    named.sort(key=lambda command: command.trains)
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
     try:
