@@ -1,0 +1,131 @@
+"""Confidence sequences for a mean: intervals that hold at every number of draws at once, so that
+one may stop when an interval is short enough.
+
+Each draw gives an unbiased estimate of the mean, given all draws before it, with known bounds. A
+gambler who bets against a candidate mean m that this estimate is higher (or lower) than m gains
+nothing on average if m is true, so a capital of 1 reaches 1 / α with a probability of at most α
+(Ville 1939): the candidates against which no such capital was won are the interval.
+
+Source: Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting,
+sections 4 and 5: hedged capital, diversified Kelly bets (the mean of several gamblers, each of whom
+bets one fraction of the greatest bet that cannot ruin), draws without replacement.
+"""
+
+import numpy as np
+
+# of the greatest bet; large ones for small variances, small ones for many draws (three to seven
+# fractions from .02 to .95 gave the same widths within 3%)
+FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.8)
+CANDIDATES = 1001
+
+
+def confidence_sequence(
+    values: np.ndarray,
+    n: int,
+    *,
+    outcomes: bool = False,
+    weights: np.ndarray | None = None,
+    probabilities: np.ndarray | None = None,
+    predicted: np.ndarray | float = 0.0,
+    remaining: np.ndarray | float = 0.0,
+    residuals: tuple[np.ndarray, np.ndarray] | None = None,
+    level: float = 0.95,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the interval of the mean of n values after each of M draws without replacement: with
+    a probability of at least `level`, all M intervals contain the mean.
+
+    >>> low, high = confidence_sequence(np.array([1.0] * 40), n=100, outcomes=True)
+    >>> round(float(low[9]), 2), round(float(low[39]), 2), float(high[39])
+    (0.57, 0.89, 1.0)
+
+    Draw m may prefer samples, with probabilities that depend on the values before it, and may use
+    predictions of the values that are left, made before it: its estimate is
+    Σ_{before} w z + Σ_{left} w g + w_i (z_i - g_i) / q_i (`active_testing.martingale` has the same
+    steps). Leading axes are independent repetitions. Predictions, and draws of small probability,
+    widen the range of these estimates, which limits the bets, so with few draws even good
+    predictions may lengthen the interval.
+
+    Args:
+      values: float64[..., M], the drawn values z in [0, 1], in the order of the draws.
+      n: number of values.
+      outcomes: whether all n values are 0 or 1 and equally weighted, so that only k / n is
+        possible.
+      weights: float64[..., M], the weights w of the drawn values in the mean; all n of them add up
+        to 1. None: 1 / n.
+      probabilities: float64[..., M], the probability q with which each was drawn from those left.
+        None: all that are left were equally probable.
+      predicted: float64[..., M], g of the drawn values, made before the draw.
+      remaining: float64[..., M], Σ w g over the values that were left before each draw.
+      residuals: float64[..., M] twice, the least and the greatest value that w (z - g) / q could
+        have taken in each draw, over all that were left and any value in [0, 1]. None is possible
+        for equally probable draws of equal weight without predictions: 0 and the number left / n.
+      level: the probability.
+
+    Returns: low and high, float64[..., M]; they never widen, unless the draws so far
+      refute every mean.
+    """
+    values = np.asarray(values, np.float64)
+    shape, draws = values.shape, values.shape[-1]
+    left = n - np.arange(draws)
+    weight = np.broadcast_to(1 / n if weights is None else weights, shape)
+    chance = np.broadcast_to(1 / left if probabilities is None else probabilities, shape)
+    if residuals is None and not (weights is None and probabilities is None):
+        raise ValueError("draws that are not equally probable need the bounds of their residuals")
+    least, most = (0.0, left / n) if residuals is None else residuals
+    known = np.cumsum(weight * values, axis=-1)
+    before = known - weight * values + remaining
+    steps = before + weight * (values - predicted) / chance
+    steps, floors, ceilings = (
+        np.broadcast_to(each, shape) for each in (steps, before + least, before + most)
+    )
+    candidates = np.arange(n + 1) / n if outcomes else np.linspace(0, 1, CANDIDATES)
+    low, high = _sequence(steps, floors, ceilings, candidates, not outcomes, 1 - level)
+    greatest = known + np.maximum(1 - np.cumsum(weight, axis=-1), 0)
+    return np.clip(low, known, greatest), np.clip(high, known, greatest)
+
+
+def _sequence(
+    steps: np.ndarray,
+    least: np.ndarray,
+    most: np.ndarray,
+    candidates: np.ndarray,
+    between: bool,
+    alpha: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the ends after each step, float64[..., M].
+
+    Args:
+      steps, least, most: float64[..., M], unbiased estimates given the steps before, their bounds.
+      candidates: float64[G], ascending, from 0 to 1.
+      between: whether the mean may lie between two candidates: then the interval reaches to the
+        next one that is refuted.
+      alpha: the probability of error.
+    """
+    *shape, draws = steps.shape
+    fractions = np.array(FRACTIONS)[:, None]
+    # the capitals of gamblers for a higher and for a lower mean
+    higher = np.ones((*shape, len(fractions), len(candidates)))
+    lower = np.ones_like(higher)
+    plausible = np.ones((*shape, len(candidates)), bool)
+    low, high = np.zeros(steps.shape), np.ones(steps.shape)
+    for draw in range(draws):
+        step, floor, ceiling = (each[..., draw, None] for each in (steps, least, most))
+        slack = 1e-9 * (ceiling - floor)
+        plausible &= (candidates >= floor - slack) & (candidates <= ceiling + slack)
+        # what the greatest bet on a higher mean gains for each unit of the capital: -1 at the floor
+        up = np.maximum((step - candidates) / np.maximum(candidates - floor, 1e-12), -1)
+        down = np.maximum((candidates - step) / np.maximum(ceiling - candidates, 1e-12), -1)
+        with np.errstate(over="ignore"):  # a candidate that was refuted long ago
+            higher *= 1 + fractions * up[..., None, :]
+            lower *= 1 + fractions * down[..., None, :]
+            capital = (higher.mean(axis=-2) + lower.mean(axis=-2)) / 2
+        plausible &= capital < 1 / alpha
+        first = plausible.argmax(axis=-1)
+        last = len(candidates) - 1 - plausible[..., ::-1].argmax(axis=-1)
+        if between:
+            first, last = np.maximum(first - 1, 0), np.minimum(last + 1, len(candidates) - 1)
+        some = plausible.any(axis=-1)  # if all are refuted, the interval before stays
+        earlier = max(draw - 1, 0)
+        low[..., draw] = np.where(some, candidates[first], low[..., earlier])
+        high[..., draw] = np.where(some, candidates[last], high[..., earlier])
+    return low, high
