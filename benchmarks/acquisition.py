@@ -4,7 +4,7 @@ python -m benchmarks.acquisition --out=FOLDER [--matrices=mmlu_pro,…] [--metho
 python -m benchmarks.acquisition --out=FOLDER --print_only
 
 Each split draws 60% of the models (or groups) of a matrix as known; the others are new, at most 150
-of them. The results go to one csv file for each matrix, and a run continues where its file ends, so
+of them. The results go to one record for each matrix, and a run continues where its record ends, so
 that several matrices can run at the same time. The tables compare the mean absolute error of the
 estimated mean with `BARS`, the best results of prototypes, and with the stratified mean on
 the same splits. The matrices come from the folder that NEVIS_STREAM_SHARED names.
@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the csv files")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the records")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
     parser.add_argument("--splits", type=positive, default=30)
@@ -56,14 +56,14 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.matrices.split(","):
-        path = options.out / f"{name}.csv"
+        record = method_study.open_record(options.out / f"{name}.jsonl")
         if not options.print_only:
             matrix, known = load(name)
             design = StudyDesign(options.methods.split(","), BUDGETS, known, options.splits, NEW)
-            for _ in method_study.run([matrix], design, path):
+            for _ in method_study.run([matrix], design, record):
                 pass
-        if path.is_file():
-            print_table(name, pd.DataFrame(method_study.read(path)))
+        if len(record):
+            print_table(name, pd.DataFrame(method_study.read(record)))
     print(describe())
 
 

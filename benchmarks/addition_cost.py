@@ -6,8 +6,7 @@ Each cell runs in a process of its own: a cache is filled with simulated outcome
 response model with two factors, a method is fitted for 100 samples, and four models are added one
 after the other. The last three are additions in a running process to a cache with a stored fit; the
 least of their times is reported. Memory is the peak of the process. The sizes vary the number of
-models, then of samples. There is one file for each cell, and those that exist are not computed
-again.
+models, then of samples. The record has a line for each cell, which is not computed again.
 """
 
 import argparse
@@ -25,7 +24,7 @@ import pandas as pd
 
 from benchmarks.machine import describe
 from nevis_stream.launch import entry
-from nevis_stream.storage import write_file
+from nevis_stream.storage.study_record import StudyRecord
 
 BUDGET = 100
 METHODS = ("stratified_mean", "linear_gaussian", "recommended", "quadrature")
@@ -42,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the json files")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     parser.add_argument("--cell", nargs=3, help=argparse.SUPPRESS)  # of the processes of main
@@ -51,20 +50,19 @@ def main() -> None:
         method, models, samples = options.cell
         print(json.dumps(measure(method, int(models), int(samples))))
         return
-    options.out.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for method in options.methods.split(","):
-        for models, samples in SIZES:
-            path = options.out / f"{method}-{models}-{samples}.json"
-            if not path.exists() and not options.print_only:
-                cell = ["--cell", method, str(models), str(samples)]
-                command = [sys.executable, "-m", __spec__.name, f"--out={options.out}", *cell]
-                done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-                write_file(path, done.stdout.splitlines()[-1])
-                print(path, flush=True)
-            if path.exists():
-                rows.append(json.loads(path.read_text()))
-    print_table(pd.DataFrame(rows))
+    record = StudyRecord(options.out / "study.jsonl", {"budget": BUDGET, "additions": ADDITIONS})
+    cells = [
+        {"method": method, "models": models, "samples": samples}
+        for method in options.methods.split(",")
+        for models, samples in SIZES
+    ]
+    for cell in [] if options.print_only else record.missing(cells):
+        words = ["--cell", *map(str, cell.values())]
+        command = [sys.executable, "-m", __spec__.name, f"--out={options.out}", *words]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        record.add(cell, json.loads(done.stdout.splitlines()[-1]))
+        print(*cell.values(), flush=True)
+    print_table(pd.DataFrame([cell | record[cell] for cell in cells if cell in record]))
 
 
 def print_table(rows: pd.DataFrame) -> None:
@@ -105,9 +103,6 @@ def measure(method: str, models: int, samples: int) -> dict:
             additions.append((time.perf_counter() - start[0], time.process_time() - start[1]))
     wall, cpu = np.min(additions[1:], axis=0)
     return {
-        "method": method,
-        "models": models,
-        "samples": samples,
         "fit": fit,
         "cpu": float(cpu),
         "wall": float(wall),

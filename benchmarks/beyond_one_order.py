@@ -2,8 +2,8 @@
 
 python -m benchmarks.beyond_one_order [--seeds=10] [--print_only]
 
-Results are written to benchmarks/beyond_one_order.csv row by row; started again, it continues. All
-matrices get the first seed before any gets the second.
+Results are written to benchmarks/beyond_one_order.jsonl, a line for each method and split; started
+again, it continues. All matrices get the first seed before any gets the second.
 """
 
 import os
@@ -19,7 +19,7 @@ from nevis_stream.storage.npz import read_npz
 
 SEEDS = flags.DEFINE_integer("seeds", 10, "splits of each matrix")
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print what the file holds, compute nothing")
-FILE = Path(__file__).with_name("beyond_one_order.csv")
+FILE = Path(__file__).with_name("beyond_one_order.jsonl")
 METHODS = ("published", "sort_and_search", "single_order_floor", "stratified_mean", "recommended")
 BUDGETS = (16, 64, 256)
 LARGE = ("mmlu_pro", "nlu_concat15", "nlu_hellaswag", "nlu_mnli", "nlu_qamr")  # n ≥ 5,000
@@ -161,17 +161,18 @@ def report(rows):
 
 def main(_):
     """Runs the study and prints it."""
+    record = method_study.open_record(FILE)
     for seeds in () if PRINT_ONLY.value else range(1, SEEDS.value + 1):
         for matrix in matrices():
             for row in method_study.run(
-                [matrix], method_study.StudyDesign(METHODS, BUDGETS, seeds=seeds), FILE
+                [matrix], method_study.StudyDesign(METHODS, BUDGETS, seeds=seeds), record
             ):
                 if row["method"] == "recommended":
                     print(
                         {k: row[k] for k in ("matrix", "budget", "seed", "mae", "seconds")},
                         flush=True,
                     )
-    report(method_study.read(FILE))
+    report(method_study.read(record))
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ The splits are those of `benchmarks.acquisition`. Methods are not cross-validate
 needed here, and so cost a fraction of what they cost in a study. A claim compares two policies with
 the same predictors, or two predictors with the same policies, by the ratio of their errors of the
 mean: geometric means over pairs and budgets on each split. The 95% interval over splits is that of
-the corrected resampled t-test (Nadeau & Bengio 2003), since splits share models. There is one file
-for each matrix, split and pair, and those that exist are not computed again.
+the corrected resampled t-test (Nadeau & Bengio 2003), since splits share models. The record has a
+line for each matrix, split and pair, which is not computed again.
 """
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -37,7 +36,7 @@ from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import entry
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.storage import write_file
+from nevis_stream.storage.study_record import StudyRecord
 
 BUDGETS = (20, 100)
 MATRICES = ("mmlu_pro", "metabench_gsm8k_35", "alpaca_eval2")
@@ -75,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the json files")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     names = "names, separated by commas"
     parser.add_argument("--matrices", default=",".join(MATRICES), help=names)
     parser.add_argument("--policies", default=",".join(POLICIES), help=names)
@@ -87,7 +86,7 @@ def main() -> None:
     parser.add_argument("--model_facts", type=Path, help="csv of facts about models")
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    record = open_record(options.out)
     matrices = options.matrices.split(",")
     kind = ModelSplit.parse(options.model_split)
     suffix = f"_hide{options.hide}" if options.hide else ""
@@ -106,13 +105,9 @@ def main() -> None:
                 design = StudyDesign(
                     (), BUDGETS, share, new=NEW, model_split=kind, hide=options.hide
                 )
-                run(matrix, design, seed, pairs, options.out)
-    paths = [
-        path
-        for name in matrices
-        for path in sorted(options.out.glob(f"{name}{suffix}-[0-9]*.json"))
-    ]
-    rows = pd.DataFrame([row for path in paths for row in json.loads(path.read_text())])
+                run(matrix, design, seed, pairs, record)
+    rows = pd.DataFrame(record.rows())
+    rows = rows[rows["matrix"].isin([name + suffix for name in matrices])]
     for name, part in rows.groupby("matrix", sort=False):
         print_errors(str(name), part)
     print_claims(rows)
@@ -143,28 +138,36 @@ def fitting_pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterato
                 yield f"{policy}+{predictor}"
 
 
-def run(matrix: Matrix, design: StudyDesign, seed: int, pairs: Sequence[str], folder: Path) -> None:
-    """Writes the files of one split that are missing."""
+def open_record(folder: Path) -> StudyRecord:
+    """Opens the record of a crossing, or begins it."""
+    return StudyRecord(folder / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
+
+
+def run(
+    matrix: Matrix, design: StudyDesign, seed: int, pairs: Sequence[str], record: StudyRecord
+) -> None:
+    """Adds what is missing of one split."""
+    cells = [
+        {"matrix": matrix.name, "seed": seed, "policy": policy, "predictor": predictor}
+        for policy, predictor in (pair.split("+") for pair in pairs)
+    ]
+    if not (cells := record.missing(cells)):
+        return
     known, truth = method_study.split(matrix, design, seed)
     fit_key, key = jax.random.split(jax.random.key(seed))
-    for pair in pairs:
-        path = folder / f"{matrix.name}-{seed}-{pair}.json"
-        if path.exists():
-            continue
-        method = dataclasses.replace(methods.pair(pair), cross_validated=False)
+    for cell in cells:
+        pair = methods.pair(f"{cell['policy']}+{cell['predictor']}")
+        method = dataclasses.replace(pair, cross_validated=False)
         evaluator, rows = method.fit(known, None, fit_key), []
         for budget in BUDGETS:
             estimates = evaluator.evaluate(
                 MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
             )
             measured = method_study.measures(estimates, truth, known.facts)
-            policy, predictor = pair.split("+")
-            cell = {"matrix": matrix.name, "budget": budget, "seed": seed}
-            cell |= {"policy": policy, "predictor": predictor}
-            cell |= {"ratio": len(truth) / known.shape[0]}
-            cell |= {"error": measured["accuracy_error"], "flops": float(estimates.cost.flops)}
-            rows.append(cell)
-        write_file(path, json.dumps(rows, indent=1).encode())
+            row = {"budget": budget, "ratio": len(truth) / known.shape[0]}
+            row |= {"error": measured["accuracy_error"], "flops": float(estimates.cost.flops)}
+            rows.append(row)
+        record.add(cell, rows)
     jax.clear_caches()
 
 

@@ -6,12 +6,11 @@ python -m benchmarks.default_method --out=FOLDER --print_only
 The splits are those of `benchmarks.acquisition`. On each, the candidates and the stratified mean
 are fitted to the known models; their cross-validation errors choose one for each budget, as without
 `--method` (except that nothing limits its FLOPs), and its estimates of the new models are compared
-with the truth. A method named `default` has the chosen method's results. There is one file for each
-matrix and split, and those that exist are not computed again.
+with the truth. A method named `default` has the chosen method's results. The record has a line for
+each matrix and split, which is not computed again.
 """
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.launch import entry
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.storage import write_file
+from nevis_stream.storage.study_record import StudyRecord
 
 DEFAULT = "default"
 SPLITS_TOGETHER = 5  # after which compiled programs are dropped, as they fill the memory
@@ -38,12 +37,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the json files")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
     parser.add_argument("--splits", type=positive, default=10)
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    record = StudyRecord(options.out / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
     names, parts = options.matrices.split(","), []
     if not options.print_only:
         # all matrices have some splits before one has all of them
@@ -51,15 +50,12 @@ def main() -> None:
             for name in names:
                 jax.clear_caches()
                 for seed in range(start, min(start + SPLITS_TOGETHER, options.splits)):
-                    path = options.out / f"{name}-{seed}.json"
-                    if not path.exists():
-                        results = list(rows(*load(name), seed))
-                        write_file(path, json.dumps(results, indent=1).encode())
-                        print(path, flush=True)
+                    cell = {"matrix": name, "seed": seed}
+                    if cell not in record:
+                        record.add(cell, list(rows(*load(name), seed)))
+                        print(f"{name}, split {seed}", flush=True)
     for name in names:
-        files = sorted(options.out.glob(f"{name}-[0-9]*.json"))
-        results = [row for path in files for row in json.loads(path.read_text())]
-        if results:
+        if results := [row for row in record.rows() if row["matrix"] == name]:
             parts.append(pd.DataFrame(results))
             print_table(name, parts[-1])
     if parts:
@@ -89,13 +85,11 @@ def rows(matrix: Matrix, share: float, seed: int) -> Iterator[dict]:
         chosen, _ = choice.best(errors, choice.default(budget, known), choice.independent(known))
         for name, measured in (*results.items(), (DEFAULT, results[chosen])):
             yield {
-                "matrix": matrix.name,
                 "method": name,
                 "budget": budget,
-                "seed": seed,
                 "chosen": chosen,
                 # by which another rule of choice can be tried without computing anything again
-                "validated": np.abs(errors[name]).tolist() if name in errors else None,
+                "validated": np.abs(errors[name]) if name in errors else None,
                 **measured,
             }
 

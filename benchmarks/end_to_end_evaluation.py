@@ -19,7 +19,6 @@ folder.
 """
 
 import argparse
-import json
 import shlex
 import shutil
 import sys
@@ -34,13 +33,12 @@ from nevis_stream.dynamic_evaluation.evaluation_summary import audit
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.launch import entry
-from nevis_stream.storage import write_file
+from nevis_stream.storage.study_record import StudyRecord
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")
 SHARE = "5%"
 # 0.75: `recommended` needs five known runs
 METRICS = ("--known=0.75", "--seeds=2", "--budgets=16,64,256")
-DONE = "done.json"  # steps that have ended, and what the machine was
 
 
 def main() -> None:
@@ -60,8 +58,14 @@ def main() -> None:
         if not options.known or not options.new:
             parser.error("runs are needed, known ones and --new; or --print_only")
         Steps(options.work, options.stream).all(options.known, options.new)
-    print(json.loads((options.work / DONE).read_text())["machine"])
+    *_, (_, machine) = open_record(options.work).items()
+    print(machine)
     print_tables(pd.concat(audit_folder(options.work / method) for method in METHODS))
+
+
+def open_record(work: Path) -> StudyRecord:
+    """Opens the record of the steps that have ended, and on which machine, or begins it."""
+    return StudyRecord(work / "study.jsonl")
 
 
 class Steps:
@@ -74,9 +78,7 @@ class Steps:
 
     def __init__(self, work: Path, stream: str | None):
         self._work, self._stream = work, [] if stream is None else [f"--stream={stream}"]
-        work.mkdir(parents=True, exist_ok=True)
-        path = work / DONE
-        self._done = json.loads(path.read_text()) if path.is_file() else {"steps": []}
+        self._record = open_record(work)
 
     def all(self, known: list[Path], new: Path) -> None:
         """Fills, adds, merges the truth, and makes the report.
@@ -118,14 +120,13 @@ class Steps:
         shutil.copytree(self._work / "known", cache)
 
     def _step(self, *words, before=lambda: None) -> None:
-        line = shlex.join(map(str, words))
-        if line in self._done["steps"]:
+        cell = {"command": shlex.join(map(str, words))}
+        if cell in self._record:
             return
         before()
-        print(f"$ python -m {line}", flush=True)
+        print(f"$ python -m {cell['command']}", flush=True)
         call([sys.executable, "-m", *words], stdout=None)
-        self._done = {"machine": describe(), "steps": [*self._done["steps"], line]}
-        write_file(self._work / DONE, json.dumps(self._done, indent=1).encode())
+        self._record.add(cell, describe())
 
 
 def audit_folder(folder: Path) -> pd.DataFrame:

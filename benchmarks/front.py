@@ -4,10 +4,10 @@
   python -m benchmarks.front --out=runs/front [--points=closed_form_tiny,frontier_tiny] [--seeds=0]
   python -m benchmarks.front --print_only
 
-Every complete run is added to benchmarks/front.csv and is not repeated; an interrupted run continues
+Every complete run is added to benchmarks/front.jsonl and is not repeated; an interrupted run continues
 in its run directory. Printed from the file alone: the points with their target errors; differences
 between neighbours of one learner and between the two at one budget; differences from FT-d at the
-budgets of benchmarks/paper_learners.csv, paired over tasks and seeds; and the errors of every task.
+budgets of benchmarks/paper_learners.jsonl, paired over tasks and seeds; and the errors of every task.
 All ten points with three seeds take about an hour and a half of one core, most of it for
 frontier_colossal.
 """  # noqa: E501
@@ -52,8 +52,8 @@ TARGETS = {  # FLOPs of all phases, and the highest error over all tasks; a goal
     1e13: "goal 0.18",
     1e14: "goal 0.165",
 }
-RECORDED = RecordedRuns(Path(__file__).with_name("front.csv"), "budget")
-PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
+RECORDED = RecordedRuns(Path(__file__).with_name("front.jsonl"), "budget")
+PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.jsonl"), "budget")
 
 OUT = flags.DEFINE_string("out", "runs/front", "folder of the run directories")
 NAMES = define_choices("points", POINTS, "points that are run")

@@ -1,4 +1,4 @@
-"""Draws the front of the learners on local25 from front.csv and paper_learners.csv.
+"""Draws the front of the learners on local25 from front.jsonl and paper_learners.jsonl.
 
     python -m benchmarks.front_figure
 
@@ -23,7 +23,7 @@ from benchmarks.recorded_runs import RecordedRuns, cost, errors
 from nevis_stream.analysis.pareto import pareto_front
 from nevis_stream.streams.named_streams import stream_rows
 
-FILES = [Path(__file__).with_name(name) for name in ("front.csv", "paper_learners.csv")]
+FILES = [Path(__file__).with_name(name) for name in ("front.jsonl", "paper_learners.jsonl")]
 NAMES = {
     "closed_form": "closed_form",
     "frontier": "frontier",

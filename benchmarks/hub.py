@@ -10,9 +10,9 @@ its own place, 2019. There are 36 runs: six learners, two streams and three seed
 trial of 2,400 steps a task, with the hyper-parameters of "Trained longer" in RESULTS.md; `closed_form`
 and `frontier` have the budget `medium`.
 
-Every complete run is added to benchmarks/hub.csv and is not repeated; an interrupted run continues
+Every complete run is added to benchmarks/hub.jsonl and is not repeated; an interrupted run continues
 in its run directory. The tables are printed from the file alone; what the hub changes on the
-tasks after it is a comparison with the runs on `local25` in benchmarks/paper_learners.csv, which
+tasks after it is a comparison with the runs on `local25` in benchmarks/paper_learners.jsonl, which
 have the same hyper-parameters and state of the engine.
 """  # noqa: E501
 
@@ -60,8 +60,8 @@ LEARNERS = {
 }
 NATURAL = ("caltech101", "cifar10", "cifar100", "office_caltech", "pacs", "scenes15")
 HUBS = ("imagenet_stand_in", "tiny_imagenet")
-RECORDED = RecordedRuns(Path(__file__).with_name("hub.csv"), "stream")
-PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
+RECORDED = RecordedRuns(Path(__file__).with_name("hub.jsonl"), "stream")
+PAPER = RecordedRuns(Path(__file__).with_name("paper_learners.jsonl"), "budget")
 
 OUT = flags.DEFINE_string("out", "runs/hub", "folder of the run directories")
 NAMES = define_choices("learners", LEARNERS, "learners that are run")

@@ -14,7 +14,6 @@ class in these caches, and of alpaca_eval2, whose imputed cells are unknown.
 
 import argparse
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from benchmarks.crossing import (
     PREDICTORS,
     fitting_pairs,
     interval,
+    open_record,
     print_claims,
     print_errors,
     run,
@@ -39,6 +39,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
+from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.trained_runs.caches import fill
 
 DATASETS = ("emnist_balanced", "fashion_mnist", "cifar100")
@@ -64,9 +65,10 @@ def main() -> None:
     names = options.datasets.split(",")
     if not options.print_only:
         fill_caches(options.runs, options.out / "caches")
+        record = open_record(options.out)
         for seed in range(SPLITS):
             for name in names:
-                cross(name, options.runs, options.out, seed)
+                cross(name, options.runs, options.out, seed, record)
         for name in (*names, SHARED_SCORES):
             estimate_scores(name, options.out)
     for name in names:
@@ -101,7 +103,7 @@ def matrix(name: str, runs: Path, out: Path, backbone: str) -> Matrix:
     return Matrix(f"{name}-{backbone}", cache.matrix(), None, facts)
 
 
-def cross(name: str, runs: Path, out: Path, seed: int) -> None:
+def cross(name: str, runs: Path, out: Path, seed: int, record: StudyRecord) -> None:
     """Computes what is missing of a split of a data set."""
     for backbone in (NONE, *BACKBONES):
         wanted = []
@@ -113,7 +115,7 @@ def cross(name: str, runs: Path, out: Path, seed: int) -> None:
             trained = ["random", "reinforcement"] if backbone == NONE else ["random"]
             wanted += fitting_pairs(trained, ["neural_process"])
         design = StudyDesign((), BUDGETS, KNOWN, new=NEW)
-        run(matrix(name, runs, out, backbone), design, seed, wanted, out)
+        run(matrix(name, runs, out, backbone), design, seed, wanted, record)
 
 
 def estimate_scores(name: str, out: Path) -> None:
@@ -124,17 +126,17 @@ def estimate_scores(name: str, out: Path) -> None:
         cache = EvaluationCache(out / "caches" / name)
         scores = Matrix(name, cache.confidence().astype(np.float32), None, cache.facts())
     design = StudyDesign(SCORE_METHODS, SCORE_BUDGETS, KNOWN, SPLITS)
-    for _ in method_study.run([scores], design, out / f"{name}-scores.csv"):
+    record = method_study.open_record(out / f"{name}-scores.jsonl")
+    for _ in method_study.run([scores], design, record):
         pass
 
 
 def print_crossing(name: str, out: Path) -> None:
     """Prints the errors of a data set, and the claims, with those on features."""
-    rows = []
-    for backbone in (NONE, *BACKBONES):
-        for path in sorted(out.glob(f"{name}-{backbone}-[0-9]*.json")):
-            rows += [row | {"features": backbone} for row in json.loads(path.read_text())]
-    table = pd.DataFrame(rows).assign(matrix=name)
+    table = pd.DataFrame(open_record(out).rows())
+    table = table[table["matrix"].isin([f"{name}-{each}" for each in (NONE, *BACKBONES)])]
+    features = table["matrix"].str.removeprefix(f"{name}-")
+    table = table.assign(features=features, matrix=name)
     without = table[table["features"] == NONE]
     print_errors(name, without)
     chosen = table[table["policy"] == "clusters_features"]
@@ -158,7 +160,8 @@ def print_scores(names: list[str], out: Path) -> None:
     print("\n| scores | method | K | splits | MAE of cells | error of the mean | covered |")
     print("|---|---|---:|---:|---:|---:|---:|")
     for name in names:
-        rows = pd.DataFrame(method_study.read(out / f"{name}-scores.csv"))
+        rows = method_study.read(method_study.open_record(out / f"{name}-scores.jsonl"))
+        rows = pd.DataFrame(rows)
         for (method, budget), part in rows.groupby(["method", "budget"], sort=False):
             print(
                 f"| {name} | `{method}` | {budget} | {len(part)} | {part['mae'].mean():.4f} |"

@@ -5,13 +5,12 @@
 
 MNIST as in `label_shift`: a tested model and heads that have never seen a 7, pools of 2,500 with
 7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time. The
-surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to a CSV
-file beside this one and continues where it was stopped; two of them must not work on the same loss.
+surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to
+label_coverage.jsonl and continues where it was stopped; two of them must not work on the same loss.
 The numbers are those of one core (`taskset -c 0`); with more the networks' last digits differ, and
 so do the draws.
 """
 
-import csv
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -29,7 +28,7 @@ from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.seeds import seed_for
-from nevis_stream.storage import append_line
+from nevis_stream.storage.study_record import StudyRecord
 
 LOSSES = flags.DEFINE_list("losses", ["cross_entropy", "zero_one"], "Losses that are run.")
 SURROGATES = flags.DEFINE_list("surrogates", ["heads", "tested_model"], "Surrogates that are run.")
@@ -37,7 +36,7 @@ RULES = flags.DEFINE_list("rules", ["rms_loss", "uniform"], "Acquisition rules t
 REPETITIONS = flags.DEFINE_integer("repetitions", 500, "Number of repetitions.", lower_bound=1)
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 
-FILE = Path(__file__).with_suffix(".csv")
+FILE = Path(__file__).with_suffix(".jsonl")
 POOL, BUDGET = 2500, 200
 STEPS = tuple(range(0, BUDGET + 1, 20))
 RETRAINED = (0, 20, 40, 60, 100, 150)  # labels after which heads are trained anew
@@ -45,9 +44,7 @@ TENTHS = STEPS[2:]  # there is no interval before 40 labels
 DRAWN = ("lure", "equal_steps", "difference", "tuned_difference")
 PLAIN = ("monte_carlo", "difference", "tuned_difference")  # `lure` is `monte_carlo` then
 FIRST_SEED = 40_000  # pools on which nothing was chosen
-WORDS = ("surrogate", "loss", "rule", "estimator")
-UNIT = 10_000  # numbers in the file are in 1/10,000 of the standard deviation of the losses
-NUMBERS = tuple(f"{name}_{asked}" for asked in TENTHS for name in ("error", "low", "high"))
+UNIT = 10_000  # numbers on record are in 1/10,000 of the standard deviation of the losses
 FEWEST = 100  # labels before which labelling does not stop: the rule of `status --until`
 TARGETS = (100, 400)  # labelling stops at the width that random labels have with so many labels
 
@@ -61,33 +58,28 @@ def run() -> None:
     end = time.monotonic() + SECONDS.value
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
-    done = {(row["repetition"], *(row[name] for name in WORDS[:3])) for row in _rows()}
+    record = StudyRecord(FILE)
     for number in range(REPETITIONS.value):
-        missing = [
-            (surrogate, loss, rule)
+        missing = record.missing(
+            {"repetition": number, "surrogate": surrogate, "loss": loss, "rule": rule}
             for surrogate in SURROGATES.value
             for loss in LOSSES.value
             for rule in RULES.value
-            if (str(number), surrogate, loss, rule) not in done
-        ]
+        )
         if not missing:
             continue
         if time.monotonic() > end:
             return
-        _measure(missing, number, *repetition(images, labels, features, FIRST_SEED + number, POOL))
+        subject = repetition(images, labels, features, FIRST_SEED + number, POOL)
+        _measure(record, missing, number, *subject)
         print(f"{number}: {end - time.monotonic():.0f} s left", flush=True)
 
 
-def _rows() -> list[dict[str, str]]:
-    if not FILE.is_file():
-        return []
-    with open(FILE, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _measure(cases, number, material, truth) -> None:
-    surrogates, lines = {}, []
-    for name, loss, rule in cases:
+def _measure(record, cells, number, material, truth) -> None:
+    """Adds the cells of a repetition: for each estimator rows of error, low and high."""
+    surrogates = {}
+    for cell in cells:
+        name, loss, rule = (cell[word] for word in ("surrogate", "loss", "rule"))
         if name not in surrogates:
             surrogates[name] = _begun(build_surrogate(name, material, seed_for(number, name)))
         pool = Pool.of(material.predictions, loss)
@@ -104,12 +96,7 @@ def _measure(cases, number, material, truth) -> None:
         )
         losses = pool.losses[np.arange(pool.n), truth]
         scaled = UNIT * (path.estimates[:, 1:] - losses.mean()) / losses.std(ddof=1)
-        for estimator, numbers in zip(estimators, scaled, strict=True):
-            cells = ",".join(f"{number:.0f}" for number in numbers.ravel())
-            lines.append(f"{number},{name},{loss},{rule},{estimator},{cells}")
-    if not FILE.is_file():
-        append_line(FILE, ",".join(("repetition", *WORDS, *NUMBERS)))
-    append_line(FILE, "\n".join(lines))  # a repetition is there whole or not at all
+        record.add(cell, dict(zip(estimators, np.rint(scaled), strict=True)))
 
 
 def _begun(surrogate):
@@ -128,9 +115,10 @@ def table() -> None:
     )
     print("|---|---|---|---|---:|" + "---:|" * (2 * len(TARGETS) + 4))
     groups = defaultdict(list)
-    for row in _rows():
-        numbers = np.reshape([float(row[name]) for name in NUMBERS], (-1, 3))
-        groups[tuple(row[name] for name in WORDS)].append(numbers / UNIT)
+    for cell, result in StudyRecord(FILE).items():
+        for estimator, numbers in result.items():
+            words = cell["surrogate"], cell["loss"], cell["rule"], estimator
+            groups[words].append(np.array(numbers) / UNIT)
     for words, paths in sorted(groups.items()):
         print(f"| {' | '.join([*words, str(len(paths)), *_cells(np.array(paths))])} |")
 

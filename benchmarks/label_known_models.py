@@ -5,7 +5,7 @@
 
 The known networks were trained on 150 to 2,500 pictures, six of them without one class, never 7.
 The new one was trained on 2,000 pictures without 7s. "shared": two known ones lack 7s too. `run`
-adds repetitions to benchmarks/label_known_models.csv and continues where it was stopped.
+adds repetitions to benchmarks/label_known_models.jsonl and continues where it was stopped.
 """
 
 import time
@@ -38,7 +38,7 @@ PLAN = [
     for rule in rules
 ]
 RECORDED = RecordedPaths(
-    Path(__file__).with_name("label_known_models.csv"),
+    Path(__file__).with_name("label_known_models.jsonl"),
     ("case", "surrogate", "loss", "acquisition"),
     SHOWN,
 )

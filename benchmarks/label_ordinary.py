@@ -9,7 +9,7 @@ Fashion-MNIST (trained on 4,000 pictures, the 10,000 of the test part are the po
 ensemble are five others with the same data. MNIST: the checkpoint of a run of FT-prev on local25
 (budget small), on the 10,000 pictures of the test split; the ensemble are the other three trials of
 that run. All repetitions of the draws have the same model. `run` adds repetitions to
-benchmarks/label_ordinary.csv and continues where it was stopped.
+benchmarks/label_ordinary.jsonl and continues where it was stopped.
 """
 
 import sys
@@ -44,7 +44,7 @@ PLAN = [
 ]
 STEPS = (50, 100, 200, 300, 400, 500, 650, 800, 1000)
 RECORDED = RecordedPaths(
-    Path(__file__).with_name("label_ordinary.csv"),
+    Path(__file__).with_name("label_ordinary.jsonl"),
     ("data", "surrogate", "loss", "acquisition"),
     STEPS,
 )

@@ -3,7 +3,7 @@
     python -m benchmarks.label_shift run --seconds=3600 [--surrogates=heads] [--losses=zero_one] [--pools=6000]
     python -m benchmarks.label_shift table
 
-`run` adds repetitions to benchmarks/label_shift.csv until the time is over, and continues where it
+`run` adds repetitions to benchmarks/label_shift.jsonl until the time is over, and continues where it
 was stopped; two of them must not work on the same surrogate and loss. A repetition has its own
 pool, training pictures and networks. Needs `mnist.npz` in the folder that NEVIS_STREAM_SHARED names.
 """  # noqa: E501
@@ -41,7 +41,7 @@ PLAN = (
     (LARGE, "heads", MAIN, 1, PUBLISHED),
 )
 RECORDED = RecordedPaths(
-    Path(__file__).with_name("label_shift.csv"),
+    Path(__file__).with_name("label_shift.jsonl"),
     ("pool", "surrogate", "loss", "acquisition"),
     SHOWN,
     MISSING,

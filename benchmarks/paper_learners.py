@@ -10,7 +10,7 @@ its large space with four trials that together take as many steps. The backbones
 "Learners on local25" in RESULTS.md, pre-trained here first; the shared data contain what they are
 pre-trained on.
 
-Every complete run is added to benchmarks/paper_learners.csv and is not repeated; an interrupted run
+Every complete run is added to benchmarks/paper_learners.jsonl and is not repeated; an interrupted run
 continues in its run directory. The tables are printed from the file alone. Runs count together
 only if they were made with the same state of the engine: start a new file after a change of
 numbers (benchmarks/equal_results.py shows it).
@@ -68,7 +68,7 @@ LEARNERS = {  # name, and the weights that it starts from
     "pt_mt": "mt",
     "pt_ext": "ext",
 }
-RECORDED = RecordedRuns(Path(__file__).with_name("paper_learners.csv"), "budget")
+RECORDED = RecordedRuns(Path(__file__).with_name("paper_learners.jsonl"), "budget")
 
 OUT = flags.DEFINE_string("out", "runs/paper", "folder of the run directories")
 NAMES = define_choices("learners", LEARNERS, "learners that are run")

@@ -1,10 +1,9 @@
-"""Recorded paths: a CSV file with the estimates of every simulated active test of a study.
+"""Recorded paths: the estimates of every simulated active test of a study, in its record.
 
-A study takes hours, so each finished path is added to a file beside the benchmark, and the tables
-are printed from that file: an interrupted study continues where it stopped, on any machine.
+A study takes hours, so each finished path is added to the record, and the tables are printed from
+that: an interrupted study continues where it stopped, on any machine.
 """
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.seeds import seed_for
-from nevis_stream.storage import append_line
+from nevis_stream.storage.study_record import StudyRecord
 
 FACTS = ("n", "risk", "variance")
 _PUBLISHED_RULES = ProportionalSampling(uniform=0.1)  # nearer to the papers than the default
@@ -27,11 +26,11 @@ _PUBLISHED_RULES = ProportionalSampling(uniform=0.1)  # nearer to the papers tha
 
 @dataclass(frozen=True)
 class RecordedPaths:
-    """The finished paths in one file.
+    """The finished paths of one study.
 
     Attributes:
-      file: the CSV file; it need not exist.
-      words: names of the columns that say which test it was. The last three are surrogate, loss and
+      file: its record, which need not exist.
+      words: names of what says which test it was. The last three are surrogate, loss and
         acquisition.
       shown: numbers of labels whose estimates are kept.
       counted: a class whose share among the labels is kept too; None for none.
@@ -42,26 +41,20 @@ class RecordedPaths:
     shown: Sequence[int]
     counted: int | None = None
 
-    @property
-    def _shares(self) -> Sequence[int]:
-        return () if self.counted is None else self.shown
-
-    @property
-    def _columns(self) -> tuple[str, ...]:
-        shares = [f"share_{asked}" for asked in self._shares]
-        values = [f"{name}_{asked}" for name in ESTIMATORS for asked in self.shown]
-        return (*self.words, "repetition", *FACTS, *shares, *values)
-
     def read(self) -> dict[tuple[str, ...], dict[int, Mapping[str, float]]]:
-        """Returns by words and repetition: the numbers of all other columns, NaN where empty."""
+        """Returns by words and repetition: n, risk and variance of the pool; share_LABELS of the
+        counted class; and ESTIMATOR_LABELS, NaN where there is none.
+        """
         paths: dict[tuple[str, ...], dict[int, Mapping[str, float]]] = {}
-        if self.file.is_file():
-            with open(self.file, newline="") as file:
-                for row in csv.DictReader(file):
-                    words = tuple(row.pop(name) for name in self.words)
-                    number = int(row.pop("repetition"))
-                    values = {name: float(value or "nan") for name, value in row.items()}
-                    paths.setdefault(words, {})[number] = values
+        for cell, result in StudyRecord(self.file).items():
+            words = tuple(cell[name] for name in self.words)
+            series = {"share": result["shares"], **result["estimates"]}
+            values = {name: result[name] for name in FACTS} | {
+                f"{name}_{asked}": value
+                for name, each in series.items()
+                for asked, value in zip(self.shown, each, strict=False)
+            }
+            paths.setdefault(words, {})[cell["repetition"]] = values
         return paths
 
     def measure(
@@ -81,7 +74,7 @@ class RecordedPaths:
           material: of the tested model.
           truth: int64[n], the labels of the pool.
           steps: numbers of labels after which the surrogate is retrained; `shown` among them.
-          budget: number of labels; None: the last that is shown. Cells beyond it are empty.
+          budget: number of labels; None: the last that is shown. There is nothing beyond it.
         """
         surrogate, loss, rule = words[-3:]
         pool = Pool.of(material.predictions, loss)
@@ -96,17 +89,17 @@ class RecordedPaths:
             seed_for(number, "path", surrogate, loss, rule),
             steps=steps,
         )
-        variance = pool.losses[np.arange(pool.n), truth].var(ddof=1)
         labels, place = truth[path.samples], {asked: i for i, asked in enumerate(path.steps)}
-        shares = [(labels[:asked] == self.counted).mean() for asked in self._shares]
-        values = np.full((len(path.estimates), len(self.shown)), np.nan)
+        shares = [] if self.counted is None else self.shown
+        numbers = np.full((len(path.estimates), len(self.shown)), np.nan)
         for column, asked in enumerate(self.shown):
             if asked in place:
-                values[:, column] = path.estimates[:, place[asked], 0]
-        numbers = (pool.risk(truth), variance, *shares, *values.ravel())
-        cells = [f"{value:.7g}" if np.isfinite(value) else "" for value in numbers]
-        self._add([*words, str(number), str(pool.n), *cells])
-
-    def _add(self, row: Sequence[str]) -> None:
-        for line in [row] if self.file.is_file() else [self._columns, row]:
-            append_line(self.file, ",".join(line))
+                numbers[:, column] = path.estimates[:, place[asked], 0]
+        variance = pool.losses[np.arange(pool.n), truth].var(ddof=1)
+        result = {
+            **dict(zip(FACTS, (pool.n, pool.risk(truth), variance), strict=True)),
+            "shares": [(labels[:asked] == self.counted).mean() for asked in shares],
+            "estimates": dict(zip(ESTIMATORS, numbers, strict=True)),
+        }
+        cell = dict(zip(self.words, words, strict=True)) | {"repetition": number}
+        StudyRecord(self.file).add(cell, result)

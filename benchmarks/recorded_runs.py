@@ -1,10 +1,9 @@
-"""Recorded runs: a CSV file with the error of every task and the cost of each complete run.
+"""Recorded runs: the errors of every task and the cost of each complete run, on record.
 
-Several benchmarks measure many long runs, add each complete one to a file of their own, and print
-their tables from that file, so that an interrupted measurement continues where it stopped.
+Several studies measure many long runs, add each complete one to a record of their own, and print
+their tables from that record, so that an interrupted study continues where it stopped.
 """
 
-import csv
 import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
+from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.streams.named_streams import unprepared
 from nevis_stream.vocabulary import PHASES
 
@@ -31,36 +31,27 @@ flags.disclaim_key_flags()  # the flags defined below belong to the caller, whos
 
 @dataclass(frozen=True)
 class RecordedRuns:
-    """The complete runs in one file.
+    """The complete runs of one study.
 
     Attributes:
-      file: the CSV file; it need not exist.
-      setting: name of the first column, for example "stream" or "budget".
+      file: its record, which need not exist.
+      setting: name of what differs between runs of one learner, for example "stream" or "budget".
     """
 
     file: Path
     setting: str
 
-    @property
-    def _columns(self) -> tuple[str, ...]:
-        return (self.setting, "learner", "seed", "task_id", "error", *PHASES)
-
     def read(self) -> dict[Run, dict[str, dict[str, float]]]:
-        """Returns by run and task: its error, and the FLOPs of each phase of the whole run."""
-        runs: dict[Run, dict[str, dict[str, float]]] = {}
-        if self.file.is_file():
-            with open(self.file, newline="") as file:
-                for row in csv.DictReader(file):
-                    run = row[self.setting], row["learner"], int(row["seed"])
-                    values = {name: float(row[name]) for name in ("error", *PHASES)}
-                    runs.setdefault(run, {})[row["task_id"]] = values
-        return runs
+        """Returns by run: {"errors": by task, "flops": of the whole run by phase}."""
+        return {
+            tuple(cell[name] for name in self._names): run for cell, run in self._record.items()
+        }
 
     def measure(self, run: Run, run_dir: Path, values: Mapping[str, object]) -> None:
-        """Runs a learner, unless the file has the run, and adds the result to the file.
+        """Runs a learner, unless the run is on record, and adds the result.
 
         Args:
-          run: its name in the file.
+          run: its name on record.
           run_dir: its directory; an interrupted run continues.
           values: of the config, by dotted name.
 
@@ -68,7 +59,8 @@ class RecordedRuns:
           BadInput: data sets are not prepared.
           SystemExit: the run failed, and its messages are on stderr.
         """
-        if run in self.read():
+        record, cell = self._record, dict(zip(self._names, run, strict=True))
+        if cell in record:
             return
         require_prepared(str(values["stream"]))
         _, learner, seed = run
@@ -76,20 +68,17 @@ class RecordedRuns:
         command += [f"--config.{name}={value}" for name, value in values.items()]
         command += [f"--config.seed={seed}", f"--run_dir={run_dir}"]
         call(command)
-        self._add(run, Ledger(run_dir))
+        ledger = Ledger(run_dir)
+        errors = {each.task_id: each.error for each in ledger.of_kind(PredictRecord)}
+        record.add(cell, {"errors": errors, "flops": phase_flops(ledger)})
 
-    def _add(self, run: Run, ledger: Ledger) -> None:
-        """Adds a complete run, all its rows at once."""
-        costs = phase_flops(ledger)
-        new = not self.file.is_file()
-        with open(self.file, "a", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            if new:
-                writer.writerow(self._columns)
-            writer.writerows(
-                (*run, record.task_id, f"{record.error:.6f}", *(f"{costs[p]:.6g}" for p in PHASES))
-                for record in ledger.of_kind(PredictRecord)
-            )
+    @property
+    def _record(self) -> StudyRecord:
+        return StudyRecord(self.file)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.setting, "learner", "seed")
 
 
 Runs = Mapping[Run, Mapping[str, Mapping[str, float]]]
@@ -133,13 +122,13 @@ def define_seeds() -> Any:
 def errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.ndarray:
     """Returns float[tasks, seeds]: the errors of a learner in one setting."""
     seeds = [run for run in sorted(runs) if run[:2] == (setting, learner)]
-    return np.asarray([[runs[run][task]["error"] for run in seeds] for task in tasks])
+    return np.asarray([[runs[run]["errors"][task] for run in seeds] for task in tasks])
 
 
 def cost(runs: Runs, setting: str, learner: str) -> float:
     """Returns the FLOPs of all phases of a learner, averaged over its seeds."""
-    seeds = [tasks for run, tasks in runs.items() if run[:2] == (setting, learner)]
-    return float(np.mean([sum(next(iter(tasks.values()))[p] for p in PHASES) for tasks in seeds]))
+    seeds = [each["flops"] for run, each in runs.items() if run[:2] == (setting, learner)]
+    return float(np.mean([sum(flops[phase] for phase in PHASES) for flops in seeds]))
 
 
 def mean_and_range(table: np.ndarray) -> str:

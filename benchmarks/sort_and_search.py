@@ -4,8 +4,8 @@ cost on a synthetic matrix of 1,000 models × 1e6 samples.
   python -m benchmarks.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
       [--only=study|scale|cells]
 
-The study writes a csv file for each matrix into --out and continues where it stopped; --matrices is
-matrices/ of NEVIS_STREAM_SHARED by default.
+The record in --out has a line for each matrix, split and method, and the study continues where it
+stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED by default.
 """  # noqa: E501
 
 import argparse
@@ -31,7 +31,7 @@ from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.launch import entry
 from nevis_stream.queries.oracle import MatrixOracle, Responses
-from nevis_stream.storage import write_file
+from nevis_stream.storage.study_record import StudyRecord
 
 KNOWN_SHARE = 0.6
 NAMES = (
@@ -82,14 +82,13 @@ def main() -> None:
 
 def study(files: list[Path], splits: range, names: list[str], out: Path) -> None:
     """Evaluates methods on every matrix and prints means over matrices."""
-    kind = f"{splits.start}-{splits.stop}-{'all' if names == list(NAMES) else '-'.join(names)}"
-    tables = []
+    record = StudyRecord(out / "study.jsonl", {"known": KNOWN_SHARE})
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
-        path = out / f"{file.stem}-{kind}.csv"
-        if not path.exists():
-            write_file(path, of_one_matrix(file, splits, names).to_csv(index=False).encode())
-        tables.append(pd.read_csv(path))
-    rows = pd.concat(tables)
+        add_one_matrix(record, file, splits, names)
+    chosen = [file.stem for file in files], list(splits), names
+    rows = pd.DataFrame(record.rows())
+    for column, values in zip(("matrix", "split", "method"), chosen, strict=True):
+        rows = rows[rows[column].isin(values)]
     settings = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known"
     print(f"{len(files)} matrices, {settings}; means over models, splits, matrices.\n")
     table(rows, "mae", "MAE of cells")
@@ -144,26 +143,24 @@ def split_of(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
     return matrix[models[:cut]], matrix[models[cut:]]
 
 
-def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
-    """Returns a row for each split, budget and method."""
-    matrix, rows = np.load(file)["correct"], []
+def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[str]) -> None:
+    """Adds a row for each budget of the splits and methods of a matrix that are missing."""
+    matrix = np.load(file)["correct"]
     n = matrix.shape[1]
     budgets = [8 << power for power in range(20) if 8 << power <= n // 2]
     for split in splits:
+        cells = [{"matrix": file.stem, "split": split, "method": name} for name in names]
+        if not (cells := record.missing(cells)):
+            continue
         known, new = split_of(matrix, split)
         rank, true = sort(known), new.mean(axis=1)
-        for name in names:
+        for cell in cells:
+            name, rows = cell["method"], []
             key, fit_key = jax.random.split(jax.random.key(split))
             evaluator = methods.get(name).fit(known, None, fit_key)
             for budget in budgets:
                 estimates = evaluator.evaluate(MatrixOracle(new), len(new), budget, key)
-                row = {
-                    "matrix": file.stem,
-                    "n": n,
-                    "split": split,
-                    "budget": budget,
-                    "method": name,
-                }
+                row = {"n": n, "budget": budget}
                 accuracy, low, high = estimates.accuracy, estimates.low, estimates.high
                 row["mae"] = agreement.mean_absolute_error(estimates.outcomes, new).mean()
                 row["accuracy_error"] = np.abs(accuracy - true).mean()
@@ -176,7 +173,7 @@ def of_one_matrix(file: Path, splits: range, names: list[str]) -> pd.DataFrame:
                     parts_now = vars(agreement.decompose(new, rank.order, predicted))
                     row |= {part: errors.mean() for part, errors in parts_now.items()}
                 rows.append(row)
-    return pd.DataFrame(rows)
+            record.add(cell, rows)
 
 
 def table(rows: pd.DataFrame, value: str, title: str) -> None:

@@ -47,9 +47,10 @@ from nevis_stream.report.evaluation_plots import budget_plot, styles_of
 from nevis_stream.report.names import add_legend
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
+from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.wording import plural
 
-SETTINGS = "study.json"  # in the folder of a study: what it is a study of
+RECORD, TABLE = "study.jsonl", "study.csv"  # in the folder of a study, with its study.json
 MAIN = (
     "published",
     "sort_and_search",
@@ -116,8 +117,8 @@ def study(words: Sequence[str], values: FlagValues) -> None:
             print(f"{matrix.name}: {remark}")
     for remark in study_checks.too_small(matrices, design):
         print(remark)
-    study_checks.same_study(folder / SETTINGS, matrices, design)
-    frame = _run(matrices, design, folder / "study.csv")
+    record = method_study.open_record(folder / RECORD, study_checks.settings(matrices, design))
+    frame = _run(matrices, design, record, folder / TABLE)
     summary = study_summary.summarise(matrices, design, frame)
     study_summary.write(folder, summary)
     for matrix in matrices:
@@ -218,11 +219,12 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
         if len(parts) > 1:
             print(f"{cache.directory}: {_PARTS.format(len(parts))}")
         design = _design(values, parts)
-        path = cache.directory / "study.csv"
         for remark in (line for each in parts for line in study_checks.remarks(each, design)):
             print(f"{cache.directory}: {remark}")
-        path.unlink(missing_ok=True)  # the cache may have grown since
-        frame = _run(parts, design, path)
+        for name in (RECORD, TABLE):  # the cache may have grown since
+            (cache.directory / name).unlink(missing_ok=True)
+        record = method_study.open_record(cache.directory / RECORD)
+        frame = _run(parts, design, record, cache.directory / TABLE)
         if len(parts) > 1:
             frame["method"] += " on " + frame["matrix"].str.removeprefix(f"{matrix.name}-")
         summary = evaluation_summary.write(cache, matrix, frame, design.known)
@@ -264,8 +266,10 @@ def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
     )
 
 
-def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.DataFrame:
-    """Computes the missing rows of a study, with a progress bar, and returns all of them."""
+def _run(
+    matrices: Sequence[Matrix], design: StudyDesign, record: StudyRecord, table: Path
+) -> pd.DataFrame:
+    """Computes what a study lacks, with a progress bar; writes the table and returns it."""
     most = {
         matrix.name: min(samples for _, samples in method_study.measure(matrix, design))
         for matrix in matrices
@@ -276,12 +280,12 @@ def _run(matrices: Sequence[Matrix], design: StudyDesign, path: Path) -> pd.Data
         * sum(budget <= most[matrix.name] for budget in design.budgets)
         for matrix in matrices
     )
-    done = len(method_study.read(path))
     with progress_bars() as bars:
-        task = bars.add_task("study", total=total, completed=done)
-        for row in method_study.run(matrices, design, path):
+        task = bars.add_task("study", total=total, completed=len(record.rows()))
+        for row in method_study.run(matrices, design, record):
             bars.update(task, advance=1, description=f"study: {row['matrix']}, {row['method']}")
-    frame = pd.DataFrame(method_study.read(path), columns=method_study.COLUMNS)
+    method_study.write_table(table, record)
+    frame = pd.DataFrame(method_study.read(record), columns=method_study.COLUMNS)
     names = [matrix.name for matrix in matrices]
     frame = frame[frame["matrix"].isin(names) & frame["method"].isin(design.methods)]
     for name in names:

@@ -1,9 +1,7 @@
 """What is said and refused before `launch.evaluate study` and `metrics` compute anything."""
 
 import hashlib
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,6 @@ from nevis_stream.dynamic_evaluation.model_splits import hidden_samples
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import read_json
 
 
 def remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
@@ -108,36 +104,16 @@ def too_small(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
     return remarks
 
 
-def same_study(path: Path, matrices: Sequence[Matrix], design: StudyDesign) -> None:
-    """Records what a folder's study is about; refuses to continue a study of something else, whose
-    rows would be taken for rows of this one.
+def settings(matrices: Sequence[Matrix], design: StudyDesign) -> dict[str, Any]:
+    """Returns what identifies a study: rows of another one would be taken for rows of this one.
+    Further matrices, methods, budgets and splits may be added to a study.
     """
-    settings: dict[str, Any] = {"known": design.known, "matrices": {}}
-    ways = {"model_split": str(design.model_split), "hide": design.hide}
-    if path.is_file():
-        try:
-            settings |= read_json(path)
-        except (OSError, ValueError, TypeError) as error:
-            raise BadInput(
-                f"{path}: cannot be read ({error}), so it does not say what was studied in this"
-                " folder. Give another --out, or delete the folder."
-            ) from None
-    advice = "Give another --out, or delete it."
-    if settings["known"] != design.known:
-        raise BadInput(
-            f"{path.parent}: already contains a study with --known={settings['known']}. {advice}"
-        )
-    for name, way in ways.items():
-        if (earlier := settings.setdefault(name, way)) != way:
-            flag = f"with --{name}={earlier}" if earlier else f"without --{name}"
-            raise BadInput(f"{path.parent}: already contains a study {flag}. {advice}")
-    for matrix in matrices:
-        fingerprint = _fingerprint(matrix)
-        if settings["matrices"].setdefault(matrix.name, fingerprint) != fingerprint:
-            raise BadInput(
-                f"{path.parent}: already contains a study of a different {matrix.name!r}. {advice}"
-            )
-    write_file(path, json.dumps(settings, indent=1, sort_keys=True).encode())
+    return {
+        "known": design.known,
+        "model_split": str(design.model_split),
+        "hide": design.hide,
+        "matrices": {matrix.name: _fingerprint(matrix) for matrix in matrices},
+    }
 
 
 def _fingerprint(matrix: Matrix) -> str:

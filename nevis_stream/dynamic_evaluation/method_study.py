@@ -1,8 +1,8 @@
 """Studies how well methods evaluate models that they have not seen: some models of a matrix are
 known, the others are new.
 
-The file of results is written after each method and split, and rows that it already has are not
-computed again.
+The record gets a line after each method and split, and rows that it already has are not computed
+again.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -32,6 +33,7 @@ from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text, parse_json
+from nevis_stream.storage.study_record import StudyRecord
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 SEEDS_TOGETHER = 10  # splits after which compiled programs are dropped; shapes may differ
@@ -301,13 +303,66 @@ def parts(
             yield part
 
 
-def read(path: Path) -> list[dict]:
-    """Returns the rows of a file of results, [] if there is no file; a row that was cut short is
-    left out.
+def open_record(file: Path, settings: Mapping[str, Any] | None = None) -> StudyRecord:
+    """Opens the record of a study, OUT/study.jsonl, or begins it, with the rows of a table
+    OUT/study.csv if an earlier version left only that.
+
+    Args:
+      file: of the record.
+      settings: see `StudyRecord`.
     """
-    rows: list[dict] = []
+    return StudyRecord(
+        file,
+        settings,
+        former_settings={"model_split": "", "hide": ""},
+        former=lambda: _former_cells(file.with_suffix(".csv")),
+    )
+
+
+def read(record: StudyRecord) -> list[dict]:
+    """Returns the rows of a study, by `COLUMNS`."""
+    return [{name: row[name] for name in COLUMNS} for row in record.rows()]
+
+
+def run(matrices: Iterable[Matrix], design: StudyDesign, record: StudyRecord) -> Iterator[dict]:
+    """Runs what a study lacks, and yields its rows after those of a part (see `parts`) are on
+    record.
+    """
+    done = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in record.rows()}
+    for matrix in matrices:
+        jax.clear_caches()  # a process that keeps the programs of many shapes runs out of memory
+        for part in parts(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done):
+            record.add(*_cell_of(part))
+            yield from part
+
+
+def write_table(path: Path, record: StudyRecord) -> None:
+    """Writes the rows of a study as a csv file, with six digits."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in read(record):
+        errors = {name: float(f"{error:.6g}") for name, error in row["dataset_errors"].items()}
+        values = {
+            name: f"{value:.6g}" if isinstance(value, float) else quote(value)
+            for name, value in row.items()
+        }
+        writer.writerow(values | {"dataset_errors": json.dumps(errors) if errors else ""})
+    write_file(path, text.getvalue().encode())
+
+
+def _cell_of(part: Sequence[dict]) -> tuple[dict, list[dict]]:
+    """Returns the cell of a part, and its result."""
+    cell = {name: part[0][name] for name in ("matrix", "method", "seed")}
+    rows = [{name: value for name, value in row.items() if name not in cell} for row in part]
+    return cell | {"budgets": [row["budget"] for row in part]}, rows
+
+
+def _former_cells(path: Path) -> list[tuple[dict, list[dict]]]:
+    """Returns the rows of a table as cells; a row that was cut short is left out."""
+    cells: list[tuple[dict, list[dict]]] = []
     if not path.exists():
-        return rows
+        return cells
     with open_text(path) as file:
         for row in csv.DictReader(file):
             with contextlib.suppress(TypeError, ValueError):
@@ -316,34 +371,6 @@ def read(path: Path) -> list[dict]:
                 # files of earlier versions have no such column
                 errors = row.get("dataset_errors", "") != "" and parse_json(row["dataset_errors"])
                 flops = float(row.get("flops") or "nan")
-                rows.append(names | numbers | {"dataset_errors": errors or {}, "flops": flops})
-    return rows
-
-
-def run(matrices: Iterable[Matrix], design: StudyDesign, path: Path) -> Iterator[dict]:
-    """Runs a study and yields its rows, after writing those of a part (see `parts`) to a csv file;
-    continues the study that the file holds.
-    """
-    results = read(path)
-    done = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in results}
-    _write(path, results)
-    for matrix in matrices:
-        jax.clear_caches()  # a process that keeps the programs of many shapes runs out of memory
-        for part in parts(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done):
-            results += part
-            _write(path, results)
-            yield from part
-
-
-def _write(path: Path, results: Iterable[dict]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in results:
-        errors = {name: float(f"{error:.6g}") for name, error in row["dataset_errors"].items()}
-        values = {
-            name: f"{value:.6g}" if isinstance(value, float) else quote(value)
-            for name, value in row.items()
-        }
-        writer.writerow(values | {"dataset_errors": json.dumps(errors) if errors else ""})
-    write_file(path, text.getvalue().encode())
+                values = names | numbers | {"dataset_errors": errors or {}, "flops": flops}
+                cells.append(_cell_of([values]))
+    return cells

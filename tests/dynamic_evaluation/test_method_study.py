@@ -53,16 +53,20 @@ def test_measures_by_hand():
     assert method_study.dataset_errors(estimates, truth, SampleFacts(4)) == {}
 
 
-def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
-    path = tmp_path / "study.csv"
-    results = list(method_study.run([MATRIX], DESIGN, path))
+def test_a_study_goes_on_where_its_record_ends(tmp_path, monkeypatch):
+    path, table = tmp_path / "study.jsonl", tmp_path / "study.csv"
+    record = method_study.open_record(path)
+    results = list(method_study.run([MATRIX], DESIGN, record))
     assert len(results) == 2 * 2 * 2  # the budget above n is left out
-    assert path.read_text().splitlines()[0] == ",".join(method_study.COLUMNS)
-    whole = path.read_text()
-    lines = whole.splitlines(keepends=True)
-    # cut short, as by an earlier version that was killed
-    path.write_text("".join(lines[:4]) + lines[4][:20])
-    again = list(method_study.run([MATRIX], DESIGN, path))
+    assert str(method_study.read(method_study.open_record(path))) == str(results)
+    method_study.write_table(table, record)
+    lines = table.read_text().splitlines(keepends=True)
+    assert lines[0] == ",".join(method_study.COLUMNS) + "\n"
+    # the table of an earlier version, which had nothing else, cut short
+    path.unlink()
+    table.write_text("".join(lines[:4]) + lines[4][:20])
+    record = method_study.open_record(path)
+    again = list(method_study.run([MATRIX], DESIGN, record))
     assert len(again) == len(results) - 3
 
     def scores(rows):
@@ -70,21 +74,22 @@ def test_a_study_goes_on_where_its_file_ends(tmp_path, monkeypatch):
             (row["method"], row["budget"], row["seed"], f"{row['mae']:.5g}") for row in rows
         )
 
-    assert scores(method_study.read(path)) == scores(results)
+    assert scores(method_study.read(record)) == scores(results)
     monkeypatch.setattr(methods, "get", lambda name: pytest.fail("computed again"))
-    assert not list(method_study.run([MATRIX], DESIGN, path))
+    assert not list(method_study.run([MATRIX], DESIGN, method_study.open_record(path)))
 
 
 def test_a_study_that_is_killed_between_two_budgets_has_the_same_costs(tmp_path, monkeypatch):
     design = method_study.StudyDesign(["stratified_mean", "linear_gaussian"], (8, 16), seeds=1)
 
     def results(name):
+        record = method_study.open_record(tmp_path / name)
         return [
             {name: value for name, value in row.items() if name != "seconds"}
-            for row in method_study.run([MATRIX], design, tmp_path / name)
+            for row in method_study.run([MATRIX], design, record)
         ]
 
-    whole, evaluate = results("whole.csv"), Evaluator.evaluate
+    whole, evaluate = results("whole.jsonl"), Evaluator.evaluate
 
     def killed(evaluator, ask, models, budget, key):
         if evaluator.method.name == "linear_gaussian" and budget == 16:
@@ -93,10 +98,10 @@ def test_a_study_that_is_killed_between_two_budgets_has_the_same_costs(tmp_path,
 
     monkeypatch.setattr(Evaluator, "evaluate", killed)
     with pytest.raises(KeyboardInterrupt):
-        results("killed.csv")
-    assert len(method_study.read(tmp_path / "killed.csv")) == 2
+        results("killed.jsonl")
+    assert len(method_study.open_record(tmp_path / "killed.jsonl").rows()) == 2
     monkeypatch.undo()
-    assert results("killed.csv") == whole[2:]
+    assert results("killed.jsonl") == whole[2:]
 
 
 def test_new_models_are_asked_what_all_of_them_know():
@@ -134,38 +139,46 @@ def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
     )
     matrix = method_study.Matrix("scores", values, None, facts)
     design = method_study.StudyDesign(["random_mean"], [4, 16], seeds=2)
-    path = tmp_path / "study.csv"
-    results = list(method_study.run([matrix], design, path))
+    path, table = tmp_path / "study.jsonl", tmp_path / "study.csv"
+    record = method_study.open_record(path)
+    results = list(method_study.run([matrix], design, record))
     assert len(results) == 4 and all(
         row["dataset_errors"].keys() == {"a", "b", "c"} for row in results
     )
     assert all(0 < row["mae"] < 0.5 and row["accuracy_error"] < 0.5 for row in results)
-    text = path.read_text()
-    path.write_text(text[: text.rindex('"a"') + 20])  # cut short in the last column
-    assert len(method_study.read(path)) == 3
-    assert len(list(method_study.run([matrix], design, path))) == 1
-    assert method_study.read(path)[0]["dataset_errors"] == pytest.approx(
+    method_study.write_table(table, record)
+    text = table.read_text()
+    table.write_text(text[: text.rindex('"a"') + 20])  # cut short in the last column
+    path.unlink()
+    record = method_study.open_record(path)
+    assert len(record.rows()) == 3
+    assert len(list(method_study.run([matrix], design, record))) == 1
+    assert method_study.read(record)[0]["dataset_errors"] == pytest.approx(
         results[0]["dataset_errors"], rel=1e-5
     )
     with pytest.raises(BadInput, match="published takes outcomes"):
         list(method_study.rows(matrix, method_study.StudyDesign(["published"], [4], seeds=1)))
 
 
-def test_names_that_a_spreadsheet_would_run_are_quoted_in_the_file_alone(tmp_path):
+def test_names_that_a_spreadsheet_would_run_are_quoted_in_the_table_alone(tmp_path):
     path, name = tmp_path / "study.csv", "=cmd|'/c calc'!A0"
     matrix = method_study.Matrix(name, one_order(20, 60))
     design = method_study.StudyDesign(["sort_and_search"], [8], seeds=1)
-    assert len(list(method_study.run([matrix], design, path))) == 1
+    record = method_study.open_record(path.with_suffix(".jsonl"))
+    assert len(list(method_study.run([matrix], design, record))) == 1
+    method_study.write_table(path, record)
     assert path.read_text().splitlines()[1].startswith("'=cmd|")
-    assert [row["matrix"] for row in method_study.read(path)] == [name]
-    assert not list(method_study.run([matrix], design, path))
+    path.with_suffix(".jsonl").unlink()
+    record = method_study.open_record(path.with_suffix(".jsonl"))
+    assert [row["matrix"] for row in method_study.read(record)] == [name]
+    assert not list(method_study.run([matrix], design, record))
 
 
-def test_a_file_of_an_earlier_version_is_read(tmp_path):
-    old = tmp_path / "study.csv"
-    old.write_text(
+def test_a_table_of_an_earlier_version_is_read(tmp_path):
+    (tmp_path / "study.csv").write_text(
         "matrix,method,budget,seed,mae,accuracy_error,spearman,kendall,coverage95,seconds\n"
         "m,random_mean,16,0,0.25,0.01,0.9,0.8,nan,0.5\n"
     )
-    (row,) = method_study.read(old)
+    (row,) = method_study.read(method_study.open_record(tmp_path / "study.jsonl"))
     assert row["budget"] == 16 and row["mae"] == 0.25 and row["dataset_errors"] == {}
+    assert np.isnan(row["coverage95"])

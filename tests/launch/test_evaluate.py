@@ -241,12 +241,12 @@ def test_a_study_goes_on_only_with_what_it_is_of(cache, tmp_path):
     assert command("study", known, *options).returncode == 0
     assert command("study", known, *options).returncode == 0
     assert (
-        "already contains a study with --known=0.6"
+        "already contains another study (known: there 0.6, now 0.8)"
         in command("study", known, "--known=0.8", *options).stderr
     )
     save(known, 1 - outcomes()[:-1])
     assert (
-        "already contains a study of a different 'known'"
+        "already contains another study (matrices.known: there"
         in command("study", known, *options).stderr
     )
     assert "two files are named" in command("study", known, known, *options).stderr

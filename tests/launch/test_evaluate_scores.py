@@ -280,8 +280,8 @@ def test_a_study_into_a_file_or_a_damaged_folder_is_refused(tmp_path):
 def test_the_projects_own_studies_are_of_known_flags_and_methods(name):
     from nevis_stream.launch.evaluate import SUBCOMMANDS
 
-    (study,) = (each for each in SUBCOMMANDS if each.name == "study")
-    values = copy.deepcopy(study.flags)
+    (command,) = (each for each in SUBCOMMANDS if each.name == "study")
+    values = copy.deepcopy(command.flags)
     path = Path(__file__).resolve().parents[2] / "experiments" / "studies" / f"{name}.toml"
     study._apply(path, values)
     assert all(methods.get(each) for each in values.methods) and values.budgets == [20, 100]

@@ -1,0 +1,166 @@
+"""The record of a study: what it is about, and the result of each of its cells.
+
+FILE.json has the settings that all cells share; each line of FILE.jsonl is a finished cell: a key,
+which is any JSON object, and its result, any JSON value. A line is synced before the next cell
+begins, so a study that is killed at any instant continues with the first cell that has no line.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import BadInput
+from nevis_stream.storage import checked_lines, write_file
+from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.identity import as_lines, refuse_other
+from nevis_stream.storage.reading import parse_json, read_bytes
+
+Cell = Mapping[str, Any]
+_CELL, _RESULT = "cell", "result"
+_OTHER = (
+    "this directory already contains another study ({difference}). Choose another --out, or give"
+    " the flags with which that study was started."
+)
+
+
+class StudyRecord:
+    """The cells of one study. Several processes may add to it, each other cells: what another one
+    adds is seen when the record is opened anew, and of a cell that is there twice the first counts.
+
+    Args:
+      file: OUT/study.jsonl, which may be missing. Its settings are in OUT/study.json.
+      settings: JSON of what all cells share; None: nothing is kept or compared. Inner objects may
+        grow: a call may name keys that an earlier one did not.
+      former_settings: those of studies by versions that did not record them.
+      former: called if there is no file; returns the cells and results in files of an earlier
+        version, which become the first lines.
+
+    Raises:
+      BadInput: the settings differ from those of the study that is there; or a line has changed
+        since it was written.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        former_settings: Mapping[str, Any] | None = None,
+        former: Callable[[], Iterable[tuple[Cell, Any]]] | None = None,
+    ):
+        self._file = file
+        if settings is not None:
+            _keep_settings(file.with_suffix(".json"), settings, former_settings or {})
+        if not file.exists() and former and (cells := list(former())):
+            write_file(file, checked_lines.content(_line(*each) for each in cells))
+        self._results: dict[str, tuple[Cell, Any]] = {}
+        for line in checked_lines.read(file):
+            if line.problem or not isinstance(line.values, dict) or _CELL not in line.values:
+                raise BadInput(
+                    f"{file}, line {line.number}: {line.problem or 'not the result of a cell'}."
+                    " Delete it and the lines after it: their cells are then computed again."
+                )
+            cell = line.values[_CELL]
+            self._results.setdefault(_name(cell), (cell, _with_nan(line.values.get(_RESULT))))
+
+    def __contains__(self, cell: Cell) -> bool:
+        return _name(cell) in self._results
+
+    def __getitem__(self, cell: Cell) -> Any:
+        return self._results[_name(cell)][1]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def items(self) -> Iterator[tuple[Cell, Any]]:
+        """Yields each cell with its result, in the order in which they were added."""
+        return iter(self._results.values())
+
+    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Returns those of the cells that have no result."""
+        return [cell for cell in cells if cell not in self]
+
+    def add(self, cell: Cell, result: Any) -> None:
+        """Adds a finished cell.
+
+        Args:
+          cell: its key, a JSON object.
+          result: JSON, also of NumPy values; NaN is kept as null, and null is read as NaN.
+
+        Raises:
+          StorageFull: the line could not be written; the file is as before.
+        """
+        line = _line(cell, result)
+        checked_lines.append(self._file, line)
+        kept = json.loads(encode(line))  # as it will be read
+        self._results.setdefault(_name(cell), (kept[_CELL], _with_nan(kept[_RESULT])))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the results as rows of a table: the values of the key, then those of the result,
+        which is an object or a list of objects, one for each row.
+        """
+        return [
+            {**cell, **row}
+            for cell, result in self.items()
+            for row in (result if isinstance(result, list) else [result])
+        ]
+
+
+def _keep_settings(file: Path, settings: Cell, former: Cell) -> None:
+    now = json.loads(encode(settings))
+    if not file.exists():
+        write_file(file, as_lines(now).encode())
+        return
+    content = read_bytes(file).decode(errors="replace")
+    try:
+        there = {**former, **parse_json(content)}
+    except (ValueError, TypeError) as error:
+        raise BadInput(
+            f"{file}: cannot be read ({error}), so it does not say what was studied in this"
+            " directory. Choose another --out, or delete the directory."
+        ) from None
+    common = now.keys() & there.keys()
+    kept = as_lines({**there, **{key: _join(now[key], there[key]) for key in common}})
+    wanted = as_lines({**now, **{key: _join(there[key], now[key]) for key in common}})
+    refuse_other(file, kept, wanted, _OTHER)
+    if kept != content:
+        write_file(file, kept.encode())
+
+
+def _join(under: Any, over: Any) -> Any:
+    """Returns two JSON values joined: objects by key, and of two other values the second."""
+    if not (isinstance(under, dict) and isinstance(over, dict)):
+        return over
+    common = under.keys() & over.keys()
+    return {**under, **over, **{key: _join(under[key], over[key]) for key in common}}
+
+
+def _name(cell: Cell) -> str:
+    return encode(_plain(cell))
+
+
+def _line(cell: Cell, result: Any) -> dict[str, Any]:
+    return {_CELL: _plain(cell), _RESULT: _plain(result)}
+
+
+def _plain(value: Any) -> Any:
+    """Returns JSON for a value that may contain NumPy values and NaN."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _with_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_nan(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_nan(each) for each in value]
+    return math.nan if value is None else value
