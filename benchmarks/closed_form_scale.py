@@ -64,7 +64,7 @@ def measure(folder: Path, dataset: str, learner: str, size: str) -> Path:
         command += ["--config.budget=huge", f"--config.pictures={size}"]
     else:
         command += [*_NETWORK, f"--config.train.steps={size}"]
-        command += [f"--config.train.validate_every={int(size) // 4}"]
+        command += [f"--config.train.validate_every={max(1, int(size) // 4)}"]
     command += [f"--config.stream={rows}", "--config.protocol=meta_train", f"--run_dir={run_dir}"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

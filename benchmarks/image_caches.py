@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.acquisition import KNOWN, NEW, load
+from benchmarks.commands import positive
 from benchmarks.crossing import (
     BUDGETS,
     POLICIES,
@@ -60,17 +61,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of caches and results")
     parser.add_argument("--runs", type=Path, help="folder of the runs of benchmarks.hub")
     parser.add_argument("--datasets", default=",".join(DATASETS), help="separated by commas")
+    parser.add_argument("--splits", type=positive, default=SPLITS, help="of the known models")
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
     names = options.datasets.split(",")
     if not options.print_only:
+        if options.runs is None or not options.runs.is_dir():
+            parser.error("--runs: give the folder of the runs of benchmarks.hub; or --print_only")
         fill_caches(options.runs, options.out / "caches")
         record = open_record(options.out)
-        for seed in range(SPLITS):
+        for seed in range(options.splits):
             for name in names:
                 cross(name, options.runs, options.out, seed, record)
         for name in (*names, SHARED_SCORES):
-            estimate_scores(name, options.out)
+            estimate_scores(name, options.out, options.splits)
     for name in names:
         print_crossing(name, options.out)
     print_scores([*names, SHARED_SCORES], options.out)
@@ -118,14 +122,14 @@ def cross(name: str, runs: Path, out: Path, seed: int, record: StudyRecord) -> N
         run(matrix(name, runs, out, backbone), design, seed, wanted, record)
 
 
-def estimate_scores(name: str, out: Path) -> None:
+def estimate_scores(name: str, out: Path, splits: int) -> None:
     """Estimates means of scores, with intervals."""
     if name == SHARED_SCORES:
         scores, _ = load(name)
     else:
         cache = EvaluationCache(out / "caches" / name)
         scores = Matrix(name, cache.confidence().astype(np.float32), None, cache.facts())
-    design = StudyDesign(SCORE_METHODS, SCORE_BUDGETS, KNOWN, SPLITS)
+    design = StudyDesign(SCORE_METHODS, SCORE_BUDGETS, KNOWN, splits)
     record = method_study.open_record(out / f"{name}-scores.jsonl")
     for _ in method_study.run([scores], design, record):
         pass

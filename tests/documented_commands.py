@@ -98,7 +98,9 @@ SMALLER = {
     r"-- COMMAND\b": "-- launch.run --config=indep --run_dir=runs/b",
     r"--budget=(\d\d+\b(?!%)|5%)": "--budget=8",
     r"--budgets=[\d,]+": "--budgets=8",
-    r"(evaluate (add-model|add-samples|fit) (?!.*--(method|help)).*)": (
+    # the automatic choice of a method, between the two cheapest
+    r"(evaluate add-model .* --cache=cache)$": r"\1 --choice_flops=3e6",
+    r"(evaluate (add-model|add-samples|fit) (?!.*--(method|help|choice_flops)).*)": (
         r"\1 --method=stratified_mean"
     ),
     r"import FILE": "import mnist.npz",
