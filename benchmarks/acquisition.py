@@ -22,7 +22,7 @@ from benchmarks.machine import describe
 from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.evaluation_cache.files import read_model_facts
+from nevis_stream.evaluation_cache.facts_files import read_model_facts
 from nevis_stream.launch import entry
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 

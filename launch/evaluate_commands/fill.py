@@ -13,10 +13,11 @@ from nevis_stream.evaluation_cache.additions import merge_additions
 from nevis_stream.evaluation_cache.entries import of_each
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from nevis_stream.evaluation_cache.facts import dataset, facts
-from nevis_stream.evaluation_cache.files import read_features, read_values
+from nevis_stream.evaluation_cache.facts_files import read_features
+from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.files import source as as_text
 from nevis_stream.evaluation_cache.imported import Imported
-from nevis_stream.evaluation_cache.importers import is_log
+from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
@@ -40,10 +41,10 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
         if not path.exists():
             raise BadInput(f"{path}: no such file or directory.")
         if path.is_dir() and not is_log(path) and not (path / FILE_NAME).is_file():
-            hint = ""
+            hint = f"; these are: {kinds_of_logs()}."
             if (path / INDEX).is_file():
-                hint = " It is a cache: `merge` adds it to another."
-            raise BadInput(f"{path}: not a run directory (no {FILE_NAME}), and has no logs.{hint}")
+                hint = ". It is a cache: `merge` adds it to another."
+            raise BadInput(f"{path}: not a run directory (no {FILE_NAME}), and has no logs{hint}")
     runs = [path for path in paths if (path / FILE_NAME).is_file()]
     if runs:  # the predictors of a run are compiled
         use_compilation_cache()

@@ -6,7 +6,9 @@ from typing import Any
 
 from absl import flags
 
+from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.directions import NONE, ValueRange
+from nevis_stream.evaluation_cache.files import ERRORS
 from nevis_stream.launch import shared_flags
 from nevis_stream.launch.subcommands import Subcommand
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
@@ -20,13 +22,23 @@ class _Parser(flags.ArgumentParser):
 
 
 def reading_of(values: flags.FlagValues) -> dict[str, Any]:
-    """Returns how files of values are read, as arguments of `read_values` and its callers."""
+    """Returns how files of values are read, as arguments of `read_values` and its callers.
+
+    Raises:
+      BadInput: two ranges for one name.
+    """
+    ranges: dict[str, ValueRange] = {}
+    for name, ends in values.range or ():
+        if ranges.setdefault(name, ends) != ends:
+            raise BadInput(f"--range: two ranges for {name or 'all values'}.")
     return {
-        "value_range": values.range,
+        "value_range": ranges or None,
         "metrics": values.metrics,
         "grades": values.grades,
         "lower_is_better": values.lower_is_better,
         "ignored": values.ignore_columns,
+        "tasks": values.tasks,
+        "errors": values.errors,
     }
 
 
@@ -40,17 +52,31 @@ def _parse(parse: Callable[[str], Any]) -> Callable:
     return define
 
 
-def _score_range(text: str) -> ValueRange:
-    if text == NONE:
-        return NONE
-    low, _, high = text.partition(",")
+def _repeated(parse: Callable[[str], Any]) -> Callable:
+    """Returns what defines a flag that may be given several times, each with one value."""
+
+    def define(name: str, default: Any, meaning: str, flag_values: flags.FlagValues) -> None:
+        serializer = flags.ListSerializer(",")
+        flags.DEFINE_multi(_Parser(parse), serializer, name, default, meaning, flag_values)
+
+    return define
+
+
+def _score_range(text: str) -> tuple[str, ValueRange]:
+    """Returns the name of a task or metric, "" for all others, and its range."""
+    name, sign, ends_text = text.rpartition("=")
+    if ends_text == NONE:
+        return name, NONE
+    low, _, high = ends_text.partition(",")
     try:
         ends = float(low), float(high)
     except ValueError:
         ends = 0.0, 0.0
-    if not ends[0] < ends[1]:
-        raise ValueError("two numbers are expected, the lower one first, such as 0,100; or none.")
-    return ends
+    if not ends[0] < ends[1] or (sign and not name):
+        raise ValueError(
+            "two numbers are expected, the lower one first, such as 0,100 or judge=1,5; or none."
+        )
+    return name, ends
 
 
 def _weights(text: str) -> dict[str, float] | str:
@@ -106,9 +132,14 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("import study", flags.DEFINE_float, "threshold", None, meaning)
     meaning = (
         "LOW,HIGH: the range of scores if the file does not state it; default: 0,1. Or `none`: the"
-        " metric has no bounds."
+        " metric has no bounds. NAME=LOW,HIGH: that of a task or metric; may be repeated."
     )
-    flag(f"import study {adding}", _parse(_score_range), "range", None, meaning)
+    flag(f"import study {adding}", _repeated(_score_range), "range", None, meaning)
+    meaning = "The only tasks (data sets) that are read; default: all."
+    flag(f"import study {adding}", words, "tasks", [], meaning)
+    meaning = "What samples count that ended in an error: unknown, or wrong."
+    for name in f"import study {adding}".split():
+        flags.DEFINE_enum("errors", ERRORS[0], ERRORS, meaning, flag_values=values_of[name])
     meaning = (
         "Metrics (or data sets) of which lower values are better, such as wer,perplexity; or `all`."
         " Default: what the file states, or the metric's name says."
@@ -125,8 +156,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     )
     flag("import study", _parse(_weights), "dataset_weights", None, meaning)
     meaning = (
-        "Metrics of logs: of each task the first of these that it has; default: the one that most"
-        " models have."
+        "Metrics of logs: of each task the first of these that it has; a filter alone names the"
+        " metric that has it. Default: the one that most models have."
     )
     flag(f"import study {adding}", words, "metrics", [], meaning)
     meaning = (

@@ -26,12 +26,8 @@ from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.entries import repeat
-from nevis_stream.evaluation_cache.files import (
-    ValueTable,
-    read_features,
-    read_model_facts,
-    read_values,
-)
+from nevis_stream.evaluation_cache.facts_files import read_features, read_model_facts
+from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.groups import kind_of_groups
 from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.launch import entry

@@ -55,11 +55,13 @@ class Board:
         return self.cache.matrix()
 
     def means(self) -> np.ndarray:
-        """Returns each model's mean over the samples on which it is known, float64[m]; NaN if it is
-        known on none.
+        """Returns each model's mean over the samples on which it is known, float64[m], in the range
+        of the samples if all have the same one, else scaled to 0 to 1; NaN if it is known on none.
         """
         total, count = (np.asarray(each, np.float64) for each in self.cache.row_sums())
-        return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+        means = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+        parts = self.cache.facts().parts
+        return parts[0].low + means * (parts[0].high - parts[0].low) if len(parts) == 1 else means
 
     def __repr__(self) -> str:
         models, samples = self.shape

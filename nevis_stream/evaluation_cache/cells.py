@@ -12,6 +12,8 @@ from nevis_stream.wording import plural
 TRUTHS = {"true": 1.0, "false": 0.0}
 # as leaderboards write a missing value
 _MISSING = frozenset(("-", "–", "—", "--", "n/a", "na", "nan", "null", "none", "?", "#n/a"))
+# what stands for the value of a sample whose evaluation failed
+_ERRORS = frozenset(("error", "timeout"))
 
 
 class Numbers:
@@ -24,6 +26,7 @@ class Numbers:
 
     Attributes:
       percent: by sample, whether its values have percent signs.
+      failed: model and key of the sample of each cell that says that its evaluation failed.
     """
 
     def __init__(
@@ -31,6 +34,7 @@ class Numbers:
     ):
         self._path, self._comma, self._grades = path, decimal_comma, grades or {}
         self.percent: dict[object, bool] = {}
+        self.failed: list[tuple[object, object]] = []
         self._first: dict[str, tuple[str, str]] = {}  # a field and its place, by how it is written
         self._missing: dict[str, int] = {}
         self._truths = self._others = 0
@@ -60,6 +64,9 @@ class Numbers:
         word = text.lower()
         if key is not None and text in self._grades:
             return float(self._grades[text])
+        if key is not None and word in _ERRORS:
+            self.failed.append((model, key))
+            return float("nan")
         if not text or word in _MISSING:
             self._missing[text] = self._missing.get(text, 0) + 1
             return float("nan")

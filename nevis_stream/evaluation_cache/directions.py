@@ -2,9 +2,10 @@
 not state it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import facts
 from nevis_stream.evaluation_cache.facts import DIRECTION, METRIC, RANGE, UNBOUNDED
 from nevis_stream.evaluation_cache.imported import list_names
+from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.evaluation_cache.tables import RawTable
 
 NONE: Literal["none"] = "none"
@@ -28,6 +30,65 @@ _UNBOUNDED = frozenset(
     )
 )
 _LOWER = _UNBOUNDED | frozenset(("brier", "brier_score", "error", "error_rate", "ece"))
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What a user says of the ranges of values that a file does not state.
+
+    Attributes:
+      default: of all values without a name below; None: 0 to 1; "none": metrics without bounds.
+      named: by task (data set) or metric, with or without its filter.
+    """
+
+    default: ValueRange | None = None
+    named: Mapping[str, ValueRange] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ranges: "ValueRange | Mapping[str, ValueRange] | Ranges | None") -> "Ranges":
+        """Returns ranges, given one for all values, or several by name, "" for all others."""
+        if isinstance(ranges, Ranges):
+            return ranges
+        if isinstance(ranges, Mapping):
+            named = {name: each for name, each in ranges.items() if name}
+            return cls(ranges.get(""), named)
+        return cls(ranges)
+
+    def find(self, dataset: str, metric: str) -> ValueRange | None:
+        """Returns the range of a metric on a data set; None if none is said.
+
+        Raises:
+          BadInput: data set and metric have different ones.
+        """
+        metrics = [name for name in (metric, metric.partition(",")[0]) if name in self.named]
+        names = [*metrics[:1], *([dataset] if dataset in self.named else [])]
+        if len({self.named[name] for name in names}) > 1:
+            raise BadInput(
+                f"--range: {metric} on {dataset} has two ranges, of {names[0]} and of {names[1]}."
+            )
+        return self.named[names[0]] if names else self.default
+
+    def check(self, path: Path, provenances: Iterable[Mapping[str, Any]]) -> None:
+        """Refuses a name that no sample has.
+
+        Raises:
+          BadInput: the message lists the names.
+        """
+        valid = set()
+        for dataset, metric in {
+            (facts.dataset(each), str(each.get(METRIC) or "")) for each in provenances
+        }:
+            valid |= {dataset, metric, metric.partition(",")[0]}
+        for name in self.named:
+            if name not in valid:
+                raise BadInput(
+                    f"{path}: --range={name}=…: {unknown('task or metric', name, valid - {''})}"
+                )
+
+
+def is_unbounded(metric: str) -> bool:
+    """Whether a metric has no bounds, by its name."""
+    return _plain(metric) in _UNBOUNDED
 
 
 def _plain(metric: str) -> str:
@@ -50,23 +111,24 @@ def state(
       BadInput: no sample is of a metric or data set, or the file states another direction.
     """
     named: dict[str, None] = {}
+    stated = {str(each.get(METRIC) or "") for each in raw.sample_provenance}
+    wanted = join_words(lower_is_better, stated)
     for provenance in raw.sample_provenance:
         metric = str(provenance.get(METRIC) or "")
         names = {ALL, metric, metric.partition(",")[0], facts.dataset(provenance)} - {""}
-        if names & set(lower_is_better):
+        if names & set(wanted):
             if provenance.get(DIRECTION):
                 raise BadInput(
-                    f"{path}: --lower_is_better={','.join(lower_is_better)}, but the file says that"
+                    f"{path}: --lower_is_better={','.join(wanted)}, but the file says that"
                     f" higher values of {metric or 'this metric'} are better."
                 )
             provenance[DIRECTION] = False
         elif by_name and DIRECTION not in provenance and _plain(metric) in _LOWER:
             provenance[DIRECTION] = False
             named.setdefault(metric)
-    metrics = {str(each.get(METRIC) or "") for each in raw.sample_provenance}
-    valid = sorted({*metrics, *map(facts.dataset, raw.sample_provenance), ALL} - {""})
+    valid = sorted({*stated, *map(facts.dataset, raw.sample_provenance), ALL} - {""})
     valid += [name.partition(",")[0] for name in valid if "," in name]
-    for name in lower_is_better:
+    for name in wanted:
         if name not in valid:
             raise BadInput(
                 f"--lower_is_better={name}: {unknown('metric or data set', name, valid)}"
@@ -79,20 +141,22 @@ def state(
     ]
 
 
-def scale(raw: RawTable, value_range: ValueRange | None) -> list[str]:
+def scale(raw: RawTable, ranges: Ranges) -> list[str]:
     """Gives samples of metrics without bounds a scale that includes the file's values, and returns
     lines for people.
 
     Args:
       raw: the content of a file; the provenance of samples gains the scale.
-      value_range: as of `files.read_values`.
+      ranges: that the user states.
     """
     kinds: dict[tuple[str, str], list[int]] = {}
     for k, provenance in enumerate(raw.sample_provenance):
-        metric = str(provenance.get(METRIC) or "")
-        stated = value_range not in (None, NONE) or any(name in provenance for name in RANGE)
-        if not stated and (value_range == NONE or _plain(metric) in _UNBOUNDED):
-            kinds.setdefault((facts.dataset(provenance), metric), []).append(k)
+        if not any(name in provenance for name in RANGE):
+            kind = facts.dataset(provenance), str(provenance.get(METRIC) or "")
+            kinds.setdefault(kind, []).append(k)
+    said = {kind: ranges.find(*kind) for kind in kinds}
+    unbounded = {kind for kind in kinds if said[kind] is None and is_unbounded(kind[1])}
+    kinds = {k: c for k, c in kinds.items() if k in unbounded or said[k] == NONE}
     for columns in kinds.values():
         values = raw.values[:, columns]
         values = values[np.isfinite(values)]
@@ -110,10 +174,10 @@ def scale(raw: RawTable, value_range: ValueRange | None) -> list[str]:
         f"{list_names(metrics)}: without bounds, so no interval that needs them; --range=LOW,HIGH"
         " states a range"
     ]
-    if value_range == NONE and len(metrics) > 1:
+    if ranges.default == NONE and len(metrics) > 1:
         lines.append(
             f"--range=none was taken for each of these {len(metrics)} metrics; where one has"
-            " bounds, import it on its own, without the flag"
+            " bounds, state them: --range=METRIC=LOW,HIGH"
         )
     return lines
 

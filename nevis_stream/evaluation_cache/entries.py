@@ -15,10 +15,12 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
 from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, value_range
 from nevis_stream.evaluation_cache.index import (
+    TWO_PLANES,
     Unsound,
     as_json,
     has_table,
     json_object,
+    raise_version,
     text_digest,
     unreadable,
 )
@@ -163,7 +165,8 @@ def add_samples(
         value_range(each or {})  # a wrong range is refused
     missing, places = compare(db, ids, provenances), numbers(db, "samples", ids)
     stated = _without_hashes(provenances)
-    if missing.keys() & {"metric", "direction"}:
+    scored = any(RANGE[0] in (each or {}) for each, _ in itertools.groupby(stated))
+    if missing.keys() & {"metric", "direction"} or scored:
         old = np.flatnonzero(places >= 0)
         _gain(db, places[old], [stated[k] for k in old])
     new = np.flatnonzero(places < 0).tolist()
@@ -255,10 +258,13 @@ def changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, 
 def _gain(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
     """Adds to samples of the cache the facts that only now are stated."""
     each = of_each(batches(db))
-    gained = False
+    gained: set[str] = set()
     for column, new in zip(columns.tolist(), provenances, strict=True):
         if column < len(each) and new and (facts := identity.lacking(each[column], new)):
-            each[column], gained = each[column] | facts, True
+            each[column] = each[column] | facts
+            gained |= facts.keys()
+    if RANGE[0] in gained:  # values of these samples are in two planes
+        raise_version(db, TWO_PLANES)
     if gained:
         db.execute("DELETE FROM batches")
         _write_batches(db, samples(db), each, list(range(len(each))))

@@ -34,13 +34,10 @@ def import_file(
     cache: EvaluationCache | Path,
     path: str | Path | Sequence[Path],
     threshold: float | None = None,
-    value_range: ValueRange | None = None,
+    value_range: ValueRange | Mapping[str, ValueRange] | None = None,
     features: Callable[[list[str]], tuple[np.ndarray, list[str]]] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
-    metrics: Sequence[str] = (),
-    grades: Mapping[str, float] | None = None,
-    lower_is_better: Sequence[str] = (),
-    ignored: Sequence[str] = (),
+    **how: Any,
 ) -> ValueTable:
     """Adds a file's values to a cache, all or nothing.
 
@@ -48,7 +45,7 @@ def import_file(
 
     Args:
       cache: the cache; or its directory, in which it is created once the file has been read.
-      path, threshold, value_range, metrics, grades, lower_is_better, ignored: as of `read_values`.
+      path, threshold, value_range, **how: as of `read_values`.
       features: takes samples' ids; returns float32[n, d], NaN for a sample without features, and
         lines for people (see `read_features`).
       progress: called with the name of each stage.
@@ -57,7 +54,7 @@ def import_file(
       BadInput: as `read_values`; or a value or range contradicts that of the cache.
     """
     progress("read")
-    table = read_values(path, threshold, value_range, metrics, grades, lower_is_better, ignored)
+    table = read_values(path, threshold, value_range, **how)
     path = Path(source(path))
     vectors = table.features
     if features is not None:
@@ -189,23 +186,19 @@ def _scale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     return dataclasses.replace(table, values=values, sample_provenance=provenances)
 
 
-def read_for(
-    cache: EvaluationCache,
-    path: str | Path,
-    value_range: ValueRange | None = None,
-    metrics: Sequence[str] = (),
-    grades: Mapping[str, float] | None = None,
-    lower_is_better: Sequence[str] = (),
-    ignored: Sequence[str] = (),
-) -> ValueTable:
+def read_for(cache: EvaluationCache, path: str | Path, **how: Any) -> ValueTable:
     """Reads a file from which new cells of a cache will be asked: its values must be of the same
     kind as those of the cache, and what identifies a sample must agree.
+
+    Args:
+      cache: the cache.
+      path, **how: as of `read_values`.
 
     Raises:
       BadInput: as `read_values`; or the file has scores and the cache outcomes, or metric,
         direction, range or content of a sample differ.
     """
-    table = read_values(path, None, value_range, metrics, grades, lower_is_better, ignored)
+    table = read_values(path, **how)
     scores = cache.scores
     if table.values.dtype != np.uint8 and not scores:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Reads files of values, models × samples: npz, csv, parquet.
+"""Reads files of values, models × samples: npz, csv (or tsv, also gzipped), parquet; and logs.
 
 A table (csv, parquet) has one row for each model: its id in the column `model`, optionally a
 `group`, and one column for each sample; or, in long form, one row for each cell: `model`, `sample`,
@@ -10,9 +10,8 @@ another. A cell is unknown if it is NaN, empty or `imputed`; or 255, in tables o
 is 0 to 1, in npz files unless 255 is in the range.
 """
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,17 +22,18 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import directions
 from nevis_stream.evaluation_cache import facts as sample_facts
-from nevis_stream.evaluation_cache.directions import ValueRange
+from nevis_stream.evaluation_cache.directions import NONE, Ranges, ValueRange
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HIGHER, METRIC, UNBOUNDED
+from nevis_stream.evaluation_cache.facts_files import check_features, features_remark
 from nevis_stream.evaluation_cache.imported import LeftOut, list_names
-from nevis_stream.evaluation_cache.importers import is_log, read_logs
+from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs, read_logs
+from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parquet
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.reading import parse_json
-from nevis_stream.storage.text import read_table
 from nevis_stream.wording import plural
 
 # arrays of an npz file that become provenance
@@ -43,6 +43,7 @@ _OF_SAMPLES = (
     *(sample_facts.HASH, *sample_facts.RANGE, UNBOUNDED),
 )
 _MATRICES = ("correct", "score", "imputed", "confidence", "predicted")
+UNKNOWN_ERRORS, WRONG_ERRORS = ERRORS = ("unknown", "wrong")  # what samples with an error count
 
 
 @dataclass(frozen=True)
@@ -96,167 +97,96 @@ class ValueTable:
 def read_values(
     path: str | Path | Sequence[Path],
     threshold: float | None = None,
-    value_range: ValueRange | None = None,
+    value_range: ValueRange | Mapping[str, ValueRange] | None = None,
     metrics: Sequence[str] = (),
     grades: Mapping[str, float] | None = None,
     lower_is_better: Sequence[str] = (),
     ignored: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    errors: str = UNKNOWN_ERRORS,
 ) -> ValueTable:
     """Reads a file of values, or logs of evaluations.
 
     Args:
-      path: ends in .npz, .csv or .parquet; or a log, or a directory of logs (see `logs`), or
-        several of these, whose order does not matter.
+      path: ends in .npz, .csv, .tsv (both also .gz) or .parquet; or a log, or a directory of logs
+        (see `importers`), or several of these, whose order does not matter.
       threshold: scores above it become the outcome 1, others 0; None: scores stay scores.
       value_range: of all values whose range the file does not state; "none" if the metric has no
-        bounds: the range is then a scale that includes all values of the file.
+        bounds: the range is then a scale that includes all values of the file. Or ranges by task or
+        metric, "" for all others.
       metrics: of logs, as of `read_logs`.
       grades: numbers of texts in logs and tables, for example {"A": 1, "B": 0.75}.
       lower_is_better: metrics or data sets of which lower values are better, or "all".
       ignored: columns of a table that are not read.
+      tasks: the only tasks (data sets) that are read; all if there is none.
+      errors: what samples count that ended in an error: "unknown", or "wrong", the worse end of
+        their range.
 
     Raises:
       BadInput: the file cannot be read, or a value is not valid; the message names file, model,
         sample and value.
     """
     logs = [] if isinstance(path, str | Path) else sorted(path)
-    path = Path(source(path))
-    readers = {".npz": _npz, ".csv": read_csv, ".parquet": read_parquet}
+    path, ranges = Path(source(path)), Ranges.of(value_range)
+    kind = kind_of_file(path)
     if logs or (path.exists() and is_log(path)):
-        raw = read_logs(
-            logs or path, metrics, grades, None if value_range == directions.NONE else value_range
+        count_failed = errors == WRONG_ERRORS
+        raw = read_logs(logs or path, metrics, grades, ranges, tasks, count_failed)
+    elif kind not in _READERS:
+        kinds = ", ".join(_READERS)
+        raise BadInput(
+            f"{path}: is neither a file of values ({kinds}) nor a log: {kinds_of_logs()}."
         )
-    elif path.suffix not in readers:
-        kinds = [*readers, "samples_TASK_DATE.jsonl", ".eval"]
-        raise BadInput(f"{path}: {unknown('kind of file', path.suffix, kinds)}")
     elif not path.is_file():
         raise BadInput(f"{path}: no such file.")
     else:
-        raw = readers[path.suffix](path, ignored, grades)
-    for kind, ids in (("model", raw.models), ("sample", raw.samples)):
+        raw = _keep_tasks(path, _READERS[kind](path, ignored, grades), tasks)
+    for kind_of_id, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
-            raise BadInput(f"{path}: has " + (f"an empty {kind} id." if ids else f"no {kind}s."))
+            reason = f"an empty {kind_of_id} id." if ids else f"no {kind_of_id}s."
+            raise BadInput(f"{path}: has {reason}")
         if (name := next((each for each in ids if "\0" in each), None)) is not None:
-            raise BadInput(f"{path}: the {kind} id {name!r} contains a NUL character.")
+            raise BadInput(f"{path}: the {kind_of_id} id {name!r} contains a NUL character.")
         if (name := repeat(ids)) is not None:
-            raise BadInput(f"{path}: {kind} {name!r} occurs twice.")
-    remarks = directions.state(path, raw, lower_is_better, by_name=path.suffix in readers)
-    remarks += directions.scale(raw, value_range)
+            raise BadInput(f"{path}: {kind_of_id} {name!r} occurs twice.")
+    ranges.check(path, raw.sample_provenance)
+    remarks = directions.state(path, raw, lower_is_better, by_name=kind in _READERS)
+    remarks += directions.scale(raw, ranges)
     raw.remarks = [*remarks, *raw.remarks]
-    return _check(path, raw, threshold, None if value_range == directions.NONE else value_range)
+    return _check(path, raw, threshold, ranges, errors)
+
+
+def kind_of_file(path: Path) -> str:
+    """Returns the ending of a file's name, without that of its compression.
+
+    >>> kind_of_file(Path("a.csv.gz")), kind_of_file(Path("b.npz"))
+    ('.csv', '.npz')
+    """
+    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+
+
+def _keep_tasks(path: Path, raw: RawTable, tasks: Sequence[str]) -> RawTable:
+    """Leaves out the samples of other data sets than those of --tasks."""
+    if not tasks:
+        return raw
+    datasets = [sample_facts.dataset(each) for each in raw.sample_provenance]
+    known = {*datasets} - {""}
+    wanted = join_words(tasks, known)
+    for name in wanted:
+        if name not in known:
+            raise BadInput(f"{path}: --tasks={name}: {unknown('data set', name, known)}")
+    kept = [k for k, dataset in enumerate(datasets) if dataset in wanted]
+    others = sorted({*datasets} - {*wanted})
+    if others:
+        raw.left_out.append(
+            LeftOut("data sets that --tasks does not name", len(others), list_names(others))
+        )
+    return raw.take(kept)
 
 
 def source(path: str | Path | Sequence[Path]) -> str:
     """Returns the path of a file, or of several logs, as people read it."""
     return str(path) if isinstance(path, str | Path) else list_names(sorted(map(str, path)))
-
-
-def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Reads features from an npz file: `features`, float[k, d], of the samples `samples`, str[k];
-    without `samples`, of all samples in their order.
-
-    Returns:
-      float32[n, d], NaN for a sample without features; and lines for people, on the order of rows
-      without ids and on samples without features.
-
-    Raises:
-      BadInput: there is no such array, its number of rows is wrong, a sample is unknown, or there
-        are no ids where the order of rows is uncertain.
-    """
-    arrays, path = read_npz(Path(path), ("features", "samples")), Path(path)
-    if "features" not in arrays:
-        raise BadInput(f"{path}: needs the array `features`, float[samples, d].")
-    ids = [str(sample) for sample in arrays["samples"]] if "samples" in arrays else samples
-    features = _features(path, arrays["features"], ids)
-    if (name := repeat(ids)) is not None:
-        raise BadInput(f"{path}: sample {name!r} occurs twice.")
-    columns = {sample: column for column, sample in enumerate(samples)}
-    by_sample = np.full((len(samples), features.shape[1]), np.nan, np.float32)
-    for sample, row in zip(ids, features, strict=True):
-        if sample not in columns:
-            raise BadInput(f"{path}: {unknown('sample', sample, samples)}")
-        if np.isnan(row).any():
-            raise BadInput(f"{path}: features of sample {sample!r}: not all are finite.")
-        by_sample[columns[sample]] = row
-    lines = []
-    if "samples" not in arrays and samples:
-        by_number = sorted(samples, key=natural)
-        if samples != by_number and samples == sorted(samples):
-            pairs = zip(samples, by_number, strict=True)
-            here, there = next(pair for pair in pairs if pair[0] != pair[1])
-            raise BadInput(
-                f"{path}: has no ids, and the samples have two orders: {here!r} or {there!r} may"
-                " come first, so a row could be another sample's. Add an array `samples` with the"
-                " id of each row."
-            )
-        ends = ", ".join(samples[:2] if len(samples) < 3 else [*samples[:2], "…", samples[-1]])
-        lines = [f"{path.name} has no ids (`samples`): its rows are taken in the order {ends}"]
-    return by_sample, lines + _features_remark(by_sample)
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """Returns a key that sorts as file managers do: numbers by value, capitals as small letters."""
-    parts = re.split(r"(\d+)", name.casefold())
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def _features(path: Path, features: np.ndarray, samples: Sequence[str]) -> np.ndarray:
-    """Returns features of samples as float32[n, d]; a row of NaN is a sample without features.
-
-    Raises:
-      BadInput: they are not numbers, their shape is wrong, or a row is partly NaN or infinite.
-    """
-    if features.dtype.kind not in "biuf":
-        raise BadInput(f"{path}: `features` has type {features.dtype}; numbers are expected.")
-    if features.ndim != 2 or len(features) != len(samples):
-        raise BadInput(
-            f"{path}: `features` has shape {features.shape}; [{len(samples)}, d] is expected, a row"
-            " for each sample."
-        )
-    wrong = ~np.isfinite(features).all(axis=1) & ~np.isnan(features).all(axis=1)
-    if wrong.any():
-        name = samples[int(np.argmax(wrong))]
-        raise BadInput(f"{path}: features of sample {name!r}: not all are finite.")
-    return features.astype(np.float32)
-
-
-def _features_remark(features: np.ndarray) -> list[str]:
-    """Returns a line for people if some samples of features, float32[n, d], have none."""
-    lacking = int(np.isnan(features).any(axis=1).sum())
-    if not lacking:
-        return []
-    return [
-        f"{lacking:,} of {len(features):,} samples have no features; features are used only where"
-        " every sample has them"
-    ]
-
-
-def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarray]:
-    """Reads facts about models from a csv file: the column `model`, and any others.
-
-    Returns: by column, str[m] in the order of `models`; "" for a model that is not in the file.
-
-    Raises:
-      BadInput: the file cannot be read, has no column `model` or no other, or names a model twice.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file.")
-    table = read_table(path, str(path), {"model": ""})
-    names = table.columns
-    rows = [dict(zip(names, cells, strict=True)) for _, cells in table.rows]
-    if len(names) < 2:
-        raise BadInput(f"{path}: needs the column `model` and at least one other.")
-    if (name := repeat([row["model"] for row in rows])) is not None:
-        raise BadInput(f"{path}: model {name!r} occurs twice.")
-    by_model = {row["model"]: row for row in rows}
-    if not by_model.keys() & set(models):
-        raise BadInput(f"{path}: has facts about none of the {len(models)} models.")
-    return {
-        name: np.array([(by_model.get(model, {}).get(name) or "") for model in models], str)
-        for name in names
-        if name != "model"
-    }
 
 
 def _npz(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
@@ -293,10 +223,18 @@ def _npz(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
         _provenance(path, arrays, "sample_provenance", _OF_SAMPLES, shape[1]),
         arrays.get("confidence"),
         arrays.get("predicted"),
-        None if features is None else _features(path, features, samples),
+        None if features is None else check_features(path, features, samples),
         remarks=["`score` is read, not `correct`"] if {"correct", "score"} <= set(arrays) else [],
         coded=True,
     )
+
+
+_READERS: dict[str, Callable[[Path, Sequence[str], Mapping[str, float] | None], RawTable]] = {
+    ".npz": _npz,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".parquet": read_parquet,
+}
 
 
 def _provenance(
@@ -321,12 +259,14 @@ def _provenance(
     return provenances
 
 
-def _check(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
+def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) -> ValueTable:
     """Checks values, decides which are outcomes and which are scores, and scales scores to
     [0, 1].
     """
-    low, high, kinds = _ranges(path, raw, value_range)
+    low, high, kinds = _ranges(path, raw, ranges)
     values = raw.values
+    if raw.failed:
+        raw.remarks.append(_count_failed(path, raw, low, high, errors))
     coded = (high < UNKNOWN) if raw.coded else (low == 0) & (high == 1)
     values[(values == UNKNOWN) & coded] = np.nan
     known = ~np.isnan(values)
@@ -338,7 +278,8 @@ def _check(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
             f"{path}{raw.place(i, k)}: model {raw.models[i]!r}, sample {raw.samples[k]!r}:"
             f" {values[i, k]:g} is not between {low[k]:g} and {high[k]:g}. If the scores have"
             " another range, state it in columns (or arrays) `low` and `high`, or by"
-            " --range=LOW,HIGH; or --range=none if the metric has no bounds."
+            f" --range={_range_name(raw, kinds, k)}LOW,HIGH; or"
+            f" --range={_range_name(raw, kinds, k)}none if the metric has no bounds."
         )
     scale_lines = directions.percentages(path, raw, kinds, low, high)
     has_values = known.any(axis=1)
@@ -355,7 +296,7 @@ def _check(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
     remarks = [*_remarks(raw, known, kinds, low, high, scores), *scale_lines, *raw.remarks]
     if raw.features is not None:
-        remarks += _features_remark(raw.features)
+        remarks += features_remark(raw.features)
     confidence = raw.confidence
     if confidence is not None and not np.isnan(confidence[:, scores]).all():
         sample = raw.samples[np.argmax(scores & ~np.isnan(confidence).all(axis=0))]
@@ -404,21 +345,50 @@ def _check(path: Path, raw: RawTable, threshold, value_range) -> ValueTable:
     )
 
 
-def _ranges(path: Path, raw: RawTable, value_range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _range_name(raw: RawTable, kinds: np.ndarray, column: int) -> str:
+    """Returns what --range needs before the range of a sample: nothing if all are of one kind."""
+    provenance = raw.sample_provenance[column]
+    name = sample_facts.dataset(provenance) or str(provenance.get(METRIC) or "")
+    return f"{name}=" if name and (kinds != kinds[column]).any() else ""
+
+
+def _count_failed(path: Path, raw: RawTable, low, high, errors: str) -> str:
+    """Sets cells that ended in an error, if they count as wrong; returns a line for people."""
+    cells = plural(len(raw.failed), "cell")
+    if errors != WRONG_ERRORS:
+        return f"{cells} whose evaluation ended in an error: unknown; --errors=wrong counts them"
+    for i, k in raw.failed:
+        facts = raw.sample_provenance[k]
+        if facts.get(UNBOUNDED):
+            raise BadInput(
+                f"{path}: sample {raw.samples[k]!r} of model {raw.models[i]!r} ended in an error,"
+                " and its metric has no bounds, so that no value is the worst: leave"
+                " --errors=wrong out, or state a range."
+            )
+        raw.values[i, k] = high[k] if facts.get(DIRECTION) is False else low[k]
+    return f"{cells} whose evaluation ended in an error: count as wrong (--errors=wrong)"
+
+
+def _ranges(path: Path, raw: RawTable, ranges: Ranges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the lower and the upper end of each sample's range, float64[n] each, and the number
     of its data set and metric, int64[n].
     """
-    default = dict(zip(sample_facts.RANGE, value_range, strict=True)) if value_range else {}
     kinds: dict[tuple, int] = {}
     ends, numbers = np.empty((2, len(raw.samples))), np.empty(len(raw.samples), np.int64)
+    found: dict[tuple[str, str], Mapping[str, float]] = {}
     for k, provenance in enumerate(raw.sample_provenance):
-        try:
-            ends[:, k] = sample_facts.value_range(default | provenance)
-        except BadInput as error:
-            raise BadInput(f"{path}: sample {raw.samples[k]!r}: {error}") from None
         metric, higher = (provenance.get(name) for name in (METRIC, DIRECTION))
         if isinstance(metric, list | dict) or isinstance(higher, list | dict):
             raise BadInput(f"{path}: sample {raw.samples[k]!r}: {METRIC} or {DIRECTION} is a list.")
+        names = sample_facts.dataset(provenance), str(metric or "")
+        if names not in found:
+            said = ranges.find(*names)
+            is_range = said is not None and said != NONE
+            found[names] = dict(zip(sample_facts.RANGE, said, strict=True)) if is_range else {}
+        try:
+            ends[:, k] = sample_facts.value_range({**found[names], **provenance})
+        except BadInput as error:
+            raise BadInput(f"{path}: sample {raw.samples[k]!r}: {error}") from None
         kind = sample_facts.dataset(provenance), metric, higher, *ends[:, k]
         numbers[k] = kinds.setdefault(kind, len(kinds))
     return ends[0], ends[1], numbers

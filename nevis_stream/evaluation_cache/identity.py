@@ -112,8 +112,11 @@ def missing_line(missing: Mapping[str, int]) -> list[str]:
 
 
 def lacking(stored: Provenance, new: Provenance) -> dict[str, Any]:
-    """Returns the facts that a stored sample gains."""
-    return {name: new[name] for name in GAINED if name in new and name not in stored}
+    """Returns the facts that a stored sample gains: one that had outcomes has scores once a value
+    between 0 and 1 comes (partial credit, F1), and then `low` and `high`.
+    """
+    names = (*GAINED, *facts.RANGE)
+    return {name: new[name] for name in names if name in new and name not in stored}
 
 
 def names_in_cache(

@@ -27,8 +27,11 @@ from nevis_stream.storage.reading import parse_json
 from nevis_stream.storage.temporaries import temporary
 
 CELLS = "cells.bin"  # the file of tiles, beside the index
-SCHEMA_VERSION = 2
-READABLE = (1, 2)  # a cache of version 1 has no scores and no features
+READABLE = (1, 2, 3)
+LATER_PLANES_VERSION = 2  # a cache of version 1 has no scores and no features
+# a sample may have outcomes and scores, and cells may be removed and amended: a program that does
+# not know this would read or write them wrongly
+TWO_PLANES = ERRATA = 3
 _APPLICATION = 0x4E455653
 _WAIT = 300.0  # seconds for other writers' transactions
 BEYOND_REPAIR = (
@@ -122,7 +125,7 @@ class Index:
         if version not in READABLE:
             raise BadInput(
                 f"{self.path}: has schema version {version}; this program reads versions 1 to"
-                f" {SCHEMA_VERSION}."
+                f" {READABLE[-1]}."
             )
         if problem := soundness.problem(connection):
             raise DamagedCache(f"{self.path}: {problem}. {BEYOND_REPAIR}")
@@ -179,6 +182,12 @@ class Index:
         or not at all.
         """
         return self._transaction("BEGIN IMMEDIATE")
+
+
+def raise_version(db: sqlite3.Connection, version: int) -> None:
+    """Sets the version of the index, within a transaction, unless it has a later one."""
+    if db.execute("PRAGMA user_version").fetchone()[0] < version:
+        db.execute(f"PRAGMA user_version = {version}")
 
 
 def add_text_check(db: sqlite3.Connection, of: str, number: int, text: str) -> None:

@@ -153,7 +153,8 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         if reason:
             damage.tiles[tile.number] = f"{tile.name(name)}: {reason}"
         elif tile.shape.state == OBSERVED:
-            sound.setdefault((tile.shape.model, tile.shape.plane), []).append(tile)
+            plane = CORRECT if tile.shape.plane == SCORE else tile.shape.plane
+            sound.setdefault((tile.shape.model, plane), []).append(tile)
     for (row, _), tiles in sound.items():
         for tile in _overlapping(tiles, view, len(samples)):
             name = tile.name(entries.name_of(names, row))

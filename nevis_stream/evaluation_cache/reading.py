@@ -54,16 +54,19 @@ class Snapshot:
 
     def values(self, state: str) -> np.ndarray:
         """Returns uint8[m, n] of outcomes, or float32[m, n] if the cache has `scores`."""
-        outcomes = self.plane(CORRECT, state)
+        outcomes = self._tiles[state, CORRECT]
         if not self.scores:
-            return outcomes
-        values = self.plane(SCORE, state)
-        np.copyto(values, outcomes, where=outcomes != UNKNOWN)
-        return values
+            return self._fill(CORRECT, outcomes)
+        # in the order of writing: of predictions in both planes the later one counts
+        tiles = sorted([*outcomes, *self._tiles[state, SCORE]], key=lambda tile: tile.number)
+        return self._fill(SCORE, tiles)
 
     def plane(self, plane: str, state: str) -> np.ndarray:
         """Returns [m, n], or [m, n, classes], of one plane; 255 or NaN where unknown."""
-        tiles = self._tiles[state, plane]
+        return self._fill(plane, self._tiles[state, plane])
+
+    def _fill(self, plane: str, tiles: Sequence[Tile]) -> np.ndarray:
+        """Returns the values in tiles, in the form of a plane."""
         width = [max((tile.shape.classes for tile in tiles), default=0)]
         matrix = np.full(
             [len(self.rows), len(self.columns), *(width if plane == PROBABILITIES else [])],

@@ -11,8 +11,8 @@ Rows and columns of summaries (average, rank, …) are left out, which is said.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from nevis_stream.evaluation_cache.cells import Numbers
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
 from nevis_stream.evaluation_cache.imported import LeftOut
+from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.storage.text import read_rows, read_text
 
 _VALUE = ("score", "outcome")
@@ -59,6 +60,7 @@ class RawTable:
       places: the place in the file of each model's row, or of each cell (row, column).
       coded: whether 255 stands for an unknown value in any range that does not contain it, and not
         only where the range is 0 to 1.
+      failed: rows and columns of cells whose evaluation ended in an error.
     """
 
     models: list[str]
@@ -74,17 +76,41 @@ class RawTable:
     left_out: list[LeftOut] = field(default_factory=list)
     places: dict[Any, str] = field(default_factory=dict)
     coded: bool = False
+    failed: list[tuple[int, int]] = field(default_factory=list)
 
     def place(self, row: int, column: int) -> str:
         """Returns the place of a cell, for example ", line 3"; "" if the file has no lines."""
         place = self.places.get((row, column)) or self.places.get(row)
         return f", {place}" if place else ""
 
+    def take(self, columns: Sequence[int]) -> "RawTable":
+        """Returns the table of some samples."""
+        place = {column: k for k, column in enumerate(columns)}
+
+        def choose(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[:, columns]
+
+        return replace(
+            self,
+            samples=[self.samples[k] for k in columns],
+            values=self.values[:, columns],
+            sample_provenance=[self.sample_provenance[k] for k in columns],
+            confidence=choose(self.confidence),
+            predicted=choose(self.predicted),
+            features=None if self.features is None else self.features[columns],
+            places={
+                (cell[0], place[cell[1]]) if isinstance(cell, tuple) else cell: text
+                for cell, text in self.places.items()
+                if not isinstance(cell, tuple) or cell[1] in place
+            },
+            failed=[(i, place[k]) for i, k in self.failed if k in place],
+        )
+
 
 def read_csv(
     path: Path, ignored: Sequence[str] = (), grades: Mapping[str, float] | None = None
 ) -> RawTable:
-    """Reads a csv file.
+    """Reads a csv file, or one with tabs (.tsv); both may be compressed by gzip (.gz).
 
     Args:
       path: of the file.
@@ -110,6 +136,21 @@ def read_parquet(
     path: Path, ignored: Sequence[str] = (), grades: Mapping[str, float] | None = None
 ) -> RawTable:
     """Reads a parquet file; arguments and errors as of `read_csv`."""
+    names, columns = _parquet(path)
+    rows = [
+        (f"row {number}", list(row))
+        for number, row in enumerate(zip(*columns, strict=True), start=1)
+    ]
+    return _table(path, names, rows, ignored, Numbers(path, grades=grades))
+
+
+def read_columns(path: Path, wanted: Collection[str]) -> dict[str, list[Any]]:
+    """Returns those columns of a parquet file that are wanted, by name; errors as of `read_csv`."""
+    return dict(zip(*_parquet(path, wanted), strict=True))
+
+
+def _parquet(path: Path, wanted: Collection[str] | None = None) -> tuple[list[str], list[list]]:
+    """Returns names and values of the columns of a parquet file; None wants all."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -120,12 +161,12 @@ def read_parquet(
         ) from None
     try:
         # `read_table` fails if two columns have the same name
-        table = pyarrow.parquet.ParquetFile(path).read()
+        file = pyarrow.parquet.ParquetFile(path)
+        there = file.schema_arrow.names
+        table = file.read() if wanted is None else file.read([n for n in there if n in wanted])
     except (OSError, pyarrow.ArrowException) as error:
         raise BadInput(f"{path}: cannot be read as parquet ({error}).") from error
-    columns = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    rows = [(f"row {number}", list(row)) for number, row in enumerate(columns, start=1)]
-    return _table(path, table.column_names, rows, ignored, Numbers(path, grades=grades))
+    return table.column_names, [column.to_pylist() for column in table.columns]
 
 
 def _table(
@@ -142,6 +183,7 @@ def _table(
             f"{path}: has no column `model`; it begins with {', '.join(header[:3]) or 'nothing'}."
             + _spelling(header)
         )
+    ignored = join_words(ignored, header)
     for name in ignored:
         if name not in header:
             raise BadInput(f"{path}: --ignore_columns={name}: {unknown('column', name, header)}")
@@ -166,6 +208,8 @@ def _table(
         left_out.append(LeftOut("rows of summaries", len(summaries), example))
         rows = [each for each in rows if each not in summaries]
     value_columns = [name for name in _VALUE if name in header]
+    header, rows, others = _without_row_numbers(header, rows)
+    left_out += others
     if "sample" in header and value_columns and set(header) <= _LONG:
         if len(value_columns) == 2:
             raise BadInput(f"{path}: has the columns `outcome` and `score`; leave one out.")
@@ -178,12 +222,31 @@ def _table(
     return table
 
 
+def _without_row_numbers(header: list[str], rows: Rows) -> tuple[list[str], Rows, list[LeftOut]]:
+    """Returns a table with a row for each cell without the columns of row numbers that it gained
+    when it was saved, and what is left out; any other table as it is.
+    """
+    numbers = [k for k, name in enumerate(header) if _is_row_number(name)]
+    if not numbers or not {"model", "sample"} <= {*header}:
+        return header, rows, []
+    kept = [k for k in range(len(header)) if k not in numbers]
+    rows = [(place, [row[k] for k in kept]) for place, row in rows]
+    left_out = LeftOut("columns of row numbers", len(numbers), repr(header[numbers[0]]))
+    return [header[k] for k in kept], rows, [left_out]
+
+
+def _is_row_number(name) -> bool:
+    """Whether a column numbers the rows, as pandas calls it."""
+    plain = str(name or "").strip().lower()
+    return not plain or plain == "index" or plain.startswith(("unnamed:", "__index_level"))
+
+
 def is_summary(name, names: frozenset[str]) -> bool:
     """Returns whether a name of a row or column is one of summaries, such as "Mean (%)" or "macro
     avg", or of a column of numbers that a table gained when it was saved.
     """
     plain = str(name or "").strip().strip("*_#⬆️↑ ").lower()
-    if names is COLUMNS and (not plain or plain.startswith(("unnamed:", "__index_level"))):
+    if names is COLUMNS and (not plain or _is_row_number(name)):
         return True
     words = set(re.split(r"[\W_]+", plain)) - {""}
     return bool(words & names) and words <= names | _BESIDE
@@ -266,7 +329,18 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
         places=dict(enumerate(lines)),
         left_out=left_out,
         remarks=remarks,
+        failed=_failed(numbers, names, columns, values),
     )
+
+
+def _failed(
+    numbers: Numbers, models: Iterable[str], samples: Iterable[Any], values: np.ndarray
+) -> list[tuple[int, int]]:
+    """Returns the cells without a value that ended in an error, given the keys of samples."""
+    rows: dict[object, int] = {name: i for i, name in enumerate(models)}
+    columns: dict[object, int] = {key: k for k, key in enumerate(samples)}
+    cells = {(rows.get(m, -1), columns.get(key, -1)) for m, key in numbers.failed}
+    return sorted(cell for cell in cells if min(cell) >= 0 and np.isnan(values[cell]))
 
 
 def _left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
@@ -378,6 +452,7 @@ def _long(
         places=places,
         left_out=[LeftOut("rows of summaries", len(summaries), summaries[0])] if summaries else [],
         remarks=[] if trial is None else _trial_remarks(trial, [len(t) for t in cells.values()]),
+        failed=_failed(numbers, models, samples, values),
     )
 
 

@@ -244,17 +244,19 @@ def enter(
         offset += len(data)
     db.execute("UPDATE about SET end = ?", [offset])
     if any(shape.plane in packing.LATER_PLANES for _, shape, _ in new):
-        db.execute(f"PRAGMA user_version = {index.SCHEMA_VERSION}")
+        index.raise_version(db, index.LATER_PLANES_VERSION)
 
 
 def _old(
     db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray
 ) -> np.ndarray:
     """Returns float32[k], the observed value in each column (0 for a vector), NaN where nothing was
-    observed.
+    observed. Scores may come to samples that had outcomes, so that both are looked at.
     """
     old = np.full(len(columns), np.nan, np.float32)
-    for tile in entries.tiles(db, "model = ? AND state = ? AND plane = ?", [row, OBSERVED, plane]):
+    planes = (CORRECT, SCORE) if plane in (CORRECT, SCORE) else (plane, plane)
+    where = "model = ? AND state = ? AND plane IN (?, ?)"
+    for tile in entries.tiles(db, where, [row, OBSERVED, *planes]):
         positions, values = packing.pick(tile, view, columns)
         old[positions] = 0 if values.ndim > 1 else values
     return old

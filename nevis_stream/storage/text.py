@@ -6,15 +6,18 @@ commas, semicolons or tabs, as spreadsheets save them in different countries.
 
 import codecs
 import csv
+import errno
+import gzip
 import io
 import re
 import unicodedata
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.reading import read_bytes
+from nevis_stream.storage.reading import LARGEST, read_bytes
 
 DELIMITERS = (",", ";", "\t")
 _LONGEST = 60  # characters of a value that a message repeats
@@ -56,7 +59,7 @@ def read_text(source: Path | bytes, name: str) -> str:
       BadInput: it cannot be read, or is not text in UTF-8 or UTF-16; the message names the line.
     """
     try:
-        content = source if isinstance(source, bytes) else read_bytes(source)
+        content = source if isinstance(source, bytes) else _content(source)
     except OSError as error:
         raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
     encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
@@ -74,6 +77,25 @@ def read_text(source: Path | bytes, name: str) -> str:
             f"{name}, line {line}: contains a NUL byte, so that it is no text, or not in UTF-8;"
             " save it as UTF-8 (in a spreadsheet: CSV UTF-8)."
         )
+    return text
+
+
+def _content(path: Path) -> bytes:
+    """Returns the content of a file, decompressed if its name ends in .gz.
+
+    Raises:
+      OSError: it cannot be read, or is too large.
+    """
+    content = read_bytes(path)
+    if path.suffix != ".gz":
+        return content
+    try:
+        with gzip.open(io.BytesIO(content)) as file:
+            text = file.read(LARGEST + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise OSError(errno.EINVAL, f"is not a sound gzip file ({error})", str(path)) from None
+    if len(text) > LARGEST:
+        raise OSError(errno.EINVAL, f"has more than {LARGEST:,} bytes", str(path))
     return text
 
 

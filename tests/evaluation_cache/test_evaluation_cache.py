@@ -139,7 +139,7 @@ def test_what_is_no_cache_is_said(tmp_path, cache):
         EvaluationCache(tmp_path / "text")
     with sqlite3.connect(cache.index.path) as db:
         db.execute("PRAGMA user_version = 9")
-    with pytest.raises(BadInput, match="has schema version 9; this program reads versions 1 to 2"):
+    with pytest.raises(BadInput, match="has schema version 9; this program reads versions 1 to 3"):
         EvaluationCache(cache.directory)
 
 

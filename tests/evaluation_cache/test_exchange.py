@@ -10,7 +10,8 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
-from nevis_stream.evaluation_cache.files import read_features, read_values
+from nevis_stream.evaluation_cache.facts_files import read_features
+from nevis_stream.evaluation_cache.files import read_values
 
 U = 255
 SHARED = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "matrices"
@@ -348,7 +349,7 @@ def test_bad_files_are_named(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "x.csv").write_bytes(b"model,\xff\xfe\n")
     for name, message in [("x.npz", "it is not a zip archive"), ("x.csv", "is not UTF-8 text .*; save it as UTF-8"), ("y.csv", "no such file"),  # noqa: E501
-                          ("x.txt", "unknown kind of file '.txt'")]:  # fmt: skip
+                          ("x.txt", "is neither a file of values .*HELM")]:  # fmt: skip
         with pytest.raises(BadInput, match=message):
             read_values(tmp_path / name)
     with pytest.raises(BadInput, match="--threshold=2 is outside the range 0 to 1 of sample 's'"):

@@ -37,6 +37,13 @@ def _import(cache, name, **more):
             0.8,
             "org/B has no exact_match,get-answer on gsm8k (it has exact_match,strict-match)",
         ),
+        ("metrics_flag_with_filter/A", 1, 6, 0.5, "exact_match,strict-match is read"),
+        ("old_and_related_harness_files/v0.4.0", 1, 4, 0.5, "models: gpt2"),
+        ("old_and_related_harness_files/hf_leaderboard", 1, 4, 0.5, "leaderboard_quiz acc"),
+        ("old_and_related_harness_files/lmms_eval", 1, 4, 0.5, "models: vlm"),
+        ("one_task_blocks_the_directory/A", 1, 4, 1.0, "'wikitext' has no metric with a number"),
+        ("one_task_blocks_the_directory/B", 1, 4, 1.0, "'gen' has no metric with a number"),
+        ("one_task_blocks_the_directory/C", 1, 4, 0.5, "acc is read before perplexity"),
         ("newest_log_is_a_smoke_test/A", 1, 10, 0.5, "(3 of 10 samples, limited)"),
         ("reported_score_differs/A", 1, 3, 0.0, "0.7500 of 100 samples, not 0.0000 of 3 samples"),
     ],
@@ -60,6 +67,20 @@ def test_what_has_two_readings_is_refused(name, message, tmp_path):
     with pytest.raises(BadInput, match=message):
         _import(tmp_path / "cache", name)
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_range_of_a_task_leaves_the_others_as_they_are(tmp_path):
+    said = _import(tmp_path / "cache", "range_is_for_all_tasks/l", value_range={"judge": (1, 5)})
+    assert "quiz acc: " in said and "judge grade: " in said and "scores from 1 to 5" in said
+    cache = EvaluationCache(tmp_path / "cache")
+    acc = cache.matrix(samples=[each for each in cache.samples() if each.startswith("quiz")])
+    assert set(acc.ravel().tolist()) == {0, 1}
+
+
+def test_outcomes_and_then_scores(tmp_path):
+    for name in ("first", "second"):
+        _import(tmp_path / "cache", f"outcomes_then_scores/{name}.csv")
+    assert EvaluationCache(tmp_path / "cache").matrix().tolist() == [[1, 0], [0.5, 1]]
 
 
 def test_grades_are_mapped(tmp_path):

@@ -1,4 +1,5 @@
-"""Reads per-sample logs of lm-evaluation-harness, `samples_TASK_DATE.jsonl`.
+"""Reads per-sample logs of lm-evaluation-harness from 0.4.3 on, `samples_TASK_DATE.jsonl`, and
+the details of the Open LLM Leaderboard of 2024, `samples_TASK_DATE.json`, which are one JSON array.
 
 What was evaluated, and how, stands in the results of the same run: `results_DATE.json` beside them,
 or NAME_DATE.json (with `--output_path NAME.json`, for which logs of several models may lie in one
@@ -7,23 +8,32 @@ folder).
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache.importers.record import Log, Reported, as_texts, digest
-from nevis_stream.storage.reading import open_text, parse_json, read_json
+from nevis_stream.evaluation_cache.importers.record import (
+    Context,
+    Format,
+    Log,
+    Reported,
+    as_texts,
+    digest,
+    json_array,
+    json_lines,
+    part,
+)
 
-SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl$")
+SAMPLES = re.compile(r"^samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl?$")
 # keys of a line that are not metrics
-_OTHER_KEYS = frozenset(
+OTHER_KEYS = frozenset(
     [
         *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
         *("doc_hash", "prompt_hash", "target_hash"),
     ]
 )
-_NAMES = ("pretrained", "model", "path", "engine")  # arguments that name the model
+NAMES = ("pretrained", "model", "path", "engine")  # arguments that name the model
 IDENTITY = frozenset(  # arguments that make another model of it
     [
         *("revision", "subfolder", "variant", "gguf_file", "peft", "adapter", "lora_local_path"),
@@ -49,13 +59,8 @@ _TEMPLATE = (
 )
 
 
-def read(path: Path, results: dict[Path, dict[str, Any]], grades: Mapping[str, float]) -> Log:
+def read(path: Path, context: Context) -> list[Log]:
     """Reads a samples file.
-
-    Args:
-      path: its name has the form `SAMPLES`.
-      results: the contents of results files that have been read; grows.
-      grades: numbers of grades.
 
     Raises:
       BadInput: it cannot be read; the message names file and line.
@@ -63,30 +68,41 @@ def read(path: Path, results: dict[Path, dict[str, Any]], grades: Mapping[str, f
     match = SAMPLES.search(path.name)
     assert match
     task, date = match["task"], match["date"]
-    run = _results(path, task, date, results)
+    run = _results(path, task, date, context)
     # without results, the directory's name, in which the harness replaces "/" by "__"
     model = str(run.get("model_name") or path.resolve().parent.name.replace("__", "/"))
-    log = Log(path, model, task, date, grades=grades)
+    log = Log(path, model, task, date, grades=context.grades)
     if not run.get("model_name"):
         kind = "models named after the folder, as no results file of the same date names them"
         log.remarks.append((kind, f"{model} ({path.name})"))
-    for number, line in _lines(log):
-        place = f"line {number}"
+    is_array = path.suffix == ".json"
+    add_samples(log, json_array(log, context.json(path)) if is_array else json_lines(log))
+    describe(log, run)
+    return [log]
+
+
+def add_samples(log: Log, lines: Iterable[tuple[str, Any]]) -> None:
+    """Adds the samples of a log.
+
+    Args:
+      log: gains values and hashes.
+      lines: place and content of each sample and filter.
+
+    Raises:
+      BadInput: one is not a sample; the message names file and place.
+    """
+    for place, line in lines:
         if not isinstance(line, dict) or "doc_id" not in line:
-            raise BadInput(f"{path}, {place}: has no `doc_id`, so it is not a sample.")
+            raise BadInput(f"{log.path}, {place}: has no `doc_id`, so it is not a sample.")
         sample, suffix = str(line["doc_id"]), _suffix(line.get("filter"))
-        metrics = line.get("metrics", [name for name in line if name not in _OTHER_KEYS])
+        metrics = line.get("metrics", [name for name in line if name not in OTHER_KEYS])
         if not isinstance(metrics, list) or not all(isinstance(each, str) for each in metrics):
-            raise BadInput(f"{path}, {place}: `metrics` is not a list of names.")
+            raise BadInput(f"{log.path}, {place}: `metrics` is not a list of names.")
         for name in metrics:
             if name in line:
                 log.add(f"{name}{suffix}", sample, line[name], place)
         if "doc_hash" in line:
-            content = str(line["doc_hash"])
-            if log.hashes.setdefault(sample, content) != content:
-                raise BadInput(f"{path}, {place}: sample {sample} has another `doc_hash` before.")
-    _describe(log, run)
-    return log
+            log.add_hash(sample, str(line["doc_hash"]), place, "`doc_hash`")
 
 
 def _suffix(name: Any) -> str:
@@ -94,53 +110,45 @@ def _suffix(name: Any) -> str:
     return "" if name in (None, "none") else f",{name}"
 
 
-def _results(
-    path: Path, task: str, date: str, results: dict[Path, dict[str, Any]]
-) -> dict[str, Any]:
+def _results(path: Path, task: str, date: str, context: Context) -> dict[str, Any]:
     """Returns the results of the run that wrote a samples file; empty if there are none."""
     files = [path.with_name(f"results_{date}.json")]
     if not files[0].is_file():
         files = sorted(
-            each for each in path.parent.glob("*.json") if each.stem.endswith(f"_{date}")
+            each
+            for each in path.parent.glob("*.json")
+            if each.stem.endswith(f"_{date}") and not SAMPLES.search(each.name)
         )
-    for file in files:
-        if file not in results:
-            try:
-                results[file] = read_json(file)
-            except (OSError, ValueError) as error:
-                raise BadInput(f"{file}: cannot be read as JSON ({error}).") from None
-            if not isinstance(results[file], dict):
-                raise BadInput(f"{file}: is not a JSON object, so it has no results.")
     if len(files) > 1:
-        files = [each for each in files if task in _part(results[each], "results")] or files
+        files = [f for f in files if task in part(context.json_object(f), "results")] or files
     if len(files) > 1:
         names = ", ".join(each.name for each in files)
         raise BadInput(
             f"{path}: {names} are of the same date, so its model is not clear; move each run into a"
             " folder of its own."
         )
-    return results[files[0]] if files else {}
+    return context.json_object(files[0]) if files else {}
 
 
-def _describe(log: Log, run: dict[str, Any]) -> None:
+def describe(log: Log, run: dict[str, Any]) -> None:
     """Adds what the results say of a log."""
-    config, task = _part(run, "config"), _part(_part(run, "configs"), log.task)
-    arguments = _arguments(config.get("model_args"))
-    shots = _part(run, "n-shot").get(log.task, task.get("num_fewshot"))
+    config, task = part(run, "config"), part(part(run, "configs"), log.task)
+    arguments = arguments_of(config.get("model_args"))
+    shots = part(run, "n-shot").get(log.task, task.get("num_fewshot"))
     if config:
-        bases = {name: arguments[name] for name in _NAMES if name in arguments}
+        bases = {name: arguments[name] for name in NAMES if name in arguments}
         identity = {name: arguments[name] for name in IDENTITY if name in arguments}
         others = {name: value for name, value in bases.items() if value != log.model}
         log.identity = as_texts(identity | others)
     if config or task or shots is not None:
         generation = {}
         if task.get("output_type", "generate_until") == "generate_until":
-            generation = _part(task, "generation_kwargs") | _arguments(config.get("gen_kwargs"))
+            generation = part(task, "generation_kwargs") | arguments_of(config.get("gen_kwargs"))
         template = {name: task[name] for name in _TEMPLATE if task.get(name)}
         others = {
             name: value
             for name, value in arguments.items()
-            if name not in IDENTITY | TECHNICAL | set(_NAMES) and not isinstance(value, dict | list)
+            if name not in IDENTITY | TECHNICAL | set(NAMES) and not isinstance(value, dict | list)
         }
         log.settings = as_texts(
             others
@@ -152,11 +160,11 @@ def _describe(log: Log, run: dict[str, Any]) -> None:
                 "system_instruction": run.get("system_instruction"),
                 "fewshot_as_multiturn": run.get("fewshot_as_multiturn"),
                 "fewshot_seed": config.get("fewshot_seed") if shots else None,
-                "version": _part(run, "versions").get(log.task),
+                "version": part(run, "versions").get(log.task),
             }
         )
     _describe_scores(log, run, task)
-    sizes = _part(_part(run, "n-samples"), log.task)
+    sizes = part(part(run, "n-samples"), log.task)
     log.size, effective = sizes.get("original"), sizes.get("effective")
     limit = config.get("limit")
     if log.fragment:
@@ -178,9 +186,9 @@ def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> Non
         each["metric"]: each["higher_is_better"]
         for each in listed
         if {"metric", "higher_is_better"} <= each.keys()
-    } | _part(_part(run, "higher_is_better"), log.task)
-    sizes = _part(_part(run, "n-samples"), log.task)
-    scores = _part(_part(run, "results"), log.task)
+    } | part(part(run, "higher_is_better"), log.task)
+    sizes = part(part(run, "n-samples"), log.task)
+    scores = part(part(run, "results"), log.task)
     for key, score in scores.items():
         metric, _, filtered = key.partition(",")
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
@@ -204,12 +212,7 @@ def _aggregation(metric: str, stated: Mapping[str, Any]) -> str:
     return str(stated.get(metric) or (_PERPLEXITY if metric == "perplexity" else "mean"))
 
 
-def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = content.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _arguments(arguments: Any) -> dict[str, Any]:
+def arguments_of(arguments: Any) -> dict[str, Any]:
     """Returns arguments of the harness, which older versions write as "a=1,b=2"."""
     if isinstance(arguments, dict):
         return arguments
@@ -217,16 +220,9 @@ def _arguments(arguments: Any) -> dict[str, Any]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _lines(log: Log) -> Iterator[tuple[int, Any]]:
-    """Yields number and content of each line; a last one that is not complete makes a fragment."""
-    path = log.path
-    with open_text(path, errors="replace") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                try:
-                    yield number, parse_json(line)
-                except ValueError as error:
-                    if number > 1 and not line.endswith("\n"):
-                        log.fragment = f"cut short in line {number:,}"
-                        return
-                    raise BadInput(f"{path}, line {number}: is not JSON ({error}).") from None
+FORMAT = Format(
+    "lm-evaluation-harness (--log_samples), Open LLM Leaderboard of 2024",
+    "samples_TASK_DATE.jsonl or .json",
+    lambda path: bool(SAMPLES.search(path.name)),
+    read,
+)

@@ -2,14 +2,22 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.harness import IDENTITY, TECHNICAL
-from nevis_stream.evaluation_cache.importers.record import Log, Reported, Skipped, as_texts, digest
+from nevis_stream.evaluation_cache.importers.record import (
+    Context,
+    Format,
+    Log,
+    Reported,
+    Skipped,
+    as_texts,
+    digest,
+)
 
 _JSON = re.compile(r"\d{4}-\d\d-\d\dT.*\.json$")
 # of a generation's configuration: where and how fast it ran; all others are settings
@@ -28,12 +36,8 @@ def is_inspect(path: Path) -> bool:
     return path.suffix == ".eval" or bool(_JSON.match(path.name))
 
 
-def read(path: Path, grades: Mapping[str, float]) -> Log:
-    """Reads a log.
-
-    Args:
-      path: of the file.
-      grades: numbers of grades; inspect_ai's own grades (C, I, P, N, yes, no) are known.
+def read(path: Path, context: Context) -> list[Log]:
+    """Reads a log; inspect_ai's own grades (C, I, P, N, yes, no) are known.
 
     Raises:
       BadInput: it cannot be read, or inspect_ai is not installed.
@@ -53,12 +57,12 @@ def read(path: Path, grades: Mapping[str, float]) -> Log:
             " cut short."
         ) from None
     about = content.eval
-    log = Log(path, about.model, about.task, _date(str(about.created)), grades=grades)
+    log = Log(path, about.model, about.task, _date(str(about.created)), grades=context.grades)
     _describe(log, content)
     _add_values(log, content)
     _add_reported(log, content)
     _describe_fragment(log, content)
-    return log
+    return [log]
 
 
 def _date(created: str) -> str:
@@ -122,10 +126,11 @@ def _add_values(log: Log, content: Any) -> None:
             )
         if sample.error is not None:
             failed.append(f"{sample_id}: {str(sample.error.message).strip()[:60]}")
+            log.failed[sample_id] = f"sample {sample_id}"
         for metric, value in _scores(sample.scores or {}):
             epochs.setdefault(metric, {}).setdefault(sample_id, []).append(value)
     if failed:
-        kind = "samples that ended in an error, left unknown where they have no score"
+        kind = "samples that ended in an error"
         log.remarks.append((kind, f"{len(failed)} of {log.path.name}, for example {failed[0]}"))
 
     def convert(value: Any) -> Any:
@@ -231,3 +236,6 @@ def _scores(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{scorer},{name}", value) for name, value in score.value.items())
         else:
             yield scorer, score.value
+
+
+FORMAT = Format("inspect_ai", "*.eval or DATE_TASK_ID.json", is_inspect, read)

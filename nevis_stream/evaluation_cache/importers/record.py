@@ -4,17 +4,70 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.checks import show_value
+from nevis_stream.storage.reading import open_text, parse_json, read_json
 
 _LONGEST = 24  # characters of a setting; a longer one is named by a hash
 _MOST_NAMED = 5
 _DEFAULTS = {"revision": "main", "do_sample": "false", "fewshot_as_multiturn": "false"}
+
+
+@dataclass
+class Context:
+    """What reading one log shares with reading the others.
+
+    Attributes:
+      grades: numbers of grades, for example {"A": 1}.
+      contents: of JSON files that several logs need, by path.
+    """
+
+    grades: Mapping[str, float] = field(default_factory=dict)
+    contents: dict[Path, Any] = field(default_factory=dict)
+
+    def json(self, path: Path) -> Any:
+        """Returns the content of a JSON file, which is read once.
+
+        Raises:
+          BadInput: it cannot be read.
+        """
+        if path not in self.contents:
+            try:
+                self.contents[path] = read_json(path)
+            except (OSError, ValueError) as error:
+                raise BadInput(f"{path}: cannot be read as JSON ({error}).") from None
+        return self.contents[path]
+
+    def json_object(self, path: Path) -> dict[str, Any]:
+        """Returns the JSON object in a file, {} if there is no such file; errors as of `json`, or
+        `BadInput` if it is no object.
+        """
+        content = self.json(path) if path.is_file() else {}
+        if not isinstance(content, dict):
+            raise BadInput(f"{path}: is not a JSON object, so it has no results.")
+        return content
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of log.
+
+    Attributes:
+      name: of the program that writes it.
+      files: how its files are called, for people.
+      matches: whether a file is one.
+      read: returns the logs in a file.
+    """
+
+    name: str
+    files: str
+    matches: Callable[[Path], bool]
+    read: Callable[[Path, Context], Sequence["Log"]]
 
 
 class Skipped(NamedTuple):
@@ -54,8 +107,10 @@ class Log:
         3").
       hashes: by sample, of its content, where the log has them.
       skipped: by metric and sample, values that are not numbers.
+      failed: samples that ended in an error, and the place of each.
       reported: by metric, the score in the log.
       higher_is_better: by metric, where the log says it.
+      ranges: by metric, low and high, where the log says it.
       remarks: further things that people should know: of which kind, and what.
       grades: numbers of grades, for example {"A": 1}.
     """
@@ -71,8 +126,10 @@ class Log:
     values: dict[str, dict[str, tuple[float, str]]] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, dict[str, Skipped]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     reported: dict[str, Reported] = field(default_factory=dict)
     higher_is_better: dict[str, bool] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     remarks: list[tuple[str, str]] = field(default_factory=list)
     grades: Mapping[str, float] = field(default_factory=dict)
 
@@ -98,7 +155,16 @@ class Log:
     @property
     def samples(self) -> set[str]:
         """The samples of which the log has a value, a number or not."""
-        return set().union(*self.values.values(), *self.skipped.values())
+        return set().union(*self.values.values(), *self.skipped.values(), self.failed)
+
+    def add_hash(self, sample: str, content: str, place: str, name: str) -> None:
+        """Adds the hash of a sample's content.
+
+        Raises:
+          BadInput: the sample has another one.
+        """
+        if self.hashes.setdefault(sample, content) != content:
+            raise BadInput(f"{self.path}, {place}: sample {sample} has another {name} before.")
 
     def state(self) -> str:
         """Returns file, number of samples and status as text, for people."""
@@ -107,6 +173,51 @@ class Log:
         status = f", {self.fragment}" if self.fragment else ""
         samples = f"{count:,}{of} sample{'s'[: (self.size or count) != 1]}"
         return f"{self.path.parent.name}/{self.path.name} ({samples}{status})"
+
+
+def json_lines(log: Log) -> Iterator[tuple[str, Any]]:
+    """Yields place and content of each line of a log; a last one that is not complete makes a
+    fragment.
+
+    Raises:
+      BadInput: a line is not JSON.
+    """
+    with open_text(log.path, errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                try:
+                    yield f"line {number}", parse_json(line)
+                except ValueError as error:
+                    if number > 1 and not line.endswith("\n"):
+                        log.fragment = f"cut short in line {number:,}"
+                        return
+                    raise BadInput(f"{log.path}, line {number}: is not JSON ({error}).") from None
+
+
+def json_array(log: Log, content: Any) -> Iterator[tuple[str, Any]]:
+    """Yields place and content of each element of a log that is one JSON array.
+
+    Raises:
+      BadInput: it is something else.
+    """
+    if not isinstance(content, list):
+        raise BadInput(f"{log.path}: is not a JSON array of samples.")
+    yield from ((f"sample {number}", each) for number, each in enumerate(content, start=1))
+
+
+def begins_with(path: Path, size: int = 1 << 16) -> str:
+    """Returns the beginning of a text file, without blanks before it; "" if it cannot be read."""
+    try:
+        with open_text(path, errors="replace") as file:
+            return file.read(size).lstrip("\ufeff \t\r\n")
+    except OSError:
+        return ""
+
+
+def part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns the JSON object that another one has under a name, {} if it has none."""
+    value = content.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def lines(remarks: Iterable[tuple[str, str]]) -> list[str]:

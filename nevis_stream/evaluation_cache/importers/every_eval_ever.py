@@ -1,0 +1,77 @@
+"""Reads sample-level files of every_eval_ever, *.jsonl of its schema instance_level_eval.
+
+Every line states its model and evaluation, so that a file may have several. Direction and range
+stand in the aggregate file of the same name, where there is one. Follows the package's schema,
+version 0.2.1, and its fixtures.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.importers.record import (
+    Context,
+    Format,
+    Log,
+    begins_with,
+    json_lines,
+    part,
+)
+
+_NEEDED = ("model_id", "evaluation_name", "sample_id", "evaluation")
+_METRICS = ("score", "is_correct")
+
+
+def matches(path: Path) -> bool:
+    """Whether a file is one, by its first line."""
+    if path.suffix != ".jsonl":
+        return False
+    first = begins_with(path).partition("\n")[0]
+    return first.startswith("{") and all(f'"{name}"' in first for name in _NEEDED)
+
+
+def read(path: Path, context: Context) -> list[Log]:
+    """Reads the samples of a file.
+
+    Raises:
+      BadInput: a line is not of the schema; the message names it.
+    """
+    logs: dict[tuple[str, str], Log] = {}
+    whole = Log(path, "", "", "")
+    for place, line in json_lines(whole):
+        missing = [name for name in _NEEDED if not isinstance(line, dict) or name not in line]
+        if missing:
+            raise BadInput(f"{path}, {place}: has no `{missing[0]}`, so it is not a sample.")
+        key = str(line["model_id"]), str(line["evaluation_name"])
+        log = logs.setdefault(key, Log(path, *key, "", grades=context.grades))
+        sample, values = str(line["sample_id"]), part(line, "evaluation")
+        if line.get("error"):
+            log.failed[sample] = place
+        else:
+            for name in _METRICS:
+                if values.get(name) is not None:
+                    log.add(name, sample, values[name], place)
+        if line.get("sample_hash"):
+            log.add_hash(sample, str(line["sample_hash"]), place, "`sample_hash`")
+    aggregate = path.with_name(f"{path.stem.removesuffix('_samples')}.json")
+    results = context.json_object(aggregate).get("evaluation_results")
+    for log in logs.values():
+        log.fragment = whole.fragment
+        _describe(log, results if isinstance(results, list) else [])
+    return list(logs.values())
+
+
+def _describe(log: Log, results: list[Any]) -> None:
+    """Adds direction and range of the score, which the aggregate results state."""
+    for each in results:
+        if isinstance(each, dict) and each.get("evaluation_name") == log.task:
+            config = part(each, "metric_config")
+            if isinstance(lower := config.get("lower_is_better"), bool):
+                log.higher_is_better["score"] = not lower
+            ends = config.get("min_score"), config.get("max_score")
+            low, high = (end if isinstance(end, int | float) else None for end in ends)
+            if low is not None and high is not None and low < high and (low, high) != (0, 1):
+                log.ranges["score"] = float(low), float(high)
+
+
+FORMAT = Format("every_eval_ever", "*.jsonl of samples", matches, read)

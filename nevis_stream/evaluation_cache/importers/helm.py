@@ -1,0 +1,103 @@
+"""Reads HELM's `per_instance_stats.json`, one for each model and scenario.
+
+The model, the scenario and its arguments are read from `run_spec.json` beside it, else from the
+name of the folder, SCENARIO:KEY=VALUE,…,model=MODEL; the content of instances is read from
+`instances.json`. An instance may stand in several entries, one for each group of metrics. Its
+values over training trials are averaged. Follows the package's source; no real file was seen.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.importers.record import (
+    Context,
+    Format,
+    Log,
+    as_texts,
+    digest,
+    part,
+)
+
+_NAME = "per_instance_stats.json"
+# statistics of the evaluation itself, not of the answer
+_BOOKKEEPING = re.compile(
+    r"^(num_|finish_reason_|inference_|training_|prompt_truncated$|batch_size$|predicted_index$)"
+)
+_OF_THE_MODEL = ("model", "model_deployment")
+_SETTINGS = ("method", "max_train_instances", "temperature", "max_tokens", "num_outputs")
+
+
+def read(path: Path, context: Context) -> list[Log]:
+    """Reads the statistics of one model on one scenario.
+
+    Raises:
+      BadInput: the file cannot be read, or has no list of instances.
+    """
+    content = context.json(path)
+    run = context.json_object(path.with_name("run_spec.json"))
+    adapter = part(run, "adapter_spec")
+    task, model = _names(str(run.get("name") or path.resolve().parent.name))
+    model = str(adapter.get("model") or model)
+    log = Log(path, model, task, "", grades=context.grades)
+    if not isinstance(content, list):
+        raise BadInput(f"{path}: is not a JSON array of instances.")
+    trials: dict[tuple[str, str], dict[Any, float]] = {}
+    perturbed = 0
+    for number, entry in enumerate(content, start=1):
+        if not isinstance(entry, dict) or "instance_id" not in entry:
+            raise BadInput(f"{path}, entry {number}: has no `instance_id`.")
+        if entry.get("perturbation"):
+            perturbed += 1
+            continue
+        sample, trial = str(entry["instance_id"]), entry.get("train_trial_index")
+        for stat in entry.get("stats") or []:
+            name, value = part(stat, "name").get("name"), stat.get("mean")
+            if not isinstance(name, str) or _BOOKKEEPING.search(name):
+                continue
+            if not isinstance(value, bool | int | float):
+                log.skipped.setdefault(name, {})
+                continue
+            known = trials.setdefault((name, sample), {})
+            if known.setdefault(trial, value) != value:
+                raise BadInput(f"{path}, entry {number}: instance {sample} has {name} twice.")
+    for (name, sample), values in trials.items():
+        log.add(name, sample, sum(values.values()) / len(values), f"instance {sample}")
+    if (most := max(map(len, trials.values()), default=0)) > 1:
+        kind = "values that are means over training trials"
+        log.remarks.append((kind, f"{model} on {task}, up to {most} trials"))
+    if perturbed:
+        kind = "perturbed copies of instances, which are not read"
+        log.remarks.append((kind, f"{perturbed:,} of {model} on {task}"))
+    _add_hashes(log, context)
+    if adapter:
+        log.settings = as_texts({name: adapter.get(name) for name in _SETTINGS})
+    return [log]
+
+
+def _add_hashes(log: Log, context: Context) -> None:
+    path = log.path.with_name("instances.json")
+    instances = context.json(path) if path.is_file() else []
+    for each in instances if isinstance(instances, list) else []:
+        if isinstance(each, dict) and not each.get("perturbation"):
+            content = [each.get("input"), each.get("references")]
+            log.hashes[str(each.get("id"))] = digest(content)
+
+
+def _names(name: str) -> tuple[str, str]:
+    """Returns the scenario with its arguments but for the model, and the model, of the name of a
+    run.
+
+    >>> _names("mmlu:subject=law,model=openai_gpt2")
+    ('mmlu:subject=law', 'openai/gpt2')
+    """
+    scenario, _, arguments = name.partition(":")
+    pairs = [each for each in arguments.split(",") if each]
+    others = [each for each in pairs if each.partition("=")[0] not in _OF_THE_MODEL]
+    model = next((each.partition("=")[2] for each in pairs if each.startswith("model=")), "")
+    # HELM replaces "/" by "_" in names of folders; the first one ends the organisation
+    return ":".join(filter(None, (scenario, ",".join(others)))), model.replace("_", "/", 1)
+
+
+FORMAT = Format("HELM", _NAME, lambda path: path.name == _NAME, read)

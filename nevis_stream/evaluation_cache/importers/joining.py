@@ -1,0 +1,176 @@
+"""Joins the logs that count to one table of values, models × samples."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import variants
+from nevis_stream.evaluation_cache.directions import Ranges
+from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
+from nevis_stream.evaluation_cache.imported import LeftOut
+from nevis_stream.evaluation_cache.importers.metrics import choose_metrics, lacking
+from nevis_stream.evaluation_cache.importers.record import Log, lines, named
+from nevis_stream.evaluation_cache.tables import RawTable
+from nevis_stream.wording import plural
+
+_ROUNDING = 5e-4  # of the range: a reported score that differs by more differs
+
+
+def join_logs(
+    logs: Sequence[tuple[str, Log]],
+    facts: Mapping[str, tuple[str, Mapping[str, str]]],
+    metrics: Sequence[str],
+    ranges: Ranges,
+    remarks: list[str],
+    left_out: list[LeftOut],
+    with_failed: bool = False,
+) -> RawTable:
+    """Returns the values of the logs that count.
+
+    Args:
+      logs: name of the row, and log; one for each row and task.
+      facts: model and variant by name of the row.
+      metrics: as of `read_logs`.
+      ranges: of the values.
+      remarks: lines for people; more are added at the end.
+      left_out: what is not read; more may be added.
+      with_failed: whether samples of which every evaluation failed are columns too.
+    """
+    chosen, without = choose_metrics([log for _, log in logs], metrics, ranges, remarks)
+    left_out += without
+    of_task: dict[str, list[tuple[str, Log]]] = {task: [] for task in chosen}
+    for row, log in logs:
+        if log.task in chosen:
+            of_task[log.task].append((row, log))
+    said, reported = [], []
+    for task, each in of_task.items():
+        said += lacking(task, chosen[task], each)
+        reported += [_compare(row, log, chosen[task], ranges) for row, log in each]
+    remarks += lines(said) + lines(filter(None, reported))
+    kept = [(row, log) for row, log in logs if log.values.get(chosen.get(log.task, ""))]
+    if empty := sorted({row for row, _ in logs} - {row for row, _ in kept}):
+        left_out.append(LeftOut("models without a value of what is read", len(empty), named(empty)))
+    logs = kept
+    columns = _columns([log for _, log in logs], chosen, with_failed)
+    by_model: dict[str, list[Log]] = {}
+    for row, log in logs:
+        by_model.setdefault(row, []).append(log)
+    values, places = np.full((len(by_model), len(columns)), np.nan), {}
+    failed = []
+    for i, own in enumerate(by_model.values()):
+        for log in own:
+            found = log.values[chosen[log.task]]
+            cells = [columns[log.task, sample] for sample in found]
+            values[i, cells] = [value for value, _ in found.values()]
+            for k, (_, place) in zip(cells, found.values(), strict=True):
+                places[i, k] = f"{log.path.name}, {place}"
+            lost = [(log.task, sample) for sample in log.failed if sample not in found]
+            failed += [(i, columns[cell]) for cell in lost if cell in columns]
+    provenances = []
+    models = list(by_model)
+    for row, own in by_model.items():
+        identity = next((log.identity for log in own if log.identity is not None), None)
+        settings = {log.task: log.settings for log in own}
+        provenances.append(variants.provenance(*facts[row], identity, settings))
+    remarks += variants.joined_settings(list(zip(models, provenances, strict=True)))
+    return RawTable(
+        models,
+        [f"{task}/{sample}" for task, sample in columns],
+        values,
+        provenances,
+        _describe(logs, columns, chosen),
+        remarks=remarks,
+        left_out=left_out,
+        places=places,
+        failed=failed,
+    )
+
+
+def _compare(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[str, str] | None:
+    """Returns a remark if the log reports another score than the mean of its values."""
+    reported = log.reported.get(metric)
+    values = [value for value, _ in log.values.get(metric, {}).values()]
+    if reported is None or not values:
+        return None
+    mean = sum(values) / len(values)
+    stated = log.ranges.get(metric) or ranges.find(log.task, metric)
+    value_range = (0.0, 1.0) if stated is None or isinstance(stated, str) else stated
+    if abs(mean - reported.score) <= _ROUNDING * (value_range[1] - value_range[0]):
+        return None
+    samples = "" if reported.samples is None else f" of {plural(reported.samples, 'sample')}"
+    how = "" if reported.aggregation == "mean" else f" (aggregated by {reported.aggregation})"
+    return (
+        "the log itself reports another score than the mean of what was read",
+        f"{row} on {log.task}, {metric}: {reported.score:.4f}{samples}{how}, not {mean:.4f} of"
+        f" {plural(len(values), 'sample')} ({log.path.name})",
+    )
+
+
+def _columns(
+    logs: Sequence[Log], chosen: Mapping[str, str], with_failed: bool
+) -> dict[tuple[str, str], int]:
+    """Returns the column of each task and sample that a log has.
+
+    Raises:
+      BadInput: samples of two logs have the same id and other contents.
+    """
+    first: dict[tuple[str, str], tuple[str, Log]] = {}  # content, and the log that has it
+    columns: dict[tuple[str, str], int] = {}
+    for log in logs:
+        for sample in [*log.values[chosen[log.task]], *(log.failed if with_failed else ())]:
+            key, content = (log.task, sample), log.hashes.get(sample, "")
+            earlier, other = first.get(key, ("", log))
+            if earlier and content and earlier != content:
+                raise BadInput(
+                    f"{log.path}: sample {sample} of {log.task} has another content than in"
+                    f" {other.path} (doc_hash, or input and target): these logs are of different"
+                    " versions of the task, or number their samples in another order. Import them"
+                    " into caches of their own, or give the samples ids that stay."
+                )
+            if content and not earlier:
+                first[key] = content, log
+            columns.setdefault(key, len(columns))
+    return columns
+
+
+def _describe(
+    logs: Sequence[tuple[str, Log]],
+    columns: Mapping[tuple[str, str], int],
+    chosen: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """Returns the provenance of each column: data set, metric, its direction and the hash of the
+    content, where a log has them.
+
+    Raises:
+      BadInput: the logs of a task state different directions of the metric.
+    """
+    directions: dict[str, tuple[bool, Log]] = {}
+    ranges: dict[str, tuple[tuple[float, float], Log]] = {}
+    hashes: dict[tuple[str, str], str] = {}
+    for _, log in logs:
+        metric = chosen[log.task]
+        for sample in log.values[metric].keys() & log.hashes.keys():
+            hashes.setdefault((log.task, sample), log.hashes[sample])
+        if (ends := log.ranges.get(metric)) is not None:
+            earlier_ends, other = ranges.setdefault(log.task, (ends, log))
+            if earlier_ends != ends:
+                raise BadInput(
+                    f"{log.path}: {metric} on {log.task} is from {ends[0]:g} to {ends[1]:g}, but"
+                    f" from {earlier_ends[0]:g} to {earlier_ends[1]:g} in {other.path}."
+                )
+        if (higher := log.higher_is_better.get(metric)) is not None:
+            earlier, other = directions.setdefault(log.task, (higher, log))
+            if earlier != higher:
+                raise BadInput(
+                    f"{log.path}: {metric} on {log.task} has higher_is_better = {higher}, but"
+                    f" {earlier} in the results of {other.path}."
+                )
+    return [
+        {"dataset": task, METRIC: chosen[task]}
+        | ({DIRECTION: directions[task][0]} if task in directions else {})
+        | (dict(zip(RANGE, ranges[task][0], strict=True)) if task in ranges else {})
+        | ({HASH: hashes[task, sample]} if (task, sample) in hashes else {})
+        for task, sample in columns
+    ]
