@@ -1,7 +1,7 @@
 """Repetitions of the labelling loop on a pool with known labels, in a directory.
 
-OUT/study.json identifies the study; OUT/trials/trial-NNN are finished repetitions. More of the same
-study can be added by a later call.
+OUT/study.json identifies the study; OUT/study.jsonl is its record, a line for each finished
+repetition. More of the same study can be added by a later call.
 """
 
 import functools
@@ -24,15 +24,11 @@ from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
-from nevis_stream.run_directory.workspace import EventWorkspace
+from nevis_stream.run_directory.workspace import RecordWorkspace
 from nevis_stream.storage import exclusive
-from nevis_stream.storage.identity import as_lines, write_once
+from nevis_stream.storage.study_record import StudyRecord
 from nevis_stream.wording import plural
 
-_OTHER = (
-    "this directory contains another study ({difference}). Choose another --out, or give the flags"
-    " with which that study was started."
-)
 _MOST_LINES = 7  # of a figure
 
 
@@ -120,10 +116,12 @@ def run_study(
     busy = "is working in this directory. Wait for it or stop it, or choose another --out."
     frames = []
     with exclusive(out / "lock", busy):
-        write_once(out / STUDY, as_lines(asdict(settings)), _OTHER)
+        record = StudyRecord((out / STUDY).with_suffix(".jsonl"), asdict(settings))
         function = _Repetition(material, labels, settings)
         for rule in rules:
-            workspace = EventWorkspace(out / "trials" / rule.replace("!", "-highest"), 0.0)
+            cells = [{"rule": rule, "repetition": number} for number in range(repetitions)]
+            former = out / "trials" / rule.replace("!", "-highest")  # of earlier versions
+            workspace = RecordWorkspace(record, cells, former)
             ctx = Context(
                 path=(f"seed {settings.seed}", "label study", rule),
                 phase="train",

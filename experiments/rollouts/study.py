@@ -23,16 +23,12 @@ from nevis_stream.experiments.theory.populations import Population
 from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive
-from nevis_stream.storage.identity import as_lines, write_once
+from nevis_stream.storage.study_record import keep_settings
 from nevis_stream.wording import plural
 
 MOST_EPOCHS = 50
 MOST_CLASSIFIERS = 10_000
 """Of one rollout; at a second each, a rollout of so many takes hours."""
-_OTHER = (
-    "this directory contains another study ({difference}). Choose another --out, or give the flags"
-    " with which that study was started."
-)
 
 
 @dataclass(frozen=True)
@@ -171,7 +167,7 @@ def begin(settings: RolloutSettings, out: Path) -> None:
             f"a design of depth {depth} and width {width} has more than {MOST_CLASSIFIERS:,}"
             " classifiers. Choose a smaller one."
         )
-    write_once(out / "study.json", as_lines(asdict(settings)), _OTHER)
+    keep_settings(out / "study.json", asdict(settings))
 
 
 def run_rollouts(

@@ -4,11 +4,13 @@ import secrets
 import shutil
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from nevis_stream.errors import DamagedCheckpoint, RunWarning
 from nevis_stream.storage import TEMPORARY_PREFIX, checkpoint, remove_leftovers, write_file
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
+from nevis_stream.storage.study_record import Cell, StudyRecord
 
 _KEPT_POSITIONS = 2
 
@@ -92,6 +94,31 @@ class EventWorkspace:
         paths = self._path.glob(f"{prefix}*")
         steps = [(path.name.removeprefix(prefix), path) for path in paths]
         return sorted((int(step), path) for step, path in steps if step.isdecimal())
+
+
+class RecordWorkspace(EventWorkspace):
+    """Finished trials as cells of a study's record; positions in files, as of an event.
+
+    Args:
+      record: of the study.
+      cells: the key of each trial, by its number.
+      path: directory of the positions. Finished trials of earlier versions are there too.
+    """
+
+    def __init__(self, record: StudyRecord, cells: Sequence[Cell], path: Path):
+        super().__init__(path, 0.0)
+        self._record, self._cells = record, cells
+
+    def finished(self, trial: int) -> tuple[Tree, dict] | None:
+        """Returns a finished trial's result, arrays as lists, and FLOPs; None if it must be run."""
+        if (cell := self._cells[trial]) in self._record:
+            kept = self._record[cell]
+            return kept["result"], kept["flops"]
+        return super().finished(trial)
+
+    def finish(self, trial: int, result: Tree, counts: dict) -> None:
+        """Adds a finished trial's result and FLOPs to the record."""
+        self._record.add(self._cells[trial], {"result": result, "flops": counts})
 
 
 class SharedPositions(EventWorkspace):

@@ -54,7 +54,7 @@ class StudyRecord:
     ):
         self._file = file
         if settings is not None:
-            _keep_settings(file.with_suffix(".json"), settings, former_settings or {})
+            keep_settings(file.with_suffix(".json"), settings, former_settings)
         if not file.exists() and former and (cells := list(former())):
             write_file(file, checked_lines.content(_line(*each) for each in cells))
         self._results: dict[str, tuple[Cell, Any]] = {}
@@ -110,14 +110,22 @@ class StudyRecord:
         ]
 
 
-def _keep_settings(file: Path, settings: Cell, former: Cell) -> None:
+def keep_settings(
+    file: Path, settings: Mapping[str, Any], former: Mapping[str, Any] | None = None
+) -> None:
+    """Writes the settings of a study, or compares them with those that are there; see
+    `StudyRecord`.
+
+    Raises:
+      BadInput: they differ; the message names the first value that does.
+    """
     now = json.loads(encode(settings))
     if not file.exists():
         write_file(file, as_lines(now).encode())
         return
     content = read_bytes(file).decode(errors="replace")
     try:
-        there = {**former, **parse_json(content)}
+        there = {**(former or {}), **parse_json(content)}
     except (ValueError, TypeError) as error:
         raise BadInput(
             f"{file}: cannot be read ({error}), so it does not say what was studied in this"

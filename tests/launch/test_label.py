@@ -16,7 +16,8 @@ from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.models import TestedModel
 from nevis_stream.launch.label_commands.surrogate_data import Subject, in_order, pool_labels
-from nevis_stream.storage.checkpoint import Checkpoint
+from nevis_stream.storage import checkpoint
+from nevis_stream.storage.study_record import StudyRecord
 from tests import forked
 
 CLASSES = 3
@@ -250,8 +251,9 @@ def test_labels_of_a_pool_belong_to_the_classes_of_the_same_names(folder):
     words = ["simulate", "--pool=pool", "--labels=60", "--repetitions=2", "--rules=uniform"]
     done = command(*words, "--model=right.csv", "--out=right", cwd=folder)
     assert done.returncode == 0, done.stderr
-    trial = Checkpoint(folder / "right" / "trials" / "uniform" / "trial-000").load("result")
-    values = trial["estimates"][1:, -1, 0]  # with all labels; the first is the surrogate's
+    first = StudyRecord(folder / "right" / "study.jsonl")[{"rule": "uniform", "repetition": 0}]
+    # with all labels; the first is the surrogate's
+    values = np.array(first["result"]["estimates"])[1:, -1, 0]
     assert values[np.isfinite(values)] == pytest.approx(0.1, abs=1e-6)
     done = command(*words, "--model=wrong.csv", "--out=wrong", cwd=folder)
     assert done.returncode == 2 and "the model has no class 'cat'" in done.stderr
@@ -295,13 +297,22 @@ def test_simulations_continue(folder):
     words += ["--labels=30", f"--out={folder / 'study'}", "--rules=expected_loss,uniform"]
     few = command(*words, "--repetitions=2")
     assert few.returncode == 0, few.stderr
-    trials = folder / "study" / "trials" / "uniform"
-    before = {path: path.stat().st_mtime_ns for path in trials.iterdir()}
+    record = folder / "study" / "study.jsonl"
+    before = record.read_bytes()
     more = command(*words, "--repetitions=4", "--executor=threads", "--workers=2")
     assert more.returncode == 0, more.stderr
-    assert "monte_carlo" in more.stdout and len(list(trials.glob("trial-*"))) == 4
-    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    assert "monte_carlo" in more.stdout and len(StudyRecord(record)) == 2 * 4
+    assert record.read_bytes().startswith(before)
     assert (folder / "study" / "report.html").exists()
+    table = (folder / "study" / "ratios.csv").read_bytes()
+    kept = StudyRecord(record)
+    for cell, result in kept.items():  # where an earlier version had them
+        tree = {name: np.array(values) for name, values in result["result"].items()}
+        trial = folder / "study" / "trials" / cell["rule"] / f"trial-{cell['repetition']:03d}"
+        checkpoint.write(trial, {"result": tree}, {"flops": result["flops"]})
+    record.unlink()
+    assert command(*words, "--repetitions=4").returncode == 0 and not record.exists()
+    assert (folder / "study" / "ratios.csv").read_bytes() == table
     right = np.eye(CLASSES)[np.load(folder / "pool.npz")["labels"]]
     np.savez(folder / "right.npz", probabilities=right)
     words[1] = f"--model={folder / 'right.npz'}"
