@@ -87,6 +87,11 @@ class StoredFit:
           key: a JAX key made from the seed.
           ctx: counts FLOPs, including those of the stored fit that were not charged before.
         """
+        evaluator = self._fitted(known, budget, key, ctx)
+        positions.remove(self._unfinished)  # of a process killed after it had stored the fit
+        return evaluator
+
+    def _fitted(self, known: KnownModels, budget: int, key, ctx: Compute) -> Evaluator:
         for part in self._flops.keys() - self._charged:
             if not part.startswith(ERRORS):  # these are part of the cost of a choice
                 ctx.charge(self._flops[part])
@@ -108,12 +113,13 @@ class StoredFit:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
         with the fit; arguments as of `evaluator`.
         """
-        evaluator = self.evaluator(known, budget, key, ctx)
+        evaluator = self._fitted(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
         with positions.kept_in(self._unfinished):
             errors = evaluator.errors(budget)
         if part not in self._flops:
             self._write(part, evaluator, before)
+        positions.remove(self._unfinished)
         return errors
 
     def flops(self, budget: int) -> int:

@@ -58,7 +58,10 @@ def test_an_addition_that_was_killed_after_its_fit_has_the_same_account(cache):
     with pytest.raises(KeyboardInterrupt):
         add_models(copy, {"m28": killed}, 20, "irt_2pl")
     assert (copy.directory / "fits" / "irt_2pl").is_dir() and not read_additions(copy.directory)
+    unfinished = copy.directory / "fits" / "irt_2pl.unfinished"
+    unfinished.mkdir()  # as if it had been killed just before it deleted its positions
     assert add(copy, "m28") == add(cache, "m28")
+    assert not unfinished.exists()
 
 
 def test_other_known_models_another_seed_or_a_damaged_fit_are_fitted_anew(cache):
