@@ -128,8 +128,9 @@ COMMANDS = [
     ),
     Command(
         "sweep",
-        ["sweep", *MEANS, "--set=learner=nearest_class_mean,closed_form", "--run_dir=runs"],
+        ["sweep", *MEANS, "--set=learner=nearest_class_mean,logistic_regression", "--run_dir=runs"],
         [write_stream],
+        trains=True,
     ),
     Command(
         "pretrain",

@@ -208,6 +208,17 @@ def read_points(file: Path) -> list[list]:
     return [json.loads(line) for line in text.splitlines(True) if line.endswith("\n")]
 
 
+def summary(points: list[list]) -> str:
+    """Returns the day, the machine, the number of points and the table of counts."""
+    from benchmarks.flops_table import machine
+
+    seconds = sum(point[-1] for point in points)
+    return (
+        f"{machine()}; {len(points):,} points in {seconds / 60:.0f}"
+        f" minutes of their processes.\n\n{table(points)}"
+    )
+
+
 def table(points: list[list]) -> str:
     """Returns a table: for each command the points of each kind, and those with faults."""
     counts: dict[str, Counter] = {}
@@ -228,7 +239,7 @@ def main() -> None:
     parser.add_argument("commands", nargs="*")
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--most", type=int, default=50)
-    words = parser.parse_args()
+    words = parser.parse_intermixed_args()
     if forking.compiler() is None:
         raise SystemExit("a C compiler is needed: cc, gcc or clang, or the one that CC names")
     words.out.mkdir(parents=True, exist_ok=True)
@@ -246,8 +257,9 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
     points = [each for file in sorted(words.out.glob("points-*")) for each in read_points(file)]
-    (words.out / "faults.md").write_text(table(points))
-    print(table(points))
+    page = summary(points)
+    (words.out / "faults.md").write_text(page)
+    print(page)
 
 
 def _environment(out: Path) -> dict[str, str]:
