@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.errors import DamagedCheckpoint
 from nevis_stream.evaluation_cache.additions import Addition
-from nevis_stream.storage import checkpoint
+from nevis_stream.storage import checkpoint, recover
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.checks import json_object
 
@@ -69,6 +69,7 @@ class StoredFit:
         """Returns the stored fit and the FLOPs of its parts; None and {} if there is no fit, or if
         it is damaged or has another key.
         """
+        recover(self._path)
         try:
             saved = Checkpoint(self._path)
             if saved.record["key"] != self.key:

@@ -102,6 +102,7 @@ def replace_directory(new: Path, path: Path) -> None:
       new: a complete, synced directory on the same file system.
       path: its place, which may hold an older directory; another process may replace it too.
     """
+    recover(path)
     for attempt in range(_ATTEMPTS):
         replaced = path.with_name(f"{_REPLACED_PREFIX}{path.name}-{secrets.token_hex(4)}")
         with contextlib.suppress(FileNotFoundError):

@@ -39,17 +39,20 @@ WRITERS = {
 
 
 def leftovers(folder):
-    return sorted(path.name for path in folder.rglob(".tmp-*"))
+    return sorted(path.name for path in folder.rglob(".*-*"))
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["new", "replaced"])
 @pytest.mark.parametrize("writer", WRITERS)
-def test_killed_at_every_change_and_started_again(tmp_path, writer):
+def test_killed_at_every_change_and_started_again(tmp_path, writer, is_there):
     """Nothing is left but the result, and a kill did leave something."""
     left, fatal = 0, 0
     while True:
         fatal += 1
         folder = tmp_path / str(fatal)
         folder.mkdir()
+        if is_there:
+            assert survives(lambda folder=folder: WRITERS[writer](folder), NEVER)
         if survives(lambda folder=folder: WRITERS[writer](folder), fatal):
             break
         left += bool(leftovers(folder))
