@@ -17,6 +17,7 @@ SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
 _UNKNOWN = frozenset(
     ("nan", "NaN", "NAN", "None", "NULL", "null", "NA", "N/A", "n/a", "<NA>", "#N/A")
 )
+_MARKS = "|;,+&/"  # by which publishers join the labels of an image
 _SHOWN = 10  # ranges of ids, or names, in a message
 _DECIMAL = r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)(e[+-]?[0-9]+)?"
 DECLARE = (
@@ -98,6 +99,8 @@ def read_cells(
     if len(numbers) == len(words) == len(set(numbers.values())):
         _refuse_ids_as_names(cells, names)
         return _by_id(cells, origin, kind, names, num_classes)
+    if not names and kind != SINGLE_LABEL:
+        _refuse_joined(cells)
     return _by_name(cells, origin, kind or SINGLE_LABEL, names, num_classes)
 
 
@@ -111,6 +114,23 @@ def _refuse_ids_as_names(cells: Sequence[tuple[str, str]], names: Sequence[str])
                     f"{place}: label {word!r} may be the class of that name, or the one with that"
                     " number, which counts from 0. List the classes in the order of their numbers,"
                     " from 0, or call them otherwise here and there."
+                )
+
+
+def _refuse_joined(cells: Sequence[tuple[str, str]]) -> None:
+    """Refuses `cat|dog` beside `cat` and `dog`: a class of its own, or two labels."""
+    first: dict[str, str] = {}
+    for place, text in cells:
+        first.setdefault(text.strip(), place)
+    for text, place in first.items():
+        for mark in _MARKS:
+            pieces = [piece.strip() for piece in text.split(mark)]
+            if len(pieces) > 1 and all(piece in first for piece in pieces):
+                raise BadInput(
+                    f"{place}: label {short(text)!r} may be a class of that name, or the labels"
+                    f" {_list(pieces)} of one image. For the first, say kind=single_label (a"
+                    " column of a stream csv, a flag of data import); for the second, put blanks"
+                    " between labels, none within one, and say kind=multi_label."
                 )
 
 

@@ -87,7 +87,7 @@ class Reading:
     @property
     def understood(self) -> str:
         """What was understood, in one line."""
-        total, names = sum(self.parts.values()), list(self.classes[:_SHOWN])
+        total, names = sum(self.parts.values()), list(map(_told_apart, self.classes[:_SHOWN]))
         parts = ", ".join(
             f"{name} {count:,}" for name, count in sorted(self.parts.items(), key=_place)
         )
@@ -124,6 +124,15 @@ class Reading:
         """Returns what was kept; what this version does not know is ignored."""
         known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         return cls(**known | {"left_out": [LeftOut(**each) for each in values["left_out"]]})
+
+
+def _told_apart(name: str) -> str:
+    """Returns a name as a list of names shows it: in quotation marks if it would look otherwise.
+
+    >>> [_told_apart(name) for name in ("cat", "black cat", "cat ", "a,b", "one\\ntwo")]
+    ['cat', 'black cat', "'cat '", "'a,b'", "'one\\\\ntwo'"]
+    """
+    return name if name == name.strip() and name.isprintable() and "," not in name else repr(name)
 
 
 def _place(part: tuple[str, int]) -> tuple[int, str]:

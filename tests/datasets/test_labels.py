@@ -50,6 +50,8 @@ def rows(*labels):
         (["0", "", "1"], {}, "line 3: has no label. Fill in .*kind=multi_label"),
         (["0", " ", "1"], {"kind": "single_label"}, "line 3: has no label"),
         (["0 1", "", "1"], {}, "line 3: has no label"),
+        (["cat", "cat|dog", "dog"], {}, r"line 3: label 'cat\|dog' may be .* 'cat', 'dog' of one"),
+        (["cat", "dog, cat", "dog"], {"kind": "multi_label"}, "line 3: label 'dog, cat' may be"),
         (["cat", "nan", "dog"], {}, "line 3: label 'nan' is what programs write .* classes.txt"),
         (["0", "1", " NaN "], {}, "line 4: label 'NaN' is what programs write"),
         (["cat", "dog", "None"], {}, "line 4: label 'None' is what programs write"),

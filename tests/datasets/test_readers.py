@@ -254,6 +254,7 @@ def test_an_image_bomb_is_named(tmp_path, monkeypatch):
         ("path,label\na.png,0\n", {}, "labels.csv, line 1: has no column split"),
         ("path,split,label\n", {}, "labels.csv: has no row"),
         ("path,split,label\nc.png,train,0\n", {}, "line 2: no file 'c.png' in the archive"),
+        ("path,split,label\na.png,,0\n", {}, "line 2: split is empty; it is all for every image"),
         ("path,split,label\na.png,train,dog\n", {}, "has labels of 1 classes"),
         ("path,split,label\na.png,train\n", {}, "line 2: has 2 cells, the first line has 3"),
         (

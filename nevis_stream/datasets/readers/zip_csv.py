@@ -179,6 +179,9 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
     ]
     first: dict[str, tuple[str, str]] = {}
     for place, row in rows:
+        for column in ("path", "split"):
+            if not row[column]:
+                raise BadInput(f"{place}: {column} is empty; it is {_NEEDED[column]}.")
         before, split = first.setdefault(nfc(_with_slashes(row["path"])), (place, row["split"]))
         if before != place:
             raise BadInput(
