@@ -7,11 +7,11 @@ import numpy as np
 
 from nevis_stream.datasets.arrangement import Arrangement
 from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.class_ids import similar_names
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import Images
 from nevis_stream.datasets.reading import Found, LeftOut
 from nevis_stream.errors import BadInput, DataWarning
+from nevis_stream.storage.names import similar_names
 
 _FEW_TEST_IMAGES = 10  # with fewer, the error has steps of more than a tenth
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.text import nfc, read_text, short, whole
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
@@ -290,29 +291,6 @@ def empty_classes(ids: Sequence[int], names: Sequence[str]) -> list[str]:
     if not ids:
         return []
     return [f"no image is of class {_list([names[i] for i in ids]) if names else _ranges(ids)}"]
-
-
-def similar_names(names: Iterable[str]) -> list[str]:
-    """Returns a sentence if names differ only in case, blanks or leading zeros.
-
-    >>> similar_names(["cat", "Cat ", "dog", "1", "01"])
-    ["these classes are kept apart, though their names are nearly the same: '01' and '1'; 'Cat ' \
-and 'cat'"]
-    """
-    groups: dict[str, list[str]] = {}
-    for name in sorted(set(names)):
-        plain = " ".join(name.split()).casefold()
-        number = whole(plain)
-        groups.setdefault(plain if number is None else str(number), []).append(name)
-    alike = [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]
-    if not alike:
-        return []
-    more = f"; and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
-    return [
-        "these classes are kept apart, though their names are nearly the same: "
-        + "; ".join(alike[:_SHOWN])
-        + more
-    ]
 
 
 def read_names(content: bytes, name: str) -> list[str]:

@@ -89,7 +89,10 @@ class Numbers:
             return float(text)
         except (TypeError, ValueError):
             shown = text if field is None else field
-            reason = "leave unknown cells empty, or say what grades count: --grades=NAME=NUMBER,…"
+            reason = (
+                "leave unknown cells empty, say what grades count: --grades=NAME=NUMBER,…, or leave"
+                " a column out that is no sample: --ignore_columns=NAME"
+            )
             if isinstance(shown, str) and shown.strip().lower() in ("yes", "no", "pass", "fail"):
                 reason = (
                     "of words only true and false are read, as 1 and 0; --grades says what others"

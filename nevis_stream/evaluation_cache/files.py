@@ -32,6 +32,7 @@ from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parquet
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.reading import parse_json
 from nevis_stream.wording import plural
@@ -401,6 +402,7 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
         f", {plural(holes, 'cell')} unknown ({100 * holes / known.size:.2g}%)" if holes else ""
     )
     yield f"models: {list_names(raw.models)}"
+    yield from similar_names(raw.models, "models")
     if raw.repeats:
         were = "was" if raw.repeats == 1 else "were"
         yield f"{plural(raw.repeats, 'repeated cell')} with the same value {were} left out"

@@ -1,9 +1,12 @@
-"""Names that users choose and that become parts of file names."""
+"""Names that users choose: those that become parts of file names, and those that look alike."""
 
 import re
+from collections.abc import Iterable
 
 from nevis_stream.errors import BadInput
+from nevis_stream.storage.text import whole
 
+_MOST = 10  # names in a sentence
 LONGEST = 128  # bytes; file systems take 255, and up to 80 are added to a name
 _NOT_UTF_8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte of a name that is not UTF-8
 
@@ -42,3 +45,26 @@ def check_name(name: str, meaning: str) -> None:
             f"{meaning} is {name!r}; use letters, digits, '_', '-' and '.', and do not begin with"
             " '.'."
         )
+
+
+def similar_names(names: Iterable[str], noun: str = "classes") -> list[str]:
+    """Returns a sentence if names differ only in case, blanks or leading zeros.
+
+    >>> similar_names(["cat", "Cat ", "dog", "1", "01"])
+    ["these classes are kept apart, though their names are nearly the same: '01' and '1'; 'Cat ' \
+and 'cat'"]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        plain = " ".join(name.split()).casefold()
+        number = whole(plain)
+        groups.setdefault(plain if number is None else str(number), []).append(name)
+    alike = [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]
+    if not alike:
+        return []
+    more = f"; and {len(alike) - _MOST} more" if len(alike) > _MOST else ""
+    return [
+        f"these {noun} are kept apart, though their names are nearly the same: "
+        + "; ".join(alike[:_MOST])
+        + more
+    ]

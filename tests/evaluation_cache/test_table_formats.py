@@ -80,3 +80,13 @@ def test_scores_come_after_outcomes(tmp_path):
     assert outcomes.matrix(["b"], ["q1"]) == 0.5
     outcomes.append_predictions(["a"], ["q1"], np.float32([[0.25]]))
     assert outcomes.predictions(["a"], ["q1"]) == 0.25  # the later one, though of another plane
+
+
+def test_models_of_nearly_one_name_and_columns_that_are_no_samples_are_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("model,params,q1,q2\nGPT-4,7B,1,0\ngpt-4 ,7B,0,1\n")
+    with pytest.raises(BadInput, match="'7B' is not a number; .*--ignore_columns=NAME"):
+        read_values(path)
+    path.write_text("model,q1,q2\nGPT-4,1,0\ngpt-4 ,0,1\n")
+    (remark,) = [each for each in read_values(path).remarks if "nearly the same" in each]
+    assert remark.startswith("these models are kept apart") and "'GPT-4' and 'gpt-4 '" in remark
