@@ -25,6 +25,7 @@ from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_
 from nevis_stream.storage import write_file
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.identity import as_lines, write_once
+from nevis_stream.storage.reading import real_path
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 
@@ -133,7 +134,7 @@ class TransferMatrixRun:
 
         Columns: those of `nevis_stream.analysis.transfer_matrix.pair_row`.
         """
-        for folder in (self.out.resolve(), *self.out.resolve().parents):
+        for folder in (out := real_path(self.out), *out.parents):
             if (folder / FILE_NAME).exists():
                 raise BadInput(
                     f"{self.out}: is inside the run directory {folder}. Choose another --out."

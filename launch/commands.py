@@ -1,5 +1,6 @@
 """The commands that become jobs of a cluster: split, checked, and one for each seed."""
 
+import os
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def jobs(words: Sequence[str]) -> list[list[str]]:
         if _module(command) not in READERS
         and (directory := _separate(command, ["run_dir"])[0].get("run_dir")) is not None
     ]
-    paths = [Path(directory).resolve() for directory in directories]
+    paths = [Path(os.path.realpath(directory)) for directory in directories]
     for directory, path in zip(directories, paths, strict=True):
         config_flag.check_run_dir(directory)
         if paths.count(path) > 1:

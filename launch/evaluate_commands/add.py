@@ -29,6 +29,7 @@ from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.oracle import Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.storage.reading import real_path
 from nevis_stream.trained_runs.caches import open_cache
 from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
 from nevis_stream.trained_runs.predictors import (
@@ -67,6 +68,11 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
         )
     cache = one_cache(Path(values.cache))
+    if not all(cache.shape):
+        raise BadInput(
+            f"{cache.directory}: has no model yet; to add some: python -m launch.evaluate import"
+            f" FILE --cache={cache.directory}"
+        )
     table = read_for(cache, model, **reading_of(values))
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
@@ -294,7 +300,7 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
                 f"--run_dir={folder}: is neither a run directory nor a folder of them (no"
                 f" {FILE_NAME})."
             )
-        moved |= {run.resolve().name: run for run in runs}
+        moved |= {real_path(run).name: run for run in runs}
     checkpoints = {}
     for model, facts in provenances.items():
         path = Path(facts["checkpoint"])

@@ -28,6 +28,7 @@ from nevis_stream.evaluation_cache.packing import (
     Tile,
 )
 from nevis_stream.evaluation_cache.reading import Snapshot
+from nevis_stream.storage.reading import real_path
 
 _MOST_MODELS = 500  # of a transaction
 _MOST_CELLS = 1 << 24  # of a transaction, probabilities counted singly
@@ -74,7 +75,7 @@ def merge(
             f"{source.directory} is about {source.about}, {target.directory} about {target.about}:"
             " they cannot be merged."
         )
-    if target.directory.resolve() == source.directory.resolve():
+    if real_path(target.directory) == real_path(source.directory):
         raise BadInput(f"{source.directory}: a cache cannot be merged into itself.")
     integrity.check(source)
     with source.index.reading() as db:

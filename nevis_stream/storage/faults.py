@@ -17,7 +17,6 @@ from pathlib import Path
 from nevis_stream.errors import BadInput, NevisStreamError, StorageFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_OF_DRIVES = (*_FULL, errno.EIO, errno.EROFS)  # others may be about any other file
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _IN_TEXT = re.compile(r"\(os error (\d+)\)")  # as programs in Rust write it
 _UNNAMED = "a file or a drive that this command uses"
@@ -31,6 +30,8 @@ def clear_faults(path: Path) -> Iterator[None]:
     except Exception as error:
         number = _number(error)
         if number is None:
+            if isinstance(error, OSError):  # Python's own: a pipe has no positions
+                raise OSError(errno.EINVAL, str(error), str(path)) from error
             raise
         if number in _FULL:
             raise StorageFull(
@@ -50,7 +51,7 @@ def _number(error: Exception) -> int | None:
     # of a library; our own message may quote one
     ours = isinstance(error, NevisStreamError)
     match = None if ours else _IN_TEXT.search(str(error))
-    return int(match[1]) if match and int(match[1]) in _OF_DRIVES else None
+    return int(match[1]) if match else None
 
 
 def lock(file, path: Path, mode: int) -> None:

@@ -20,6 +20,13 @@ LARGEST = 1 << 30  # bytes of a file that is read as a whole; the largest ledger
 LARGEST_ARRAYS = 1 << 36  # bytes of a file of arrays: a checkpoint, a part of a data set
 
 
+def real_path(path: Path) -> Path:
+    """Returns the absolute path of a file without links; in a loop of links, where `Path.resolve`
+    raises RuntimeError, the path of one of them.
+    """
+    return Path(os.path.realpath(path))
+
+
 def open_file(path: Path | str) -> BinaryIO:
     """Opens a regular file for reading bytes, also behind a link.
 

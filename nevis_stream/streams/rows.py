@@ -10,6 +10,7 @@ from nevis_stream.datasets import prepared
 from nevis_stream.datasets.choices import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
+from nevis_stream.storage.reading import real_path
 from nevis_stream.storage.text import Table, read_table, short, whole
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, MOST_CLASSES, TASK_KINDS, YEARS
 
@@ -181,7 +182,7 @@ def _facts(origin: str, place: str, row: Mapping[str, str]) -> dict[str, str]:
     dataset_id = row["dataset_id"]
     own = {column: row.get(column, "") for column in _FACTS}
     if row.get("path"):
-        return own | {"source": f"file:{(Path(origin).parent / row['path']).resolve()}"}
+        return own | {"source": f"file:{real_path(Path(origin).parent / row['path'])}"}
     known = catalogue.datasets().get(dataset_id)
     if row.get("source"):
         shared = {f"shared:{each['file']}": each for each in catalogue.shared().values()}

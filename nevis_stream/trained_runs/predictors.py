@@ -19,6 +19,7 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import real_path
 from nevis_stream.storage.text import read_table
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
@@ -285,7 +286,7 @@ class KeptRun:
             return None
         task, (record, answer) = predictor.task, self._answers[predictor.predictor_id, split]
         file = self.path / answer.outcomes
-        if not file.resolve().is_relative_to((self.path / "outcomes").resolve()):
+        if not real_path(file).is_relative_to(real_path(self.path / "outcomes")):
             return None
         try:
             arrays = read_npz(file, ("sample_id", "correct", "confidence"))

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import io
 import os
 import sqlite3
 import subprocess
@@ -14,7 +15,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.launch import entry
 from nevis_stream.storage import append_line, exclusive, write_file
-from nevis_stream.storage.faults import clear_faults
+from nevis_stream.storage.faults import clear_faults, message
 from nevis_stream.terminal import printable
 
 
@@ -80,6 +81,12 @@ def test_an_error_of_the_system_in_a_librarys_words(tmp_path):
     with pytest.raises(OSError, match="Input/output") as raised, clear_faults(tmp_path):
         raise LibraryError("I/O error (os error 5)")
     assert raised.value.filename == str(tmp_path)
+    with pytest.raises(OSError, match="No locks") as raised, clear_faults(tmp_path):
+        raise LibraryError("No locks available (os error 37)")
+    assert raised.value.filename == str(tmp_path)
+    with pytest.raises(OSError, match="not seekable") as odd, clear_faults(tmp_path):
+        raise io.UnsupportedOperation("not seekable")
+    assert message(odd.value) == f"{tmp_path}: not seekable"
     with pytest.raises(LibraryError), clear_faults(tmp_path):
         raise LibraryError("something else")
     with pytest.raises(BadInput), clear_faults(tmp_path):

@@ -19,6 +19,7 @@ from nevis_stream.storage.reading import (
     parse_json,
     read_bytes,
     read_json,
+    real_path,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,6 +67,13 @@ def test_a_link_to_a_regular_file_is_followed(tmp_path):
     (tmp_path / "file").write_text("[1]")
     (tmp_path / "link").symlink_to("file")
     assert read_json(tmp_path / "link") == [1]
+
+
+def test_a_loop_of_links_has_a_path(tmp_path):
+    (tmp_path / "link").symlink_to("link")
+    assert real_path(tmp_path / "link" / "file").name == "file"
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        open_file(tmp_path / "link")
 
 
 def test_a_file_above_the_bound_is_not_read(tmp_path):

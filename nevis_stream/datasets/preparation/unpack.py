@@ -23,6 +23,7 @@ from nevis_stream.storage import (
 )
 from nevis_stream.storage.archives import check_zip
 from nevis_stream.storage.faults import clear_faults
+from nevis_stream.storage.reading import real_path
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
 SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -77,12 +78,12 @@ def unpack(archive: Path, folder: Path) -> None:
         shutil.rmtree(target)
     # folders of links, so that nothing that follows can change the user's files
     if archive.is_dir():
-        shutil.copytree(archive.resolve(), target, copy_function=os.symlink)
+        shutil.copytree(real_path(archive), target, copy_function=os.symlink)
         sync_tree(target)
         _mark(mark, identity)
         return
     if stem(name) == name:
-        target.symlink_to(archive.resolve())
+        target.symlink_to(real_path(archive))
         _mark(mark, identity)
         return
     if facts.st_size == 0:
