@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.board import Board as Board
     from nevis_stream.dynamic_evaluation.board import read_board as read_board
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
+    from nevis_stream.dynamic_evaluation.session import Session as Session
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
     from nevis_stream.queries.oracle import Cost as Cost
     from nevis_stream.queries.oracle import Estimate as Estimate
@@ -25,6 +26,7 @@ _HOMES = {
     "Cost": "queries.oracle",
     "Estimate": "queries.oracle",
     "EvaluationCache": "evaluation_cache.evaluation_cache",
+    "Session": "dynamic_evaluation.session",
     "evaluate": "dynamic_evaluation.evaluation",
     "read_board": "dynamic_evaluation.board",
 }

@@ -25,7 +25,12 @@ from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
-from nevis_stream.evaluation_cache.cached_oracle import CachedOracle, TooFewAnswers, askable_cells
+from nevis_stream.evaluation_cache.cached_oracle import (
+    CachedOracle,
+    TooFewAnswers,
+    askable_cells,
+    bound_means,
+)
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import Cost, Estimate, Oracle, Query, Responses
@@ -147,9 +152,9 @@ class PartAdder:
         self._cache.append_predictions(models, columns, predicted, made_by=made_by)
         accounts = []
         for i, row in enumerate(rows):
-            means, reason = _with_missing(estimates[i], missing[i], self._part.unbounded)
+            means, reason = with_missing(estimates[i], missing[i], self._part.unbounded)
             if not self._part.unbounded:
-                means = row.bound(means, known.facts)
+                means = bound_means(row.values, means, known.facts)
             value, low, high = (None if np.isnan(mean) else float(mean) for mean in means)
             best, worst = (low, high) if self._part.lower else (high, low)
             # the mean of the answered samples has no place among means of all samples
@@ -205,7 +210,7 @@ def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
     )
 
 
-def _with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[list[float], str]:
+def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[list[float], str]:
     """Returns value, low and high of an estimate from a sample that is not the designed one, and
     why there is no interval.
 

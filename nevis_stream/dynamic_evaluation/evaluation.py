@@ -14,6 +14,7 @@ from nevis_stream.dynamic_evaluation.method import UNCOUNTED
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, given_numbers
+from nevis_stream.queries.samples import SampleFacts
 
 AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
 """Takes b of a board's sample ids, returns b values, in the units of the board."""
@@ -54,8 +55,7 @@ def evaluate(
         not valid.
     """
     facts = board.cache.facts()
-    low = np.zeros(facts.n) if facts.low is None else facts.low.astype(np.float64)
-    high = np.ones(facts.n) if facts.high is None else facts.high.astype(np.float64)
+    low, high = sample_ranges(facts)
     if len(facts.parts) > 1:
         raise BadInput(
             "the data sets of this board differ in direction or range, so there is no common mean:"
@@ -101,19 +101,43 @@ def _check(
             f"the model was asked {len(ids)} samples and returned values of shape"
             f" {list(values.shape)}; [{len(ids)}] is expected, a value for each."
         )
-    scaled = (values - low[columns]) / (high[columns] - low[columns])
+    return scale_values(values, ids, low[columns], high[columns], board.cache.scores)
+
+
+def scale_values(
+    values: np.ndarray, ids: Sequence, low: np.ndarray, high: np.ndarray, scores: bool
+) -> np.ndarray:
+    """Returns values on the scale from 0 to 1, float64[b]; NaN, no answer, stays.
+
+    Args:
+      values: float64[b], in the units of a board.
+      ids: of the samples, for messages.
+      low, high: float64[b], the range of each.
+      scores: whether the board has scores, not outcomes.
+
+    Raises:
+      BadInput: a value is not valid.
+    """
+    scaled = (values - low) / (high - low)
     valid = np.isnan(values) | ((scaled >= 0) & (scaled <= 1))
-    if not board.cache.scores:
+    if not scores:
         valid &= np.isnan(values) | (scaled == 0) | (scaled == 1)
     if not valid.all():
         place = int(np.argmin(valid))
-        kind = f"from {low[columns[place]]:g} to {high[columns[place]]:g}"
-        if not board.cache.scores:
+        kind = f"from {low[place]:g} to {high[place]:g}"
+        if not scores:
             kind = "0 or 1, since the board has outcomes"
         raise BadInput(
             f"the model's value on sample {ids[place]!r} is {values[place]:g}; it must be {kind}."
         )
     return scaled
+
+
+def sample_ranges(facts: SampleFacts) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the lower and the upper end of each sample's range, float64[n] twice."""
+    low = np.zeros(facts.n) if facts.low is None else facts.low.astype(np.float64)
+    high = np.ones(facts.n) if facts.high is None else facts.high.astype(np.float64)
+    return low, high
 
 
 def _copy_fits(source: Path, target: Path) -> None:

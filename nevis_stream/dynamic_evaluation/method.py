@@ -22,6 +22,7 @@ from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.upright import (
     is_lower,
+    turn,
     turned_ask,
     turned_estimates,
     upright,
@@ -264,11 +265,42 @@ class Evaluator:
         with ctx.phase("select"):
             higher = turned_ask(oracle) if self._lower else oracle
             answers = self._answers(higher, models, budget, key)
-        with ctx.phase("predict"):
+        return self._estimates(tuned, answers)
+
+    @in_full_precision
+    def next_query(self, answers: Responses, budget: int, key: jax.Array) -> Query:
+        """Returns the cells to ask next, as `evaluate` would ask them, given those before.
+
+        Args:
+          answers: so far, of m models; without cells at first.
+          budget: number of samples asked of each model over all steps, more than there are now.
+          key: a JAX key, the same in each step.
+        """
+        with self.ctx.phase("select"):
+            return self.method.policy.next(self.plan(budget), self._turned(answers), key, self.ctx)
+
+    @in_full_precision
+    def predict(self, answers: Responses, budget: int) -> Estimates:
+        """Returns the estimates of models from answers that were asked step by step; before all are
+        there, what was learned for the whole budget is used, and the intervals are not theirs.
+
+        Args:
+          answers: at least one of each model.
+          budget: number of samples asked of each model over all steps.
+        """
+        return self._estimates(self.fit_budget(budget), self._turned(answers))
+
+    def _turned(self, answers: Responses) -> Responses:
+        if not self._lower:
+            return answers
+        return dataclasses.replace(answers, values=turn(answers.values))
+
+    def _estimates(self, tuned: Tree, answers: Responses) -> Estimates:
+        with self.ctx.phase("predict"):
             estimates = self._predict(tuned, answers)
         if self._lower:
             estimates = turned_estimates(estimates)
-        before, self._charged = self._charged, total(ctx.meter.counts())
+        before, self._charged = self._charged, total(self.ctx.meter.counts())
         cost = answers.cost + Cost(self._charged - before, uncounted=UNCOUNTED)
         return dataclasses.replace(estimates, cost=cost)
 

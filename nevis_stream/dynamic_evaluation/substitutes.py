@@ -62,7 +62,7 @@ class Substitutes:
             failed = ~is_observed(answers.values)
             if not failed.any():
                 return dataclasses.replace(answers, cost=cost)
-            query = self._replace(query, ~failed)
+            query = self.replace(query, ~failed)
 
     def __call__(self, query: Query) -> Query:
         """Returns the cells to ask instead of these, [m, b]; none of them was returned before."""
@@ -70,9 +70,18 @@ class Substitutes:
         stays = np.take_along_axis(self._free, samples, axis=1)
         np.put_along_axis(self._free, samples, False, axis=1)
         self.counts += (~stays).sum(axis=1)
-        return self._replace(query, stays)
+        return self.replace(query, stays)
 
-    def _replace(self, query: Query, stays: np.ndarray) -> Query:
+    def replace(self, query: Query, stays: np.ndarray) -> Query:
+        """Returns the cells with similar ones in place of those without an answer, [m, b].
+
+        Args:
+          query: [m, b].
+          stays: bool[m, b], which cells have an answer, or may be asked.
+
+        Raises:
+          TooFewAnswers: a model has no sample left.
+        """
         samples = np.array(query.samples)
         for model, row in enumerate(samples):
             for place in np.flatnonzero(~stays[model]):

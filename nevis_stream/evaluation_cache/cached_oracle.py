@@ -110,19 +110,20 @@ class CachedOracle:
                 )
         return Responses(query, self.values[samples][None], cost)
 
-    def bound(self, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
-        """Returns means, moved into the range that the observed values leave for the mean; if all
-        values are observed, this is the mean itself.
-        """
-        low, high = numbers(self.values), np.where(is_observed(self.values), self.values, 1)
-        least, most = facts.mean(np.stack([low, high]))
-        return np.clip(means, least, most) if least < most else np.full(len(means), least)
-
     @property
     def flops_each(self) -> float | None:
         """FLOPs of one answer, as the cache records it, or else the model's given provenance."""
         facts = self._cache.models()[self.model] if self._in_cache else self._provenance
         return facts.get(EACH)
+
+
+def bound_means(values: np.ndarray, means: Sequence[float], facts: SampleFacts) -> np.ndarray:
+    """Returns means, moved into the range that the observed values, [n], leave for the mean; if all
+    values are observed, this is the mean itself.
+    """
+    low, high = numbers(values), np.where(is_observed(values), values, 1)
+    least, most = facts.mean(np.stack([low, high]))
+    return np.clip(means, least, most) if least < most else np.full(len(means), least)
 
 
 def askable_cells(row: CachedOracle, available: np.ndarray | None, budget: int) -> np.ndarray:

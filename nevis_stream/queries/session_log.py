@@ -122,12 +122,16 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         self._history: History[AnyRound, Key, Answer] = History([], {})
 
     def start(
-        self, content: str, refusal: str, prepare: Callable[[], None], others: Sequence[str] = ()
+        self,
+        content: Callable[[], str],
+        refusal: str,
+        prepare: Callable[[], None],
+        others: Sequence[str] = (),
     ) -> None:
         """Begins a session, or leaves it as it is if it was begun with the same settings.
 
         Args:
-          content: of the file of settings.
+          content: returns that of the file of settings; called last.
           refusal: as of `storage.identity.write_once`.
           prepare: writes what the settings are about; called before they are written.
           others: names of further files that only a session has.
@@ -145,7 +149,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
                             " --out."
                         )
                 prepare()
-            write_once(self.settings, content, refusal)
+            write_once(self.settings, content(), refusal)
 
     def read_settings(self, parse: Callable[[dict[str, Any]], Settings], begin: str) -> Settings:
         """Returns the settings.
@@ -166,17 +170,18 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         except (ValueError, TypeError) as error:
             raise BadInput(f"{self.settings}: damaged ({error}).") from None
 
-    def asking(self) -> AbstractContextManager[None]:
-        """Holds the lock of what changes rounds; `RunLocked` if another process has it."""
-        return exclusive(self.directory / LOCK, self.words.busy)
+    def asking(self, wait: bool = False) -> AbstractContextManager[None]:
+        """Holds the lock of what changes rounds.
 
-    @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
+        Args:
+          wait: for another process that has it; else that is an error, `RunLocked`.
+        """
+        path = self.directory / LOCK
+        return _hold(path) if wait else exclusive(path, self.words.busy)
+
+    def answering(self) -> AbstractContextManager[None]:
         """Holds the lock of the answers, and waits for it: recording them takes a moment."""
-        path = self.answers.with_suffix(".lock")
-        with open(path, "a+") as file:
-            lock(file, path, fcntl.LOCK_EX)
-            yield
+        return _hold(self.answers.with_suffix(".lock"))
 
     def read(self, complete: bool = True) -> History[AnyRound, Key, Answer]:
         """Returns what the logs say; files that are as they were are not read again.
@@ -299,6 +304,14 @@ def damage(file: Path, line: int) -> Iterator[None]:
         *(OverflowError, RecursionError),
     ) as error:
         raise BadInput(f"{file}, line {line}: damaged ({error}).") from None
+
+
+@contextlib.contextmanager
+def _hold(path: Path) -> Iterator[None]:
+    """Holds a lock, and waits for it; also threads of one process wait for each other."""
+    with open(path, "a+") as file:
+        lock(file, path, fcntl.LOCK_EX)
+        yield
 
 
 def _state(file: Path) -> tuple[int, int]:

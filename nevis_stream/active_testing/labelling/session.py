@@ -78,7 +78,7 @@ class Session:
           BadInput: the directory has another session.
         """
         _log(directory).start(
-            as_lines(vars(settings)),
+            lambda: as_lines(vars(settings)),
             _OTHER,
             lambda: write_generation(directory, 0, samples),
             ["generation-1"],

@@ -1,0 +1,154 @@
+"""The known models of a board and a method fitted to them, to evaluate a model step by step."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import memory, methods
+from nevis_stream.dynamic_evaluation.adding_part import with_missing
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
+from nevis_stream.dynamic_evaluation.known_models import digest
+from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
+from nevis_stream.dynamic_evaluation.ranking import known_models
+from nevis_stream.dynamic_evaluation.substitutes import Substitutes
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.evaluation_cache.cached_oracle import bound_means
+from nevis_stream.evaluation_cache.groups import groups_of
+from nevis_stream.queries.matrix import is_observed, unknown_cells
+from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses
+
+
+class FittedBoard:
+    """Chooses the samples of a new model and predicts its mean; one model at a time, each as if it
+    were the only one.
+
+    Args:
+      cache: has the known models, and their fits.
+      method: its name.
+      budget: number of samples asked of each model over all steps.
+      seed: of the method's random choices.
+
+    Attributes:
+      known: the known models.
+      means: float64[m], of the known models, from 0 to 1.
+      names: their names.
+    """
+
+    def __init__(self, cache: EvaluationCache, method: str, budget: int, seed: int):
+        (self._part,) = cache.facts().parts
+        self.known, self.means, self.names = known_models(cache, self._part.columns)
+        self.known.groups = groups_of(cache, self.names, self.known.packed_rows())
+        used = methods.within_budget(method).for_known(self.known)
+        readable = memory.readable(used, self.known, 1)
+        folder = cache.directory / FOLDER / stored_name(used.name, self.known)
+        additions = read_additions(cache.directory)
+        stored = StoredFit(folder, used, self.known, seed, additions)
+        fit_key, self._key = jax.random.split(jax.random.key(seed))
+        self._evaluator = stored.evaluator(readable, budget, fit_key, context())
+        self._budget, self._cost = budget, Cost(stored.flops(budget), uncounted=UNCOUNTED)
+        self._scores = cache.scores
+
+    def next_query(self, query: Query, values: np.ndarray, asked: np.ndarray) -> Query:
+        """Returns the cells to ask next, [1, b].
+
+        Args:
+          query: [1, k], what was asked so far, each with an answer.
+          values: [k], the answers from 0 to 1.
+          asked: bool[n], which samples were asked before, also those without an answer.
+        """
+        chosen = self._evaluator.next_query(Responses(query, values[None]), self._budget, self._key)
+        return Substitutes(self.known, ~asked[None])(chosen)
+
+    def substitutes(self, query: Query, failed: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """Returns similar samples in place of some, int64[number of failed].
+
+        Args:
+          query: [1, b].
+          failed: bool[b], which of them have no answer.
+          asked: bool[n], which samples were asked before.
+
+        Raises:
+          TooFewAnswers: there is no other sample.
+        """
+        others = Substitutes(self.known, ~asked[None]).replace(query, ~failed[None])
+        return others.samples[0, failed]
+
+    def estimate(self, query: Query, values: np.ndarray, failed: int, final: bool) -> Estimate:
+        """Returns the estimate of a model's mean, in the units of the board.
+
+        Args:
+          query: [1, k], what was asked and has an answer; at least one sample.
+          values: [k], the answers from 0 to 1.
+          failed: number of further samples that gave no answer.
+          final: whether nothing more is asked; else there is no interval.
+        """
+        answers = Responses(query, values[None])
+        if final and query.samples.shape[1] < self._budget:
+            estimates = self._of_fewer(answers)
+        else:
+            estimates = self._evaluator.predict(answers, self._budget)
+        row = unknown_cells((self.known.shape[1],), self._scores)
+        row[query.samples[0]] = values
+        missing = failed / (failed + query.samples.shape[1])
+        means, reason = with_missing(estimates[0], missing, self._part.unbounded)
+        if not self._part.unbounded:
+            means = bound_means(row, means, self.known.facts).tolist()
+        value, low, high = (self._part.unscale(float(mean)) for mean in means)
+        if not final:
+            low = high = np.nan
+            reason = f"before {self._budget:,} answers are there, the method has none"
+        count = query.samples.shape[1]
+        return Estimate(value, low, high, reason, count, self._cost, failed)
+
+    def _of_fewer(self, answers: Responses):
+        """Returns the estimates where a model has no more samples with an answer: those of a budget
+        of as many, with similar samples in place of others, as `add_models` does.
+        """
+        count = answers.samples.shape[1]
+        row = unknown_cells((1, self.known.shape[1]), self._scores)
+        row[0, answers.samples[0]] = answers.values[0]
+        others = Substitutes(self.known, is_observed(row))
+
+        def oracle(query: Query) -> Responses:
+            query = others(query)
+            return Responses(query, np.take_along_axis(row, query.samples, axis=1))
+
+        return self._evaluator.evaluate(oracle, 1, count, self._key)
+
+
+def board_digest(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
+    """Returns 16 hex digits that identify the values of a board's known models.
+
+    Raises:
+      BadInput: its samples have no common mean, or several labels of an image are columns.
+    """
+    facts = cache.facts()
+    if len(facts.parts) > 1:
+        raise BadInput(
+            "the data sets of this board differ in direction or range, so there is no common mean:"
+            f" {', '.join(part.name for part in facts.parts)}. Read each into a board of its own."
+        )
+    if facts.image is not None:
+        raise BadInput(
+            "several columns of this board are labels of one image; a session asks for single"
+            " values. `evaluate add-model` takes such boards."
+        )
+    known, _, names = known_models(cache, facts.parts[0].columns, without)
+    known.groups = groups_of(cache, names, known.packed_rows())
+    return digest(known)[:16]
+
+
+def copy_board(source: EvaluationCache, directory: Path) -> EvaluationCache:
+    """Copies a board's values and its stored fits to a new directory."""
+    import shutil
+
+    shutil.rmtree(directory, ignore_errors=True)  # of a start that was killed
+    cache = EvaluationCache(directory, create=True, about=source.about)
+    cache.merge(source)
+    if (source.directory / FOLDER).is_dir():
+        shutil.copytree(source.directory / FOLDER, directory / FOLDER, dirs_exist_ok=True)
+    return cache

@@ -1,0 +1,206 @@
+"""What a session of live evaluation keeps on disk, as typed records."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.session_log import damage, read_lines
+from nevis_stream.seeds import generator
+from nevis_stream.storage.checks import number, show_value, whole
+from nevis_stream.storage.record import Record
+
+SETTINGS, ROUNDS, ANSWERS, HANDED = (
+    "session.json",
+    "rounds.jsonl",
+    "answers.jsonl",
+    "handed.jsonl",
+)
+KIND = "evaluation"
+
+Cell = tuple[str, int]
+"""A model and the column of a sample."""
+Answer = float | None
+"""A value in the units of the board; None: the model gave none."""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"is {show_value(value)}, not a string")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"is {show_value(value)}, not true or false")
+    return value
+
+
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(e, str) for e in value):
+        raise ValueError(f"is {show_value(value)}, not a list of names")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings(Record):
+    """What identifies a session of live evaluation.
+
+    Attributes:
+      models: names of the new models.
+      method: its name, after it was chosen.
+      reason: why it was chosen; "" if it was given.
+      budget: most samples that are asked of each model.
+      seed: of all random numbers.
+      board: digest of the known models' values.
+      samples: their number.
+      numbered: whether samples are named by whole numbers, as columns of an array are.
+      until: width of the interval at which the session ends; None: it ends at the budget.
+      until_better_than: a known model; the session ends when the interval of each new one lies
+        above its mean, or below.
+    """
+
+    kind = KIND
+    models: Annotated[Sequence[str], _names]
+    method: Annotated[str, _text]
+    reason: Annotated[str, _text]
+    numbered: Annotated[bool, _flag]
+    budget: Annotated[int, whole(1)]
+    seed: Annotated[int, whole(-(2**63), 2**63 - 1)]
+    board: str
+    samples: Annotated[int, whole(1)]
+    until: Annotated[float, number(0, math.inf)] | None = None
+    until_better_than: str | None = None
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> "EvaluationSettings":
+        """Returns the settings of a file; ValueError if they are of another kind of session."""
+        if not isinstance(values, dict) or values.get("kind") != KIND:
+            raise ValueError("these are not the settings of an evaluation")
+        return cls.from_json(values)
+
+
+@dataclass(frozen=True)
+class AskedRound:
+    """Cells of one model that were chosen together.
+
+    Attributes:
+      model: the model.
+      query: [1, b], of columns, as the policy chose them, or substitutes of such.
+      places: int64[b], the cells of this model that the substitutes replace, counted over all its
+        rounds; None if the policy chose them.
+      answered: number of answers of this model that there were then.
+      order: int64[b], the order in which they are handed out, drawn at random: policies sort the
+        samples, and the first answers should stand for all.
+    """
+
+    model: str
+    query: Query
+    places: np.ndarray | None
+    answered: int
+    order: np.ndarray
+
+    @cached_property
+    def asked(self) -> list[Cell]:
+        """The cells, in the order in which they are handed out."""
+        return [(self.model, column) for column in self.query.samples[0, self.order].tolist()]
+
+
+def round_line(
+    model: str, query: Query, places: np.ndarray | None, answered: int, ids: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the line of a round; `ids` name its samples, the others as of `AskedRound`."""
+    arrays = {"probabilities": query.probabilities, "shares": query.shares}
+    lists = {name: None if each is None else each[0].tolist() for name, each in arrays.items()}
+    line = {"model": model, "answers": answered, "samples": list(ids)} | lists
+    return line if places is None else line | {"replaced": places.tolist()}
+
+
+def read_rounds(
+    file: Path, settings: EvaluationSettings, columns: Mapping[str, int]
+) -> list[AskedRound]:
+    """Returns all rounds, in order.
+
+    Args:
+      file: may be missing.
+      settings: of the session.
+      columns: of the samples, by id.
+
+    Raises:
+      BadInput: the file is damaged.
+    """
+    rounds: list[AskedRound] = []
+    asked: dict[str, set[int]] = {model: set() for model in settings.models}
+    counts = dict.fromkeys(settings.models, 0)
+    for line_number, line in enumerate(read_lines(file), start=1):
+        with damage(file, line_number):
+            model, places = line["model"], line.get("replaced")
+            samples = np.array([columns[each] for each in line["samples"]], np.int64)
+            arrays = [_numbers(line[name], len(samples)) for name in ("probabilities", "shares")]
+            before = len(asked[model])
+            asked[model].update(samples.tolist())
+            if len(asked[model]) - before != len(samples):
+                raise ValueError("it asks a sample a second time")
+            if not isinstance(line["answers"], int):
+                raise ValueError("a number has an unexpected type")
+            if places is not None:
+                places = np.array(places, np.int64)
+                if places.shape != samples.shape:
+                    raise ValueError("its lists do not fit each other")
+            order = generator(settings.seed, "order", model, counts[model]).permutation(
+                len(samples)
+            )
+            counts[model] += 1
+            query = Query(samples[None], *arrays)
+            rounds.append(AskedRound(model, query, places, line["answers"], order))
+    return rounds
+
+
+def _numbers(values: Any, count: int) -> np.ndarray | None:
+    if values is None:
+        return None
+    array = np.array(values, np.float64)
+    if array.shape != (count,) or not np.isfinite(array).all():
+        raise ValueError("its lists do not fit each other")
+    return array[None]
+
+
+def read_answers(
+    file: Path, settings: EvaluationSettings, columns: Mapping[str, int]
+) -> dict[Cell, Answer]:
+    """Returns all answers, by model and column; corrections replace. Arguments as of `read_rounds`.
+
+    Raises:
+      BadInput: the file is damaged.
+    """
+    answers: dict[Cell, Answer] = {}
+    for line_number, line in enumerate(read_lines(file), start=1):
+        with damage(file, line_number):
+            for model, of_model in line["answers"].items():
+                if model not in settings.models:
+                    raise ValueError(f"there is no model {model!r}")
+                for sample, value in of_model.items():
+                    is_number = isinstance(value, int | float) and math.isfinite(value)
+                    if value is not None and not is_number:
+                        raise ValueError(f"{show_value(value)} is no value")
+                    answers[model, columns[sample]] = None if value is None else float(value)
+    return answers
+
+
+def read_handed(file: Path, columns: Mapping[str, int]) -> dict[Cell, str]:
+    """Returns the worker that each cell was last handed to; those of no worker are not in it.
+
+    Raises:
+      BadInput: the file is damaged.
+    """
+    handed: dict[Cell, str] = {}
+    for line_number, line in enumerate(read_lines(file), start=1):
+        with damage(file, line_number):
+            cells = [(line["model"], columns[each]) for each in line["samples"]]
+            handed |= dict.fromkeys(cells, line["worker"])
+    return handed

@@ -1,0 +1,222 @@
+"""A session of live evaluation: the estimate of `evaluate`, over restarts and several workers."""
+
+import json
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from nevis_stream import dynamic_evaluation as de
+from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, SETTINGS
+from nevis_stream.errors import BadInput
+from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content
+from tests.forked import Started
+
+METHOD, ADAPTIVE = "strata+mean", "error+irt_1pl"
+
+
+@pytest.fixture(scope="module")
+def board():
+    return de.read_board(KNOWN)
+
+
+def start(directory, board, budget=12, method=METHOD, **more):
+    return de.Session.start(directory / "session", board, budget, method=method, **more)
+
+
+def same(first, second):
+    ends = [(each.value, each.low, each.high) for each in (first, second)]
+    np.testing.assert_array_equal(*ends)
+
+
+@pytest.mark.parametrize("method", [METHOD, "stratified_mean", ADAPTIVE])
+def test_the_estimate_is_that_of_evaluate(tmp_path, board, method):
+    session = start(tmp_path, board, method=method)
+    batches = 0
+    for ids in session:
+        session.tell(answers_to(ids))
+        batches += 1
+    assert session.ended and (batches > 1) == (method == ADAPTIVE)
+    found = session.estimate()
+    same(found, de.evaluate(board, lambda ids: NEW[ids], 12, method))
+    assert found.observed == 12 and not session.ask()
+    same(de.Session(session.directory).estimate(), found)  # opened again
+
+
+def test_scores_of_which_lower_ones_are_better(tmp_path):
+    random = np.random.default_rng(0)
+    values = np.clip(random.normal(50, 20, (12, 40)), 0, 100).astype(np.float32)
+    board = de.read_board(values[1:], value_range=(0, 100), lower_is_better=["all"])
+    session = start(tmp_path, board, 10, "quadrature_local+linear_gaussian")
+    for ids in session:
+        session.tell({each: float(values[0, each]) for each in ids})
+    method = "quadrature_local+linear_gaussian"
+    same(session.estimate(), de.evaluate(board, lambda ids: values[0, ids], 10, method))
+    assert 0 < session.estimate().value < 100
+
+
+def test_samples_without_an_answer_are_replaced_as_evaluate_does(tmp_path, board):
+    def lacking(ids):
+        return [None if each % 7 == 0 else int(NEW[each]) for each in ids]
+
+    session = start(tmp_path, board, method=ADAPTIVE)
+    for ids in session:
+        session.tell(dict(zip(ids, lacking(ids), strict=True)))
+    with pytest.warns(match="gave no answer"):
+        expected = de.evaluate(board, lacking, 12, ADAPTIVE)
+    found = session.estimate()
+    same(found, expected)
+    assert found.failed == expected.failed > 0 and found.observed == 12
+
+
+def test_a_model_that_answers_few_samples_ends(tmp_path, board):
+    few = {each: int(NEW[each]) for each in range(5)}
+
+    session = start(tmp_path, board)
+    for ids in session:
+        session.tell({each: few.get(each) for each in ids})
+    found = session.estimate()
+    assert session.ended and found.observed == 5 and found.failed > 40
+    assert np.isnan(found.low) and "no answer" in found.reason
+
+
+def test_a_model_does_not_depend_on_the_others_of_its_session(tmp_path, board):
+    alone = start(tmp_path / "alone", board, method=ADAPTIVE)
+    both = start(tmp_path / "both", board, method=ADAPTIVE, models=["other", "new model"])
+    for ids in alone:
+        alone.tell(answers_to(ids))
+    for ids in both.batches("other", 3):
+        both.tell(dict.fromkeys(ids, 1), "other")
+        assert both.estimate("other").observed <= 12
+    assert not both.ended and both.has_ended("other")
+    for ids in both.batches("new model"):
+        both.tell(answers_to(ids), "new model")
+    same(alone.estimate(), both.estimates()["new model"])
+    with pytest.raises(BadInput, match="several models, so name one: other, new model"):
+        both.ask()
+
+
+def test_each_worker_has_samples_of_its_own(tmp_path, board):
+    session = start(tmp_path, board)
+    first, second = (session.ask(5, worker=each) for each in "ab")
+    assert len({*first, *second}) == 10
+    assert session.ask(5, worker="a") == first  # they wait for it
+    assert session.ask(7, worker="a")[:5] == first and not session.ask(worker="c")
+    assert de.Session(session.directory).ask(worker="b") == second
+    with session.directory.joinpath(HANDED).open("a") as file:
+        file.write('{"torn')
+    session.tell(answers_to(first))
+    assert session.ask(worker="a") and session.ask(worker="b") == second
+
+
+def test_what_a_gone_process_had_is_handed_to_others(tmp_path, board):
+    session = start(tmp_path, board)
+    batches = session.batches(count=4)
+    mine = next(batches)
+    assert not {*mine} & {*session.ask(worker="other")}
+    batches.close()  # as if its process had ended
+    assert {*mine} == {*session.ask(worker="third")}
+
+
+def test_rules_of_answers_are_those_of_labelling(tmp_path, board):
+    session = start(tmp_path, board)
+    ids = session.ask()
+    outside = next(each for each in session.samples if each not in ids)
+    assert session.tell(answers_to(ids[:3])) == 3 and session.tell(answers_to(ids[:4])) == 1
+    before = (session.directory / ANSWERS).read_bytes()
+    for wrong, message in [
+        ({"60": 1}, "unknown sample '60'"),
+        ({outside: 1}, "was not asked, so its answer cannot be used"),
+        ({ids[0]: 1 - int(NEW[ids[0]])}, "was recorded before. Nothing was recorded"),
+        ({ids[5]: 0.5}, "must be 0 or 1"),
+    ]:
+        with pytest.raises(BadInput, match=message):
+            session.tell({ids[6]: 1} | wrong)
+    assert (session.directory / ANSWERS).read_bytes() == before
+    assert session.tell({ids[0]: 1 - int(NEW[ids[0]])}, correct=True) == 1
+    with pytest.raises(BadInput, match="nothing was told about"):
+        list(session)
+
+
+def test_before_the_budget_there_is_a_value_without_the_methods_interval(tmp_path, board):
+    session = start(tmp_path, board)
+    assert session.estimate().reason == "there is no answer yet"
+    session.tell(answers_to(session.ask(5)))
+    (progress,) = session.status()
+    assert (progress.answered, progress.waiting, progress.ended) == (5, 7, False)
+    assert 0 <= progress.estimate.value <= 1 and np.isnan(progress.estimate.low)
+    assert "5 of 12 answers" in str(progress) and "5 of 12" in session._repr_html_()
+
+
+def test_the_same_start_opens_the_session(tmp_path, board):
+    session = start(tmp_path, board)
+    ids = session.ask()
+    again = start(tmp_path, board, method=None)
+    assert again.ask() == ids and again.settings == session.settings
+    with pytest.raises(BadInput, match="contains another session .*budget: there 12, now 13"):
+        start(tmp_path, board, 13)
+    other = de.read_board(1 - KNOWN)
+    with pytest.raises(BadInput, match="board: there"):
+        start(tmp_path, other)
+    with pytest.raises(BadInput, match="the board has a model 'model-1'"):
+        start(tmp_path / "b", board, models=["model-1"])
+    (session.directory / SETTINGS).unlink()
+    with pytest.raises(BadInput, match="no session.json"):
+        start(tmp_path, board)
+    with pytest.raises(BadInput, match="there is no evaluation session here"):
+        de.Session(session.directory)
+
+
+def test_damage_is_named(tmp_path, board):
+    session = start(tmp_path, board)
+    session.tell(answers_to(session.ask()))
+    file = session.directory / ANSWERS
+    file.write_text(file.read_text().replace("tell", "told"))
+    with pytest.raises(BadInput, match="answers.jsonl, line 1: damaged .it has changed"):
+        de.Session(session.directory).estimate()
+    file.unlink()
+    start(tmp_path / "other", board)
+    kind = tmp_path / "other" / "session" / SETTINGS
+    kind.write_text(json.dumps({"pool": "a"}))
+    with pytest.raises(BadInput, match="not the settings of an evaluation"):
+        de.Session(kind.parent)
+
+
+def test_threads_and_restarts_give_the_session_of_one_worker(tmp_path, board):
+    one = start(tmp_path / "one", board, 20, ADAPTIVE)
+    for ids in one:
+        one.tell(answers_to(ids))
+    many = start(tmp_path / "many", board, 20, ADAPTIVE)
+
+    def work(name):
+        session = de.Session(many.directory)
+        while not session.ended:
+            for each in session.ask(2, worker=name):
+                session.tell(answers_to([each]))
+            session = de.Session(many.directory)  # a restart
+
+    threads = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert content(one.directory) == content(many.directory)
+    same(one.estimate(), de.Session(many.directory).estimate())
+
+
+def test_processes_that_are_killed_leave_the_session_of_one_worker(tmp_path, board):
+    one, many = (start(tmp_path / name, board, 20) for name in ("one", "many"))
+    for ids in one:
+        one.tell(answers_to(ids))
+    module = "tests.dynamic_evaluation.session_worker"
+    for told in (6, None):
+        running = [Started(module, many.directory, 3, 0.02) for _ in range(2)]
+        while told and len(many.log.read().answers) < told:
+            time.sleep(0.01)
+        for each in running:
+            if told:
+                each.send_signal(signal.SIGKILL)
+            each.wait()
+    assert many.ended and content(one.directory) == content(many.directory)
