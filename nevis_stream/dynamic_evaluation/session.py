@@ -15,18 +15,18 @@ same as one without a break.
 import html
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import fit_method
+from nevis_stream.dynamic_evaluation import session_loop
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
-from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, board_digest, copy_board
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
+from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
     HANDED,
@@ -41,94 +41,21 @@ from nevis_stream.dynamic_evaluation.session_records import (
     read_rounds,
     round_line,
 )
+from nevis_stream.dynamic_evaluation.session_start import BOARD, NEW_MODEL, WORDS, Rule, begin
+from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follow
+from nevis_stream.dynamic_evaluation.stopping import anytime_interval, known_mean
 from nevis_stream.dynamic_evaluation.workers import hold_name, is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import is_observed
-from nevis_stream.queries.oracle import Estimate, Query, check_budget, given_numbers
-from nevis_stream.queries.session_log import History, SessionLog, Words
+from nevis_stream.queries.oracle import Estimate, Query, given_numbers
+from nevis_stream.queries.session_log import History, SessionLog
 from nevis_stream.storage import checked_lines
-from nevis_stream.storage.identity import as_lines
 from nevis_stream.wording import plural
 
-BOARD = "board"
-NEW_MODEL = "new model"
-_WORDS = Words(
-    session="evaluation session",
-    answer="answer",
-    asked="asked",
-    busy="is choosing samples in this session. Wait for it.",
-    again="tell the answers again",
-)
-_OTHER = "this directory contains another session ({difference}). Choose another one."
 _LONGEST_WAIT = 1.0  # seconds between looks at what other workers have answered
 
 SampleId = str | int
 Past = History[AskedRound, Cell, Answer]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where the evaluation of one model stands.
-
-    Attributes:
-      model: its name.
-      answered: number of samples with an answer.
-      failed: number of samples that were asked and gave none.
-      waiting: number of samples that were asked and have not been told.
-      budget: number of samples to be answered.
-      ended: whether nothing more is asked.
-      estimate: of the model's mean.
-    """
-
-    model: str
-    answered: int
-    failed: int
-    waiting: int
-    budget: int
-    ended: bool
-    estimate: Estimate
-
-    def __str__(self) -> str:
-        failed = f", {self.failed:,} gave none" if self.failed else ""
-        state = "ended" if self.ended else f"{plural(self.waiting, 'sample')} waiting"
-        return (
-            f"{self.model}: {self.answered:,} of {self.budget:,} answers{failed}; {state}:"
-            f" {self.estimate}"
-        )
-
-
-@dataclass(frozen=True)
-class _Track:
-    """What was asked of one model.
-
-    Attributes:
-      query: [1, k], with substitutes in the place of samples without an answer.
-      values: [k], the answers from 0 to 1, unknown where there is none.
-      told: bool[k], which were told, with an answer or without.
-      asked: bool[n], the samples that were asked, also those that were substituted.
-      failed: number of samples that gave no answer.
-    """
-
-    query: Query
-    values: np.ndarray
-    told: np.ndarray
-    asked: np.ndarray
-    failed: int
-
-    @property
-    def answered(self) -> np.ndarray:
-        """bool[k], which have an answer."""
-        return is_observed(self.values)
-
-    def is_complete(self, budget: int) -> bool:
-        """Returns whether all answers are there, or no sample is left to be asked instead."""
-        if not self.told.all():
-            return False
-        lacking = int((~self.answered).sum())
-        if lacking:
-            return lacking > int((~self.asked).sum())
-        return self.query.samples.shape[1] == budget
 
 
 class Session:
@@ -158,23 +85,26 @@ class Session:
             SETTINGS,
             ROUNDS,
             ANSWERS,
-            _WORDS,
+            WORDS,
             lambda file: read_rounds(file, self.settings, self._columns),
             lambda file: read_answers(file, self.settings, self._columns),
         )
-        begin = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
-        self.settings = self.log.read_settings(EvaluationSettings.parse, begin)
+        self._interval: tuple[Any, tuple[float, float] | None] | None = None
+        command = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
+        self.settings = self.log.read_settings(EvaluationSettings.parse, command)
 
     @classmethod
     def start(
         cls,
         directory: str | Path,
         board: Board | EvaluationCache,
-        budget: int,
+        budget: int | None = None,
         *,
         models: Sequence[str] = (NEW_MODEL,),
         method: str | None = None,
         seed: int = 0,
+        until: float | None = None,
+        until_better_than: str | None = None,
         progress: Callable[[str], None] = lambda stage: None,
     ) -> "Session":
         """Begins a session, or opens it if it was begun with the same arguments.
@@ -185,48 +115,25 @@ class Session:
         Args:
           directory: of the session.
           board: the known models, see `read_board`.
-          budget: number of samples asked of each new model.
+          budget: number of samples asked of each new model; it can be left out with `until` or
+            `until_better_than`: then it is all of them.
           models: names of the new models, which the board does not have. Each is evaluated as if it
             were the only one.
           method: name of a method; None: the one that is chosen for the known models and this
             budget.
           seed: of all random numbers.
+          until: the session ends for a model when its interval is at most that wide. The interval
+            holds however often one looks; it needs a method that draws samples one by one with
+            equal probabilities, by default `random_mean`.
+          until_better_than: name of a known model with values on all samples: the session ends for
+            a new model when its interval lies above, or below, that model's mean.
           progress: called with the name of each stage.
 
         Raises:
           BadInput: an argument cannot be used, or the directory has another session.
         """
-        directory = Path(directory)
-        board = Board(board) if isinstance(board, EvaluationCache) else board
-        _check_names(models, board.models)
-        check_budget(budget, board.shape[1])
-        if method is not None:
-            methods.within_budget(method)
-        facts = {
-            "models": list(models),
-            "budget": int(budget),
-            "seed": int(seed),
-            "board": board_digest(board.cache),
-            "samples": board.shape[1],
-            "numbered": not board.samples or isinstance(board.samples[0], int),
-        }
-        log = SessionLog[AskedRound, Cell, Answer](
-            directory, SETTINGS, ROUNDS, ANSWERS, _WORDS, lambda _: [], lambda _: {}
-        )
-        chosen = {"method": method, "reason": ""}
-        if log.settings.exists():  # what was chosen then
-            begun = log.read_settings(EvaluationSettings.parse, "")
-            if method in (None, begun.method):
-                chosen = {"method": begun.method, "reason": begun.reason}
-
-        def prepare() -> None:
-            progress("copying the board")
-            cache = copy_board(board.cache, directory / BOARD)
-            name, reason, _ = fit_method(cache, budget, method, seed=seed, progress=progress)
-            # what was asked for, which for few known models falls back to another one
-            chosen.update(method=method or name, reason=reason)
-
-        log.start(lambda: _content(facts | chosen), _OTHER, prepare)
+        rule = Rule(budget, until, until_better_than)
+        begin(Path(directory), board, rule, models, method, seed, progress)
         return cls(directory)
 
     # What is known
@@ -271,30 +178,40 @@ class Session:
             raise BadInput(unknown("model", model, names))
         return model
 
-    def _track(self, past: Past, model: str) -> _Track:
-        query, asked = Query.none(1), np.zeros(len(self._ids), bool)
-        for each in past.rounds:
-            if each.model == model:
-                asked[each.query.samples[0]] = True
-                if each.places is None:
-                    query = query.then(each.query)
-                else:
-                    samples = query.samples.copy()
-                    samples[0, each.places] = each.query.samples[0]
-                    query = replace(query, samples=samples)
-        columns = query.samples[0]
-        cells = [(model, column) for column in columns.tolist()]
-        told = np.array([cell in past.answers for cell in cells], bool)
-        raw = [past.answers.get(cell) for cell in cells]
-        values = np.array([np.nan if value is None else value for value in raw], np.float64)
-        low, high = (ends[columns] for ends in self._ends)
-        scaled = (values - low) / (high - low)
-        if self._cache.scores:
-            scaled = scaled.astype(np.float32)
-        else:
-            scaled = np.where(np.isnan(scaled), 255, scaled).astype(np.uint8)
-        failed = sum(value is None and name == model for (name, _), value in past.answers.items())
-        return _Track(query, scaled, told, asked, failed)
+    def _track(self, past: Past, model: str) -> Track:
+        return follow(past, model, self._ends, self._cache.scores)
+
+    def _has_ended(self, past: Past, model: str) -> bool:
+        track = self._track(past, model)
+        return track.is_complete(self.settings.budget) or self._may_stop(track)
+
+    def _may_stop(self, track: Track) -> bool:
+        """Returns whether the interval of a session that ends by it is short enough."""
+        settings = self.settings
+        if settings.until is None and settings.until_better_than is None:
+            return False
+        interval = self._anytime(track)
+        low, high = interval or (-np.inf, np.inf)
+        if settings.until is not None:
+            return high - low <= settings.until
+        return low > self._goal or high < self._goal
+
+    def _anytime(self, track: Track) -> tuple[float, float] | None:
+        """Returns the interval that holds however often one looks, in the units of the board; None
+        if the samples are not drawn one by one with equal probabilities, or none has an answer.
+        """
+        facts = self._cache.facts()
+        known = track.drawn, track.drawn_values.tobytes()
+        if self._interval is None or self._interval[0] != known:
+            self._interval = known, anytime_interval(track, facts, self._cache.scores)
+        interval = self._interval[1]
+        (part,) = facts.parts
+        return interval and (part.unscale(interval[0]), part.unscale(interval[1]))
+
+    @cached_property
+    def _goal(self) -> float:
+        """The mean of the model that new ones are compared with."""
+        return known_mean(self._cache, str(self.settings.until_better_than))
 
     # Asking
 
@@ -318,6 +235,8 @@ class Session:
         if count is not None and count < 1:
             raise BadInput(f"count={count}: at least one sample.")
         with self.log.asking(wait=True):
+            if self._has_ended(self.log.read(), model):
+                return []
             waiting = self._waiting(model)
             if not waiting and self._choose(model):
                 waiting = self._waiting(model)
@@ -337,8 +256,7 @@ class Session:
 
     def _choose(self, model: str) -> bool:
         """Adds a round of a model that waits for nothing; returns whether there was one to add."""
-        past = self.log.read()
-        track, places = self._track(past, model), None
+        track, places = self._track(self.log.read(), model), None
         if track.is_complete(self.settings.budget):
             return False
         failed = ~track.answered
@@ -430,26 +348,32 @@ class Session:
 
     def has_ended(self, model: str | None = None) -> bool:
         """Returns whether nothing more is asked of a model."""
-        return self._track(self.log.read(), self._model(model)).is_complete(self.settings.budget)
+        return self._has_ended(self.log.read(), self._model(model))
 
     def estimate(self, model: str | None = None) -> Estimate:
         """Returns the estimate of a model's mean over all samples, in the units of the board.
 
-        When the session has ended it is that of `evaluate` with the same seed and budget. Before,
-        its value is what the method expects from the answers so far.
+        When all answers are there it is that of `evaluate` with the same seed and budget. Before,
+        its value is what the method expects from the answers so far; its interval, where the
+        method draws samples one by one with equal probabilities, holds however often one looks.
 
         Args:
           model: its name; None: the only one.
         """
-        track = self._track(self.log.read(), self._model(model))
-        seen = track.answered
+        return self._estimate(self._track(self.log.read(), self._model(model)))
+
+    def _estimate(self, track: Track) -> Estimate:
+        seen, failed = track.answered, track.failed
         if not seen.any():
-            return Estimate(np.nan, reason="there is no answer yet", failed=track.failed)
-        names = ("samples", "probabilities", "shares")
-        arrays = {name: getattr(track.query, name) for name in names}
-        query = Query(**{k: None if each is None else each[:, seen] for k, each in arrays.items()})
+            return Estimate(np.nan, reason="there is no answer yet", failed=failed)
         final = track.is_complete(self.settings.budget)
-        return self.fitted.estimate(query, track.values[seen], track.failed, final)
+        query, values = track.answered_query, track.values[seen]
+        estimate = self.fitted.estimate(query, values, failed, final)
+        if final or (interval := self._anytime(track)) is None:
+            return estimate
+        low, high = interval
+        value = min(max(estimate.value, low), high)
+        return replace(estimate, value=value, low=low, high=high, reason="")
 
     def estimates(self) -> dict[str, Estimate]:
         """Returns the estimate of each model."""
@@ -459,16 +383,29 @@ class Session:
         """Returns where each model stands."""
         past, result = self.log.read(), []
         for model in self.settings.models:
-            track = self._track(past, model)
+            track, budget = self._track(past, model), self.settings.budget
             answered, waiting = int(track.answered.sum()), int((~track.told).sum())
-            budget = self.settings.budget
-            ended = track.is_complete(budget)
-            result.append(
-                Progress(
-                    model, answered, track.failed, waiting, budget, ended, self.estimate(model)
-                )
-            )
+            ended, estimate = self._has_ended(past, model), self._estimate(track)
+            result.append(Progress(model, answered, track.failed, waiting, budget, ended, estimate))
         return result
+
+    @property
+    def rule(self) -> str:
+        """When the session ends, in a sentence."""
+        settings = self.settings
+        budget = plural(settings.budget, "answer")
+        if settings.until is not None:
+            return (
+                f"ends when the interval is at most {settings.until:g} wide, at the latest after"
+                f" {budget}; the interval holds however often you look"
+            )
+        if settings.until_better_than is not None:
+            return (
+                f"ends when the interval lies above or below {settings.until_better_than}"
+                f" ({self._goal:.4f}), at the latest after {budget}; the interval holds however"
+                " often you look"
+            )
+        return f"ends after {budget} of each model; the method's interval is of that number"
 
     # Loops
 
@@ -504,6 +441,50 @@ class Session:
                         f" for example {ids[0]!r}: tell their answers, None where there is none."
                     )
 
+    def run(
+        self,
+        answer: AnswerAll,
+        model: str | None = None,
+        *,
+        count: int | None = None,
+        retries: int = 2,
+    ) -> Estimate:
+        """Evaluates a model until nothing more is asked, and returns the estimate.
+
+        Args:
+          answer: takes sample ids, returns a value for each. If it raises, the samples are asked
+            again one at a time.
+          model: its name; None: the only one.
+          count: most samples of a call; None: all of a round.
+          retries: how often a sample is asked again of which `answer` raises; after that it has no
+            answer, and a similar one is asked.
+
+        Raises:
+          BadInput: too many samples in a row have no answer; those are not recorded, so that the
+            same call goes on with them.
+        """
+        return session_loop.run(self, answer, model, count, retries)
+
+    async def run_async(
+        self,
+        answer: AnswerOne,
+        model: str | None = None,
+        *,
+        concurrency: int = 8,
+        timeout: float | None = None,
+        retries: int = 2,
+    ) -> Estimate:
+        """Evaluates a model with several calls at a time; see `run`.
+
+        Args:
+          answer: a coroutine function that takes one sample id and returns a value.
+          model: its name; None: the only one.
+          concurrency: most calls at a time.
+          timeout: seconds of a call after which it counts as failed; None: no limit.
+          retries: as of `run`.
+        """
+        return await session_loop.run_async(self, answer, model, concurrency, timeout, retries)
+
     def __repr__(self) -> str:
         settings = self.settings
         return (
@@ -513,25 +494,6 @@ class Session:
 
     def _repr_html_(self) -> str:
         """Shows where each model stands, in a notebook."""
+        rule = html.escape(self.rule)
         rows = "".join(f"<li>{html.escape(str(each))}</li>" for each in self.status())
-        return f"<p>{html.escape(repr(self))}</p><ul>{rows}</ul>"
-
-
-def _content(values: Mapping[str, Any]) -> str:
-    return as_lines(EvaluationSettings(**values).to_json())
-
-
-def _check_names(models: Sequence[str], known: Sequence[str]) -> None:
-    """Refuses names of new models that are empty, given twice or known."""
-    if isinstance(models, str) or not models:
-        raise BadInput("models: a list of names is expected, at least one.")
-    for name in models:
-        if not isinstance(name, str) or not name.strip():
-            raise BadInput(f"models: {name!r} is no name.")
-        if list(models).count(name) > 1:
-            raise BadInput(f"models: {name!r} is given twice.")
-        if name in set(known):
-            raise BadInput(
-                f"models: the board has a model {name!r}, from which the method would learn. Give"
-                " the new one another name, or take it out of the board."
-            )
+        return f"<p>{html.escape(repr(self))}; {rule}.</p><ul>{rows}</ul>"

@@ -1,17 +1,21 @@
 """A session of live evaluation: the estimate of `evaluate`, over restarts and several workers."""
 
+import asyncio
 import json
 import signal
 import threading
 import time
+from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, SETTINGS
+from nevis_stream.dynamic_evaluation.stopping import anytime_interval
 from nevis_stream.errors import BadInput
-from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content
+from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content, work
 from tests.forked import Started
 
 METHOD, ADAPTIVE = "strata+mean", "error+irt_1pl"
@@ -211,12 +215,114 @@ def test_processes_that_are_killed_leave_the_session_of_one_worker(tmp_path, boa
     for ids in one:
         one.tell(answers_to(ids))
     module = "tests.dynamic_evaluation.session_worker"
-    for told in (6, None):
-        running = [Started(module, many.directory, 3, 0.02) for _ in range(2)]
-        while told and len(many.log.read().answers) < told:
-            time.sleep(0.01)
-        for each in running:
-            if told:
-                each.send_signal(signal.SIGKILL)
-            each.wait()
+    running = [Started(module, many.directory, 3, 0.02) for _ in range(2)]
+    while len(many.log.read().answers) < 6:
+        time.sleep(0.01)
+    for each in running:
+        each.send_signal(signal.SIGKILL)
+        each.wait()
+    assert not many.ended
+    work(many.directory, 3, 0.0)
     assert many.ended and content(one.directory) == content(many.directory)
+
+
+def test_a_function_is_asked_until_the_end_and_again_where_it_raises(tmp_path, board):
+    calls = []
+
+    def shaky(ids):
+        calls.extend(ids)
+        if any(each % 5 == 0 for each in ids) and calls.count(ids[0]) < 4:
+            raise ConnectionError("busy")
+        return NEW[ids]
+
+    session = start(tmp_path, board)
+    same(session.run(shaky, count=4), de.evaluate(board, lambda ids: NEW[ids], 12, METHOD))
+    lacking = start(tmp_path / "b", board)
+    with pytest.warns(match="no answer to sample"):
+        found = lacking.run(lambda ids: NEW[ids] if ids[0] % 3 else 1 / 0, count=1, retries=1)
+    assert found.failed > 0 and found.observed == 12
+    broken = start(tmp_path / "c", board, 40)
+    with pytest.warns(match="ZeroDivisionError"), pytest.raises(BadInput, match="20 samples in a"):
+        broken.run(lambda ids: 1 / 0, retries=0)
+    assert not broken.log.read().answers  # the same call goes on
+    assert broken.run(lambda ids: NEW[ids]).failed == 0
+
+
+def test_calls_at_the_same_time_that_fail_or_take_too_long_are_made_again(tmp_path, board):
+    calls, running, most = Counter(), 0, 0
+
+    async def shaky(sample):
+        nonlocal running, most
+        calls[sample] += 1
+        running += 1
+        most = max(most, running)
+        try:
+            await asyncio.sleep(10 if sample % 4 == 0 and calls[sample] < 2 else 0.005)
+            if sample % 5 == 0 and calls[sample] < 3:
+                raise ConnectionError("busy")
+            return None if sample % 11 == 0 else int(NEW[sample])
+        finally:
+            running -= 1
+
+    session = start(tmp_path, board, 12, ADAPTIVE)
+    found = asyncio.run(session.run_async(shaky, concurrency=3, timeout=0.1))
+    assert most == 3 and session.ended and found.observed == 12
+    assert len(session.log.read().answers) == 12 + found.failed
+
+    def lacking(ids):
+        return [None if each % 11 == 0 else int(NEW[each]) for each in ids]
+
+    other = start(tmp_path / "b", board, 12, ADAPTIVE)
+    same(found, other.run(lacking))
+
+
+def test_a_session_ends_when_its_interval_is_short_enough(tmp_path, board):
+    session = start(tmp_path, board, None, None, until=0.5)
+    assert "ends when the interval is at most 0.5 wide" in session.rule
+    widths = []
+    for ids in session.batches(count=2):
+        session.tell(answers_to(ids))
+        found = session.estimate()
+        widths.append(found.high - found.low)
+        assert found.low <= found.value <= found.high
+    assert widths[-1] <= 0.5 < widths[-2] and widths == sorted(widths, reverse=True)
+    assert found.observed < 60 and found.low <= NEW.mean() <= found.high
+    assert session.ended and not session.ask()
+    for words, message in [
+        ({"method": "quadrature"}, "does not draw its samples one by one"),
+        ({"method": "random+combination", "until": 0}, "above 0"),
+        ({"until_better_than": "model-1"}, "give one of them"),
+        ({"until": None, "until_better_than": "model-99"}, "unknown model"),
+        ({"until": None}, "give a budget, or"),
+    ]:
+        with pytest.raises(BadInput, match=message):
+            start(tmp_path / "b", board, None, **({"method": None, "until": 0.5} | words))
+
+
+def test_a_session_ends_when_it_is_known_which_model_is_better(tmp_path, board):
+    worst, best = (f"model-{row}" for row in (board.means().argmin(), board.means().argmax()))
+    for name, better in [(worst, True), (best, False)]:
+        session = start(tmp_path / name, board, None, None, until_better_than=name)
+        found = session.run(lambda ids: NEW[ids], count=1)
+        mean = board.means()[board.models.index(name)]
+        assert (found.low > mean if better else found.high < mean) and found.observed < 60
+
+
+def test_looking_after_each_answer_does_not_spoil_the_interval(board):
+    """At a coverage of 95% over all looks together, fewer than 31 of 40 are below 0.01%."""
+    facts, covered = board.cache.facts(), 0
+    for seed in range(40):
+        order = np.random.default_rng(seed).permutation(60)
+        track = SimpleNamespace(drawn=tuple(order), drawn_values=NEW[order].astype(float))
+        covered += all(
+            low - 1e-9 <= NEW.mean() <= high + 1e-9
+            for low, high in (
+                anytime_interval(
+                    SimpleNamespace(drawn=track.drawn[:k], drawn_values=track.drawn_values[:k]),
+                    facts,
+                    False,
+                )
+                for k in range(1, 60, 8)
+            )
+        )
+    assert covered >= 31

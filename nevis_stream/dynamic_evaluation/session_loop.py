@@ -1,0 +1,161 @@
+"""Loops that answer a session by a function, in one call at a time or in several."""
+
+import asyncio
+import warnings
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nevis_stream.dynamic_evaluation.workers import hold_name
+from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
+from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, given_numbers
+
+if TYPE_CHECKING:
+    from nevis_stream.dynamic_evaluation.session import SampleId, Session
+
+AnswerAll = Callable[[list], Sequence[Any]]
+"""Takes b sample ids, returns b values."""
+AnswerOne = Callable[[Any], Awaitable[Any]]
+"""Takes one sample id, returns a value."""
+_PAUSE = 0.2  # seconds before samples are asked for again that other workers may free
+
+
+class _Recorder:
+    """Tells a session what a function answered. Failures wait until an answer follows or the round
+    is through: if too many come in a row, the function is out of order, and none of them counts.
+
+    Attributes:
+      failures: the samples without an answer that wait.
+    """
+
+    def __init__(self, session: "Session", model: str | None):
+        self._session, self._model = session, model
+        self.failures: dict[SampleId, None] = {}
+        self._row = 0
+
+    def add(self, answers: dict["SampleId", Any]) -> None:
+        """Tells some answers; None where there is none."""
+        for sample, value in answers.items():
+            if value is None:
+                self.failures[sample] = None
+                self._row += 1
+                self._check()
+            else:
+                self._session.tell({**self.failures, sample: value}, self._model)
+                self.failures, self._row = {}, 0
+
+    def flush(self) -> None:
+        """Tells the failures that wait."""
+        if self.failures:
+            self._session.tell(self.failures, self._model)
+            self.failures = {}
+
+    def _check(self) -> None:
+        if self._row >= MOST_WITHOUT_ANSWER:
+            raise BadInput(
+                f"{self._row} samples in a row have no answer, so the model is not asked any more."
+                " What it answered is kept; the same call continues."
+            )
+
+
+def run(
+    session: "Session", answer: AnswerAll, model: str | None, count: int | None, retries: int
+) -> Estimate:
+    """See `Session.run`."""
+    recorder = _Recorder(session, model)
+    for ids in session.batches(model, count):
+        recorder.add(_answers(answer, ids, retries))
+        recorder.flush()
+    return session.estimate(model)
+
+
+def _answers(answer: AnswerAll, ids: Sequence["SampleId"], retries: int) -> dict["SampleId", Any]:
+    """Returns values by sample, None where there is none."""
+    if len(ids) > 1:
+        try:
+            return _numbers(ids, answer(list(ids)))
+        except NevisStreamError:
+            raise
+        except Exception:
+            single = (_answers(answer, [each], retries) for each in ids)
+            return {sample: value for part in single for sample, value in part.items()}
+    for attempt in range(retries + 1):
+        try:
+            return _numbers(ids, answer(list(ids)))
+        except NevisStreamError:
+            raise
+        except Exception as error:
+            _warn(ids[0], error, attempt, retries)
+    return dict.fromkeys(ids)
+
+
+def _numbers(ids: Sequence["SampleId"], values: Any) -> dict["SampleId", Any]:
+    numbers = given_numbers(values)
+    if numbers.shape != (len(ids),):
+        raise BadInput(
+            f"the model was asked {len(ids)} samples and returned values of shape"
+            f" {list(numbers.shape)}; [{len(ids)}] is expected, a value for each."
+        )
+    return {
+        sample: None if number != number else number
+        for sample, number in zip(ids, numbers.tolist(), strict=True)
+    }
+
+
+async def run_async(
+    session: "Session",
+    answer: AnswerOne,
+    model: str | None,
+    concurrency: int,
+    timeout: float | None,
+    retries: int,
+) -> Estimate:
+    """See `Session.run_async`."""
+    if concurrency < 1:
+        raise BadInput(f"concurrency={concurrency}: at least one call at a time.")
+    recorder, calls = _Recorder(session, model), dict[asyncio.Task, "SampleId"]()
+    with hold_name(session.directory) as worker:
+        try:
+            while True:
+                if len(calls) < concurrency:
+                    given = await asyncio.to_thread(session.ask, concurrency, model, worker=worker)
+                    busy = {*calls.values(), *recorder.failures}
+                    fresh = [each for each in given if each not in busy]
+                    for each in fresh[: concurrency - len(calls)]:
+                        calls[asyncio.create_task(_call(answer, each, timeout, retries))] = each
+                if calls:
+                    done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                    answers = {calls.pop(task): task.result() for task in done}
+                    await asyncio.to_thread(recorder.add, answers)
+                elif recorder.failures:
+                    await asyncio.to_thread(recorder.flush)
+                elif await asyncio.to_thread(session.has_ended, model):
+                    break
+                else:
+                    await asyncio.sleep(_PAUSE)
+        finally:
+            for task in calls:
+                task.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+    return await asyncio.to_thread(session.estimate, model)
+
+
+async def _call(
+    answer: AnswerOne, sample: "SampleId", timeout: float | None, retries: int
+) -> float | None:
+    """Returns a value, None if there is none after all attempts."""
+    for attempt in range(retries + 1):
+        try:
+            value = await asyncio.wait_for(answer(sample), timeout)
+            return _numbers([sample], [value])[sample]
+        except NevisStreamError:
+            raise
+        except Exception as error:
+            _warn(sample, error, attempt, retries)
+    return None
+
+
+def _warn(sample: "SampleId", error: Exception, attempt: int, retries: int) -> None:
+    if attempt == retries:
+        text = str(error) or "no message"
+        message = f"no answer to sample {sample}: {type(error).__name__}: {text}"
+        warnings.warn(message, RunWarning, stacklevel=3)

@@ -1,0 +1,122 @@
+"""The start of a session of live evaluation: its method is chosen and fitted, its board copied."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.dynamic_evaluation.adding import fit_method
+from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.fitted_board import board_digest, copy_board
+from nevis_stream.dynamic_evaluation.session_records import (
+    ANSWERS,
+    ROUNDS,
+    SETTINGS,
+    Answer,
+    AskedRound,
+    Cell,
+    EvaluationSettings,
+)
+from nevis_stream.dynamic_evaluation.stopping import check_draws, check_rule
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.queries.oracle import check_budget
+from nevis_stream.queries.session_log import SessionLog, Words
+from nevis_stream.storage.identity import as_lines
+
+BOARD = "board"
+NEW_MODEL = "new model"
+WORDS = Words(
+    session="evaluation session",
+    answer="answer",
+    asked="asked",
+    busy="is choosing samples in this session. Wait for it.",
+    again="tell the answers again",
+)
+_OTHER = "this directory contains another session ({difference}). Choose another one."
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a session ends.
+
+    Attributes:
+      budget: number of answers of each model; None: all samples.
+      until: width of the interval.
+      until_better_than: the known model that the interval must lie above, or below.
+    """
+
+    budget: int | None
+    until: float | None = None
+    until_better_than: str | None = None
+
+
+def begin(
+    directory: Path,
+    board: Board | EvaluationCache,
+    rule: Rule,
+    models: Sequence[str],
+    method: str | None,
+    seed: int,
+    progress: Callable[[str], None],
+) -> None:
+    """Writes the files of a session, or checks that they are of the same one; arguments as of
+    `session.Session.start`.
+    """
+    board = Board(board) if isinstance(board, EvaluationCache) else board
+    _check_names(models, board.models)
+    method = check_rule(board.cache, method, rule.until, rule.until_better_than)
+    by_interval = rule.until is not None or rule.until_better_than is not None
+    if rule.budget is None and not by_interval:
+        raise BadInput("give a budget, or `until` or `until_better_than`.")
+    samples = board.shape[1]
+    budget = samples if rule.budget is None else check_budget(rule.budget, samples)
+    facts = {
+        "models": list(models),
+        "budget": budget,
+        "seed": int(seed),
+        "board": board_digest(board.cache),
+        "samples": samples,
+        "until": None if rule.until is None else float(rule.until),
+        "until_better_than": rule.until_better_than,
+        "numbered": not board.samples or isinstance(board.samples[0], int),
+    }
+    log = SessionLog[AskedRound, Cell, Answer](
+        directory, SETTINGS, ROUNDS, ANSWERS, WORDS, lambda _: [], lambda _: {}
+    )
+    chosen = {"method": method, "reason": ""}
+    if log.settings.exists():  # what was chosen then
+        begun = log.read_settings(EvaluationSettings.parse, "")
+        if method in (None, begun.method):
+            chosen = {"method": begun.method, "reason": begun.reason}
+
+    def prepare() -> None:
+        progress("copying the board")
+        cache = copy_board(board.cache, directory / BOARD)
+        name, reason, _ = fit_method(cache, budget, method, seed=seed, progress=progress)
+        if by_interval:
+            check_draws(name)
+        # what was asked for, which for few known models falls back to another one
+        chosen.update(method=method or name, reason=reason)
+
+    log.start(lambda: _content(facts | chosen), _OTHER, prepare)
+
+
+def _content(values: Mapping[str, Any]) -> str:
+    return as_lines(EvaluationSettings(**values).to_json())
+
+
+def _check_names(models: Sequence[str], known: Sequence[str]) -> None:
+    """Refuses names of new models that are empty, given twice or known."""
+    if isinstance(models, str) or not models:
+        raise BadInput("models: a list of names is expected, at least one.")
+    for name in models:
+        if not isinstance(name, str) or not name.strip():
+            raise BadInput(f"models: {name!r} is no name.")
+        if list(models).count(name) > 1:
+            raise BadInput(f"models: {name!r} is given twice.")
+        if name in set(known):
+            raise BadInput(
+                f"models: the board has a model {name!r}, from which the method would learn. Give"
+                " the new one another name, or take it out of the board."
+            )
