@@ -32,7 +32,7 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.run_directory.timing import read_timing
 
-# one trial with the hyper-parameters of "Trained longer" in RESULTS.md
+# one trial with the hyper-parameters of "FT-d against FT-prev" in docs/evidence
 _NETWORK = (
     "--config.budget=small",
     "--config.search.trials=1",

@@ -7,7 +7,7 @@
 The published FT-d owes its lead over FT-prev to tasks that follow ImageNet and Caltech256. `local25`
 has no such hub. In `local25_hub`, tiny_imagenet stands in for ImageNet at 2011; in `local26` it is at
 its own place, 2019. There are 36 runs: six learners, two streams and three seeds. The networks get one
-trial of 2,400 steps a task, with the hyper-parameters of "Trained longer" in RESULTS.md; `closed_form`
+trial of 2,400 steps a task, with the hyper-parameters of `1x2400` in paper_learners; `closed_form`
 and `frontier` have the budget `medium`.
 
 Every complete run is added to benchmarks/hub.jsonl and is not repeated; an interrupted run continues

@@ -5,12 +5,15 @@
 
 MNIST as in `label_shift`: a tested model and heads that have never seen a 7, pools of 2,500 with
 7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time. The
-surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to
-label_coverage.jsonl and continues where it was stopped; two of them must not work on the same loss.
+surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to the
+record --record and continues where it was stopped; two of them must not work on the same loss.
+`table` prints label_coverage.csv beside this file, the measures over all repetitions; where the
+record is, it makes that file anew.
 The numbers are those of one core (`taskset -c 0`); with more the networks' last digits differ, and
 so do the draws.
 """
 
+import csv
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -36,7 +39,10 @@ RULES = flags.DEFINE_list("rules", ["rms_loss", "uniform"], "Acquisition rules t
 REPETITIONS = flags.DEFINE_integer("repetitions", 500, "Number of repetitions.", lower_bound=1)
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 
-FILE = Path(__file__).with_suffix(".jsonl")
+RECORD = flags.DEFINE_string("record", "runs/label_coverage.jsonl", "Record of all repetitions.")
+
+SUMMARY = Path(__file__).with_suffix(".csv")
+WORDS = ("surrogate", "loss", "rule", "estimator")
 POOL, BUDGET = 2500, 200
 STEPS = tuple(range(0, BUDGET + 1, 20))
 RETRAINED = (0, 20, 40, 60, 100, 150)  # labels after which heads are trained anew
@@ -58,7 +64,9 @@ def run() -> None:
     end = time.monotonic() + SECONDS.value
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
-    record = StudyRecord(FILE)
+    file = Path(RECORD.value)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    record = StudyRecord(file)
     for number in range(REPETITIONS.value):
         missing = record.missing(
             {"repetition": number, "surrogate": surrogate, "loss": loss, "rule": rule}
@@ -107,20 +115,31 @@ def _begun(surrogate):
 
 def table() -> None:
     """Prints coverage, widths and errors, in Markdown."""
+    if len(record := StudyRecord(Path(RECORD.value))):
+        _summarise(record)
+    with open(SUMMARY, newline="") as file:
+        heads, *rows = csv.reader(file)
     print(f"{describe()}\n")
-    stops = " | ".join(f"stop at the width of {asked} | labels" for asked in TARGETS)
-    print(
-        "| surrogate | loss | rule | estimator | n | mean coverage | least |"
-        f" {stops} | width at 100, 200 | squared error at 100, 200 |"
-    )
-    print("|---|---|---|---|---:|" + "---:|" * (2 * len(TARGETS) + 4))
+    print(f"| {' | '.join(heads)} |\n|---|---|---|---|{'---:|' * (len(heads) - len(WORDS))}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def _summarise(record: StudyRecord) -> None:
+    """Writes what was measured over all repetitions."""
     groups = defaultdict(list)
-    for cell, result in StudyRecord(FILE).items():
+    for cell, result in record.items():
         for estimator, numbers in result.items():
             words = cell["surrogate"], cell["loss"], cell["rule"], estimator
             groups[words].append(np.array(numbers) / UNIT)
-    for words, paths in sorted(groups.items()):
-        print(f"| {' | '.join([*words, str(len(paths)), *_cells(np.array(paths))])} |")
+    stops = [head for asked in TARGETS for head in (f"stop at the width of {asked}", "labels")]
+    heads = (*WORDS, "n", "mean coverage", "least", *stops)
+    heads += tuple(f"{name} at 100, 200" for name in ("width", "squared error"))
+    with open(SUMMARY, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heads)
+        for words, paths in sorted(groups.items()):
+            writer.writerow((*words, len(paths), *_cells(np.array(paths))))
 
 
 def _cells(paths: np.ndarray) -> list[str]:

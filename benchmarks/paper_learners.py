@@ -1,4 +1,4 @@
-"""All learners of the paper on `local25`, with one state of the engine.
+"""All learners of the paper on `local25`.
 
   python -m launch.data prepare --stream=local25
   python -m benchmarks.paper_learners --out=runs/paper [--learners=indep,mt] [--budgets=2x480]
@@ -6,9 +6,8 @@
 
 Ten learners, three seeds, and the budgets 2x480 and 1x2400 (trials × steps); the largest, 1x10000,
 for Indep, FT-prev, FT-d and PT-FT, which has the lowest error of the rest at 1x2400. BHPO searches
-its large space with four trials that together take as many steps. The backbones of PT are those of
-"Learners on local25" in RESULTS.md, pre-trained here first; the shared data contain what they are
-pre-trained on.
+its large space with four trials that together take as many steps. The backbones of PT are
+pre-trained here first; the shared data contain what they are pre-trained on.
 
 Every complete run is added to benchmarks/paper_learners.jsonl and is not repeated; an interrupted run
 continues in its run directory. The tables are printed from the file alone. Runs count together

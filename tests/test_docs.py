@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(ROOT.glob("C*.md")),
     ROOT / "benchmarks" / "RESULTS.md",
 ]
 SOURCES = [
@@ -324,14 +325,29 @@ def check_values(given):
 
 
 def test_every_dependency_has_its_reason():
-    """docs/decisions/0004 has a row for each core dependency and names each of an extra."""
+    """docs/libraries.md has a row for each core dependency, and one for each of an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    page = (ROOT / "docs" / "decisions" / "0004-dependencies.md").read_text()
-    core = {re.split(r"[<>=\[]", wanted)[0] for wanted in project["dependencies"]}
-    assert core == set(re.findall(r"^\| `([\w-]+)` \|", page, re.M))
-    for extra, wanted in project["optional-dependencies"].items():
-        for package in (extra, *(re.split(r"[<>=\[]", item)[0] for item in wanted)):
-            assert re.search(rf"\b{package}\b", page), package
+    page = (ROOT / "docs" / "libraries.md").read_text()
+    core, extras = (page.partition(f"## {part}")[2].partition("\n## ")[0] for part in PARTS)
+    wanted = {_name_of(each) for each in project["dependencies"]}
+    assert set(re.findall(r"^\| `([\w-]+)` \|", core, re.M)) == wanted
+    rows = {
+        (library, extra)
+        for library, named in re.findall(r"^\| `([\w-]+)` \| (`[^|]+`) \|", extras, re.M)
+        for extra in re.findall(r"[\w-]+", named)
+    }
+    assert rows == {
+        (_name_of(each), extra)
+        for extra, libraries in project["optional-dependencies"].items()
+        for each in libraries
+    }
+
+
+PARTS = ("Core", "Extras")
+
+
+def _name_of(requirement):
+    return re.split(r"[<>=\[]", requirement)[0]
 
 
 # Methods that their class's docstring describes: the interface's, in its shortest example, and

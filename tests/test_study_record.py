@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.study_record import StudyRecord
+from nevis_stream.storage.study_record import StudyRecord, pack
 
 CELLS = [{"method": name, "seed": seed} for seed in (0, 1) for name in ("a", "b")]
 
@@ -101,3 +101,18 @@ def test_files_of_an_earlier_version_are_taken_over_once(tmp_path):
 
     assert len(StudyRecord(file, former=former).missing(CELLS)) == 1
     assert len(StudyRecord(file, former=former)) == 3 and len(calls) == 1
+
+
+def test_packed_cells_are_there_and_others_come_after_them(tmp_path):
+    file = tmp_path / "study.jsonl"
+    whole, _ = run(file)
+    first = pack(file).read_bytes()
+    assert not file.exists() and str(StudyRecord(file).rows()) == str(whole.rows())
+    assert run(file)[1] == 0 and not file.exists()  # nothing is computed again
+    StudyRecord(file).add({"method": "c"}, 1)
+    assert len(StudyRecord(file)) == 5 and (tmp_path / "study.jsonl.xz").read_bytes() == first
+    again = pack(file)
+    assert len(StudyRecord(file)) == 5 and not file.exists()
+    again.write_bytes(first[:-20])
+    with pytest.raises(BadInput, match="study.jsonl.xz: damaged"):
+        StudyRecord(file)

@@ -12,7 +12,8 @@ from nevis_stream.wording import plural
 if TYPE_CHECKING:  # a comparison shows itself in these words
     from nevis_stream.analysis.differences import Comparison
 
-# with fewer, effects as skewed as the published ones are covered too seldom (benchmarks/RESULTS.md)
+# with fewer, effects as skewed as the published ones are covered too seldom: docs/evidence/
+# not-regenerated/interval-coverage.md
 FEW_TASKS = 20
 _MOST_SEEDS = 100
 

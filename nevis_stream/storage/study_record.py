@@ -3,9 +3,11 @@
 FILE.json has the settings that all cells share; each line of FILE.jsonl is a finished cell: a key,
 which is any JSON object, and its result, any JSON value. A line is synced before the next cell
 begins, so a study that is killed at any instant continues with the first cell that has no line.
+Cells that are kept for long may be packed into FILE.jsonl.xz; those of FILE.jsonl come after them.
 """
 
 import json
+import lzma
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -55,17 +57,24 @@ class StudyRecord:
         self._file = file
         if settings is not None:
             keep_settings(file.with_suffix(".json"), settings, former_settings)
-        if not file.exists() and former and (cells := list(former())):
+        packed = _packed(file)
+        if not (file.exists() or packed.exists()) and former and (cells := list(former())):
             write_file(file, checked_lines.content(_line(*each) for each in cells))
         self._results: dict[str, tuple[Cell, Any]] = {}
+        if packed.exists():
+            for text in _unpack(packed).splitlines():
+                self._keep(parse_json(text))
         for line in checked_lines.read(file):
             if line.problem or not isinstance(line.values, dict) or _CELL not in line.values:
                 raise BadInput(
                     f"{file}, line {line.number}: {line.problem or 'not the result of a cell'}."
                     " Delete it and the lines after it: their cells are then computed again."
                 )
-            cell = line.values[_CELL]
-            self._results.setdefault(_name(cell), (cell, _with_nan(line.values.get(_RESULT))))
+            self._keep(line.values)
+
+    def _keep(self, line: Mapping[str, Any]) -> None:
+        cell = line[_CELL]
+        self._results.setdefault(_name(cell), (cell, _with_nan(line.get(_RESULT))))
 
     def __contains__(self, cell: Cell) -> bool:
         return _name(cell) in self._results
@@ -96,8 +105,7 @@ class StudyRecord:
         """
         line = _line(cell, result)
         checked_lines.append(self._file, line)
-        kept = json.loads(encode(line))  # as it will be read
-        self._results.setdefault(_name(cell), (kept[_CELL], _with_nan(kept[_RESULT])))
+        self._keep(json.loads(encode(line)))  # as it will be read
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the results as rows of a table: the values of the key, then those of the result,
@@ -108,6 +116,28 @@ class StudyRecord:
             for cell, result in self.items()
             for row in (result if isinstance(result, list) else [result])
         ]
+
+
+def pack(file: Path) -> Path:
+    """Puts all cells of FILE.jsonl into FILE.jsonl.xz, removes FILE.jsonl, and returns the other.
+    Equal cells in equal order give equal bytes.
+    """
+    lines = [f"{encode(_line(*each))}\n" for each in StudyRecord(file).items()]
+    packed = _packed(file)
+    write_file(packed, lzma.compress("".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
+    file.unlink(missing_ok=True)
+    return packed
+
+
+def _packed(file: Path) -> Path:
+    return file.with_name(f"{file.name}.xz")
+
+
+def _unpack(packed: Path) -> str:
+    try:
+        return lzma.decompress(read_bytes(packed)).decode()
+    except (lzma.LZMAError, UnicodeDecodeError) as error:
+        raise BadInput(f"{packed}: damaged ({error}). Restore it, or delete it.") from None
 
 
 def keep_settings(

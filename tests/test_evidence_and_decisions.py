@@ -1,0 +1,83 @@
+"""Pages of evidence begin with their answer, decisions have a status, and indexes are complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nevis_stream.experiments import evidence_pages
+
+ROOT = Path(__file__).resolve().parents[1]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+EVIDENCE = sorted(
+    page
+    for page in evidence_pages.EVIDENCE.rglob("*.md")
+    if page != evidence_pages.EVIDENCE / "index.md"
+)
+STATUS = re.compile(r"^\*\*Status\.\*\* (In force\b|Superseded by \[\d{4}\]\(\d{4}-)", re.M)
+
+
+@pytest.mark.parametrize("page", EVIDENCE, ids=lambda page: page.stem)
+def test_a_page_of_evidence_begins_with_its_answer(page):
+    """Title, answer of one or two lines, and then a command, a date, and a machine."""
+    text = page.read_text()
+    title, empty, first, second, *_ = text.split("\n")
+    assert title.startswith("# ") and not empty
+    assert (
+        first and len(first) + len(second) > 60 and not first.startswith(("|", "```", "20", "*Not"))
+    )
+    assert re.search(r"```bash\n|python -m ", text), "the command"
+    assert re.search(r"\b2\d{3}-\d\d-\d\d", text), "the date"
+    assert re.search(r"EPYC|Xeon|H\d00|the same machine", text), "the machine"
+    kept = "<!-- printed by" in text or page.stem == "theory"
+    assert kept != ("*Not regenerated" in text) and kept != (page.parent.name == "not-regenerated")
+
+
+def test_every_page_of_evidence_is_in_the_index():
+    index = (evidence_pages.EVIDENCE / "index.md").read_text()
+    for page in EVIDENCE:
+        name = page.relative_to(evidence_pages.EVIDENCE)
+        assert f"]({name})" in index, f"docs/evidence/index.md: add a row for {name}"
+        assert f"\n{name.with_suffix('')}\n" in index, (
+            f"docs/evidence/index.md: {name} in the toctree"
+        )
+
+
+def test_printed_parts_are_what_their_command_prints():
+    page = evidence_pages.EVIDENCE / "label-coverage.md"
+    assert evidence_pages.rebuild(page.read_text()) == page.read_text()
+
+
+def test_what_is_printed_is_put_between_the_marks(monkeypatch):
+    monkeypatch.setattr(evidence_pages, "print_tables", lambda command: f"\n{command}\n\n")
+    text = "a\n<!-- printed by: python -m x table -->\nold\n<!-- end -->\nb\n"
+    new = evidence_pages.rebuild(text)
+    assert new == "a\n<!-- printed by: python -m x table -->\n\nx table\n\n<!-- end -->\nb\n"
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_has_a_status_and_a_row(page):
+    text = page.read_text()
+    assert STATUS.search(text), (
+        f"{page.name}: end it with `**Status.** In force.` or"
+        " `**Status.** Superseded by [0000](0000-title.md).`"
+    )
+    number, title = re.match(r"# (\d{4}): (.*)\n", text).groups()
+    assert page.name.startswith(number)
+    index = (page.parent / "index.md").read_text()
+    row = f"| [{number}]({page.name}) | {title}"
+    assert row in index, (
+        f"docs/decisions/index.md lacks this decision, or its title; add the line\n"
+        f"{row}: the decision in one line | in force |"
+    )
+
+
+def test_recorded_figures_are_small():
+    """Figures that are measured take less than a megabyte of the repository."""
+    figures = [
+        path
+        for name in ("benchmarks", "experiments")
+        for path in (ROOT / name).rglob("*")
+        if path.name.endswith((".csv", ".jsonl", ".xz"))
+    ]
+    assert sum(path.stat().st_size for path in figures) < 1_000_000
