@@ -22,7 +22,7 @@ def test_the_interval_contains_the_error_about_as_often_as_it_says(pool):
     found = [at.estimate(probabilities, labels.__getitem__, 60, seed=seed) for seed in range(20)]
     assert sum(each.low <= risk <= each.high for each in found) >= 16
     assert np.mean([each.value for each in found]) == pytest.approx(risk, abs=0.05)
-    assert all(each.asked == each.cost.labels == 60 for each in found)
+    assert all(each.observed == each.cost.labels == 60 for each in found)
 
 
 def test_one_estimate_after_each_label_and_the_last_is_the_estimate(pool):
@@ -34,11 +34,11 @@ def test_one_estimate_after_each_label_and_the_last_is_the_estimate(pool):
         return labels[rows]
 
     steps = list(at.estimates(probabilities, label, 30))
-    assert [each.asked for each in steps] == list(range(1, 31))
+    assert [each.observed for each in steps] == list(range(1, 31))
     assert len(set(asked)) == 30
     assert steps[-1] == at.estimate(probabilities, label, 30)
     for each in at.estimates(probabilities, label, 30):  # may be stopped
-        if each.asked == 3:
+        if each.observed == 3:
             break
     assert len(asked) == 63
 

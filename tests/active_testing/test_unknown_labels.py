@@ -46,7 +46,7 @@ def test_an_unknown_label_is_no_class(way):
         found = at.estimate(PROBABILITIES, failing(way, asked[:1]), 60, batch=5)
     assert any("1 sample of 60 gave no answer, for example" in str(each.message) for each in said)
     assert all(each.category is RunWarning for each in said)
-    assert (found.asked, found.failed, found.cost.labels) == (59, 1, 59)
+    assert (found.observed, found.failed, found.cost.labels) == (59, 1, 59)
     assert "59 asked, 1 more gave no answer" in str(found)
     assert found.value == pytest.approx(WRONG.mean(), abs=0.1)
     assert found.low < WRONG.mean() < found.high
@@ -98,10 +98,10 @@ def test_all_labels_but_some_give_the_mean_of_those(loss):
         assert found.value == pytest.approx(truth[~missing].mean())
         assert found.low == pytest.approx(np.where(missing, losses.min(axis=1), truth).mean())
         assert found.high == pytest.approx(np.where(missing, losses.max(axis=1), truth).mean())
-        assert (found.asked, found.failed) == (N - 20, 20)
+        assert (found.observed, found.failed) == (N - 20, 20)
 
 
 def test_many_failures_leave_no_interval():
     found = ESTIMATORS["lure"](evidence(np.arange(N) % 3 == 0, 120, 0.5, 0))
     assert np.isnan(found.low) and "have no answer, and nothing says" in found.reason
-    assert 0 < found.value < 1 and found.asked + found.failed == 120
+    assert 0 < found.value < 1 and found.observed + found.failed == 120

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nevis_stream.cost import count_flops as counted_module
+from nevis_stream.cost import counted as counted_module
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, CostUnknown
 from nevis_stream.learner import Context

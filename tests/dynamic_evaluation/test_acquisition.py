@@ -10,9 +10,9 @@ from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import adaptive
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
-from tests.dynamic_evaluation.making import simulate
+from tests.dynamic_evaluation.making import simulated
 
-OUTCOMES, D, A, ABILITY = simulate(60, 150, factors=1)
+OUTCOMES, D, A, ABILITY = simulated(60, 150, factors=1)
 KNOWN, NEW = OUTCOMES[:50], OUTCOMES[50:]
 CTX = context()
 ITEMS, _ = response.fit(KNOWN, 1, jax.random.key(0), CTX)

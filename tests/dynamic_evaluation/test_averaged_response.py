@@ -6,7 +6,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.queries.oracle import MatrixOracle
-from tests.dynamic_evaluation.making import simulate
+from tests.dynamic_evaluation.making import simulated
 
 PREDICTOR = methods.PREDICTORS["irt_gaussian"]
 
@@ -23,7 +23,7 @@ def test_many_known_models_decide_the_share_and_few_leave_the_default(best, leas
 
 
 def test_cells_and_means_are_averaged_and_answers_stay():
-    outcomes, *_ = simulate(24, 60, 2, seed=1)
+    outcomes, *_ = simulated(24, 60, 2, seed=1)
     known, new = outcomes[:20], outcomes[20:]
     key, budget = jax.random.key(0), 6
 
@@ -50,7 +50,7 @@ def test_cells_and_means_are_averaged_and_answers_stay():
 
 
 def test_a_single_known_model_leaves_the_default_and_gives_no_interval():
-    outcomes, *_ = simulate(3, 30, 1)
+    outcomes, *_ = simulated(3, 30, 1)
     evaluator = methods.get("adaptive_testing").fit(outcomes[:1], None, jax.random.key(0))
     estimates = evaluator.evaluate(MatrixOracle(outcomes[1:]), 2, 4, jax.random.key(1))
     assert evaluator.tree["tuned"]["4"]["predictor"]["share"] == PREDICTOR.share

@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation.policies.representative import divide
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
-from tests.dynamic_evaluation.making import one_order, simulate
+from tests.dynamic_evaluation.making import one_order, simulated
 
 
 def test_an_anchor_is_the_sample_nearest_to_its_centroid_and_weighs_its_cluster():
@@ -113,7 +113,7 @@ def test_a_policy_says_what_its_samples_lack(policy):
 
 @pytest.mark.slow
 def test_averaging_is_no_worse_than_the_worse_of_both_and_learns_its_share():
-    outcomes, *_ = simulate(90, 400, 1, seed=3)
+    outcomes, *_ = simulated(90, 400, 1, seed=3)
     known, new = outcomes[:60], outcomes[60:]
     truth, key = new.mean(axis=1), jax.random.key(0)
 

@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
-from tests.dynamic_evaluation.making import one_order, simulate
+from tests.dynamic_evaluation.making import one_order, simulated
 
 KEY, PREDICTOR = jax.random.key(0), methods.PREDICTORS["neural_process"]
 SMALL = one_order(12, 60, noise=0.7)
@@ -113,7 +113,7 @@ def test_descriptions_of_a_part_do_not_depend_on_its_models():
 
 
 def test_components_of_parts_are_turned_to_those_of_all_models():
-    matrix, *_ = simulate(200, 80, factors=2)
+    matrix, *_ = simulated(200, 80, factors=2)
     samples = describe(InMemory(matrix), KEY, context())
     for without in samples.without:
         for component in (2, 3):  # the first two; later ones are noise

@@ -8,10 +8,10 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import folds, methods
 from nevis_stream.queries.oracle import MatrixOracle
-from tests.dynamic_evaluation.making import simulate
+from tests.dynamic_evaluation.making import simulated
 
 # Shapes and budget are those of test_methods.py, so that a session compiles each program once.
-OUTCOMES, *_ = simulate(88, 300, factors=2, seed=3)
+OUTCOMES, *_ = simulated(88, 300, factors=2, seed=3)
 KNOWN, NEW, BUDGET = OUTCOMES[:28], OUTCOMES[28:].reshape(5, 12, 300), 20
 
 

@@ -8,7 +8,7 @@ from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Query, Responses
-from tests.dynamic_evaluation.making import simulate
+from tests.dynamic_evaluation.making import simulated
 
 KEY, CTX = jax.random.key(0), context()
 
@@ -18,7 +18,7 @@ def correlation(one, other):
 
 
 def test_difficulty_discrimination_and_ability_are_recovered():
-    outcomes, d, a, ability = simulate(120, 400, factors=1)
+    outcomes, d, a, ability = simulated(120, 400, factors=1)
     holes = np.random.default_rng(1).random(outcomes.shape) < 0.2
     known = np.where(holes, UNKNOWN, outcomes).astype(np.uint8)
     items, abilities = response.fit(known, 1, KEY, CTX)
@@ -29,14 +29,14 @@ def test_difficulty_discrimination_and_ability_are_recovered():
 
 
 def test_one_parameter_has_one_discrimination():
-    outcomes, d, _, ability = simulate(120, 400, factors=1, spread=0.0)
+    outcomes, d, _, ability = simulated(120, 400, factors=1, spread=0.0)
     items, abilities = response.fit(outcomes, 1, KEY, CTX, common=True)
     assert np.ptp(np.asarray(items.mean[:, 1])) < 1e-2
     assert correlation(items.mean[:, 0], d) > 0.95 and correlation(abilities.mean, ability) > 0.97
 
 
 def test_more_factors_predict_cells_that_one_does_not():
-    outcomes, d, a, ability = simulate(120, 400, factors=3)
+    outcomes, d, a, ability = simulated(120, 400, factors=3)
     holes = np.random.default_rng(1).random(outcomes.shape) < 0.2
     known = np.where(holes, UNKNOWN, outcomes).astype(np.uint8)
     truth = 1 / (1 + np.exp(-(d + ability @ a.T)))
@@ -49,7 +49,7 @@ def test_more_factors_predict_cells_that_one_does_not():
 
 
 def test_what_is_unknown_changes_nothing():
-    outcomes, *_ = simulate(40, 90, factors=1)
+    outcomes, *_ = simulated(40, 90, factors=1)
     items, _ = response.fit(outcomes, 1, KEY, CTX)
     row = np.full((1, 90), UNKNOWN, np.uint8)
     more, _ = response.fit(np.concatenate([outcomes, row]), 1, KEY, CTX)
@@ -69,7 +69,7 @@ def predict(items, evidence):
 
 
 def test_padding_changes_nothing_and_more_outcomes_narrow_the_posterior():
-    outcomes, *_ = simulate(40, 90, factors=1)
+    outcomes, *_ = simulated(40, 90, factors=1)
     items, _ = response.fit(outcomes, 1, KEY, CTX)
     short, padded = (predict(items, observed(outcomes[:5], 16, length)) for length in (16, 64))
     assert np.allclose(short[0], padded[0], atol=1e-4) and np.allclose(

@@ -13,9 +13,9 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBel
 from nevis_stream.dynamic_evaluation.response_posterior import QUANTITIES
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
-from tests.dynamic_evaluation.making import simulate
+from tests.dynamic_evaluation.making import simulated
 
-OUTCOMES, *_ = simulate(60, 80, factors=1)
+OUTCOMES, *_ = simulated(60, 80, factors=1)
 KNOWN, NEW = InMemory(OUTCOMES[:50]), OUTCOMES[50:]
 KEY, CTX = jax.random.key(0), context()
 
@@ -218,7 +218,7 @@ def test_anchor_weights_are_those_of_ridge_regression_and_their_errors_left_out(
 
 
 def test_optimised_anchors_leave_smaller_errors_than_cluster_centres():
-    matrix, *_ = simulate(440, 300, factors=4)
+    matrix, *_ = simulated(440, 300, factors=4)
     known, new = InMemory(matrix[:400]), matrix[400:]
 
     def error(name):

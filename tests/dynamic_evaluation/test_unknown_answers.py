@@ -171,7 +171,7 @@ def test_scores_and_new_samples_have_unknown_answers_too(cache, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "values, cells, message",
+    "values, query, message",
     [
         ([[1, 0, 1]], None, r"asked for the cells \[1, 2\], answered \[1, 3\] values"),
         ([[1, 0]], [[5, 4]], "an answer belongs to each asked cell, in their order"),

@@ -20,7 +20,7 @@ from nevis_stream.report.evaluation_additions import overview
 from nevis_stream.report.parts import dynamic_evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
-from tests.dynamic_evaluation.test_evaluation_summary import study
+from tests.dynamic_evaluation.test_evaluation_summary import studied
 from tests.report.chromium import PATH, Browser
 from tests.report.synthetic import SyntheticRun
 
@@ -37,7 +37,7 @@ def cache(tmp_path):
 
 
 def test_a_cache_is_shown_beside_runs(cache, tmp_path):
-    summary = evaluation_summary.write(cache, *study(cache), known=0.6)
+    summary = evaluation_summary.write(cache, *studied(cache), known=0.6)
     run = SyntheticRun(learner="Indep").write(tmp_path / "run")
     page = write_report([run, cache.directory], tmp_path / "out", figures=True).read_text()
     assert "Cache toys" in page
@@ -95,7 +95,7 @@ def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
 @pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
 @pytest.mark.usefixtures("undrawn")
 def test_the_picture_fits_the_theme_and_the_error_is_in_sight_on_a_phone(cache, tmp_path):
-    evaluation_summary.write(cache, *study(cache), known=0.6)
+    evaluation_summary.write(cache, *studied(cache), known=0.6)
     page = write_report([cache.directory], tmp_path / "out")
     table = "document.querySelector('[aria-label=\"Additions by cache and method\"]')"
     top = "document.querySelector('.outcomes img').getBoundingClientRect().top + scrollY"
@@ -166,7 +166,7 @@ def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_
         "an evaluation cache without a summary; to make one: python -m launch.evaluate metrics"
         in page
     )
-    evaluation_summary.write(cache, *study(cache), known=0.6)
+    evaluation_summary.write(cache, *studied(cache), known=0.6)
     path = cache.directory / evaluation_summary.FILE
     good = json.loads(path.read_text())
     for text, output in (
