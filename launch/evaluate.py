@@ -125,6 +125,53 @@ SUBCOMMANDS = (
         lists=_method_names,
     ),
     _subcommand(
+        "sessions.start",
+        "start",
+        "Begins a session in which new models are evaluated live: ask, run them, tell.",
+        "start leaderboard.csv --model=new --out=sessions/new --budget=64",
+        "start leaderboard.csv --model=new --out=sessions/new --until=0.1",
+        "start caches/mine --model=a --model=b --out=sessions/two --budget=5%",
+        words="LEADERBOARD",
+        needs=("model", "out"),
+        details="The leaderboard is a file, a folder of logs or a cache. The method is chosen and"
+        " fitted now. Each model is evaluated as if it were the only one.",
+        lists=_method_names,
+    ),
+    _subcommand(
+        "sessions.ask",
+        "ask",
+        "Prints the samples to run a new model on next, those that wait first.",
+        "ask sessions/new --count=20",
+        "ask sessions/new --format=lm_eval",
+        words="DIR",
+        details="lm_eval: what lm-evaluation-harness takes as --samples. inspect: what inspect_ai"
+        " takes as --sample-id.",
+    ),
+    _subcommand(
+        "sessions.tell",
+        "tell",
+        "Records the values of the samples: all of a file, or none if one is wrong.",
+        "tell sessions/new answers.csv",
+        words="DIR ANSWERS ...",
+        details="ANSWERS: a csv with the columns sample and value (? where the model gave none), a"
+        " json object of values by sample, or logs of the two harnesses.",
+    ),
+    _subcommand(
+        "sessions.status",
+        "status",
+        "Prints the estimates with their intervals; the exit status is 0 when the session has"
+        " ended, else 1.",
+        "status sessions/new",
+        words="DIR",
+    ),
+    _subcommand(
+        "sessions.report",
+        "report",
+        "Writes a page: the estimates, and how they came.",
+        "report sessions/new",
+        words="DIR",
+    ),
+    _subcommand(
         "add.fit",
         "fit",
         "Fits a method to a cache's known models, for later additions.",

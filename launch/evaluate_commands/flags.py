@@ -124,6 +124,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
 
     text, words, whole = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_integer
     adding, trying = "add-model add-samples", "metrics study"
+    reading = f"import study {adding} start tell"
     several = "import stats verify merge add-model metrics"
     flag("repair export add-samples fit", text, "cache", None, "Directory of a cache.")
     flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
@@ -134,22 +135,22 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         "LOW,HIGH: the range of scores if the file does not state it; default: 0,1. Or `none`: the"
         " metric has no bounds. NAME=LOW,HIGH: that of a task or metric; may be repeated."
     )
-    flag(f"import study {adding}", _repeated(_score_range), "range", None, meaning)
+    flag(reading, _repeated(_score_range), "range", None, meaning)
     meaning = "The only tasks (data sets) that are read; default: all."
-    flag(f"import study {adding}", words, "tasks", [], meaning)
+    flag(reading, words, "tasks", [], meaning)
     meaning = "What samples count that ended in an error: unknown, or wrong."
-    for name in f"import study {adding}".split():
+    for name in reading.split():
         flags.DEFINE_enum("errors", ERRORS[0], ERRORS, meaning, flag_values=values_of[name])
     meaning = (
         "Metrics (or data sets) of which lower values are better, such as wer,perplexity; or `all`."
         " Default: what the file states, or the metric's name says."
     )
-    flag(f"import study {adding}", words, "lower_is_better", [], meaning)
+    flag(reading, words, "lower_is_better", [], meaning)
     meaning = (
         "Columns of a table with one row per model that are no samples, such as license,params;"
         " those of summaries (average, rank, …) are left out anyway."
     )
-    flag(f"import study {adding}", words, "ignore_columns", [], meaning)
+    flag(reading, words, "ignore_columns", [], meaning)
     meaning = (
         "Weights of the data sets, NAME=WEIGHT,..., or `equal`; default: all samples weigh the"
         " same."
@@ -159,12 +160,12 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         "Metrics of logs: of each task the first of these that it has; a filter alone names the"
         " metric that has it. Default: the one that most models have."
     )
-    flag(f"import study {adding}", words, "metrics", [], meaning)
+    flag(reading, words, "metrics", [], meaning)
     meaning = (
         "NAME=NUMBER,...: what grades of logs and tables count that are no numbers, such as"
         " A=1,B=0.75."
     )
-    flag(f"import study {adding}", _parse(_grades), "grades", None, meaning)
+    flag(reading, _parse(_grades), "grades", None, meaning)
     meaning = (
         "Describes the samples. For files: FILE.npz with `features`, float[n, d], and optionally"
         " the samples' ids, `samples`. For runs: a checkpoint, RUN/checkpoints/EVENT-TASK, whose"
@@ -202,7 +203,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flags.DEFINE_enum("answered", "other", ways, meaning, flag_values=values_of["add-model"])
     flag("add-model", text, "name", None, "Model of the file to add; default: all of them.")
     meaning = "Number of samples on which each new model is evaluated: 64, or 5% of all samples."
-    flag("add-model fit", text, "budget", None, meaning)
+    flag("add-model fit start", text, "budget", None, meaning)
     meaning = (
         "Number of known models that are evaluated on each new sample: 64, or 5% of all models."
     )
@@ -218,12 +219,12 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("add-samples", text, "method", "recommended", meaning)
     meaning = "How samples are chosen and the other values predicted."
     meaning += " Default: what cross-validation on the known models finds best for this budget."
-    flag("add-model fit", text, "method", None, meaning)
+    flag("add-model fit start", text, "method", None, meaning)
     meaning = "Most FLOPs that the choice of a method may compute."
     choice = {"lower_bound": 0.0}
     flag("add-model fit", flags.DEFINE_float, "choice_flops", 1e14, meaning, **choice)
     ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
-    flag(f"{adding} fit", whole, "seed", 0, "Seed of the method's random choices.", **ends)
+    flag(f"{adding} fit start", whole, "seed", 0, "Seed of the method's random choices.", **ends)
 
     flag(trying, words, "methods", [], "Methods to compare; default: the main ones.")
     meaning = "Policies to cross with --predictors, or `all`."
@@ -255,3 +256,23 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         flag(name, whole, "seeds", count, "Number of random splits of the models.", lower_bound=1)
     flag("repair", text, "out", None, "Directory of the new cache.")
     flag("study", text, "out", "study", "Directory of the tables and figures.")
+
+    meaning = "Name of a new model; may be given several times."
+    flag("start", flags.DEFINE_multi_string, "model", [], meaning)
+    flag("ask tell", text, "model", None, "The model, where the session has several.")
+    flag("start", text, "out", None, "Directory of the session.")
+    meaning = (
+        "The session ends when the interval is at most that wide; the interval holds however often"
+        " you look."
+    )
+    flag("start", flags.DEFINE_float, "until", None, meaning)
+    meaning = "A known model; the session ends when the interval lies above, or below, its mean."
+    flag("start", text, "until_better_than", None, meaning)
+    meaning = "Most samples; default: all of the round."
+    flag("ask", whole, "count", None, meaning, lower_bound=1)
+    meaning = "Form of what is printed."
+    forms = ["ids", "lm_eval", "inspect"]
+    flags.DEFINE_enum("format", forms[0], forms, meaning, flag_values=values_of["ask"])
+    meaning = "Your name, where several ask at the same time: each is given samples of its own."
+    flag("ask", text, "worker", "", meaning)
+    flag("tell", flags.DEFINE_bool, "correct", False, "Let answers replace earlier ones.")

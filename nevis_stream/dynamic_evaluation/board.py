@@ -2,12 +2,14 @@
 
 import html
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.directions import ValueRange
 from nevis_stream.evaluation_cache.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.exchange import import_file
 from nevis_stream.wording import plural
@@ -89,9 +91,10 @@ def read_board(
     source: str | Path | EvaluationCache | np.ndarray,
     *,
     models: Sequence[str] | None = None,
-    value_range: tuple[float, float] | None = None,
+    value_range: ValueRange | Mapping[str, ValueRange] | None = None,
     metrics: Sequence[str] = (),
     lower_is_better: Sequence[str] = (),
+    **how: Any,
 ) -> Board:
     """Reads the values of known models.
 
@@ -102,6 +105,7 @@ def read_board(
       value_range: (low, high) of values whose range the source does not state; default: 0 to 1.
       metrics: of logs, the metric to read of each task; default: the one that most models have.
       lower_is_better: metrics or data sets of which lower values are better, or ["all"].
+      **how: grades, ignored, tasks and errors, as of `evaluation_cache.files.read_values`.
 
     Raises:
       BadInput: the source cannot be read, or a value is not valid; the message names its place.
@@ -109,7 +113,7 @@ def read_board(
     if isinstance(source, str | Path) and (Path(source) / INDEX).is_file():
         source = EvaluationCache(source)
     if isinstance(source, EvaluationCache):
-        if models is not None or value_range or metrics or lower_is_better:
+        if models is not None or value_range or metrics or lower_is_better or how:
             raise BadInput(f"{source.directory}: a cache states its names, ranges and metrics.")
         return Board(source)
     folder = tempfile.TemporaryDirectory(prefix="nevis-stream-board-")
@@ -122,9 +126,8 @@ def read_board(
     if models is not None and ids is None:
         raise BadInput("models: a file has names of its own; names are for an array.")
     target = directory / "board"
-    table = import_file(
-        target, path, None, value_range, metrics=metrics, lower_is_better=lower_is_better
-    )
+    how |= {"metrics": metrics, "lower_is_better": lower_is_better}
+    table = import_file(target, path, None, value_range, **how)
     lines = [*table.remarks, *(each.line() for each in table.left_out)]
     return Board(EvaluationCache(target), ids, lines, folder)
 

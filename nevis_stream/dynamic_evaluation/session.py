@@ -48,14 +48,13 @@ from nevis_stream.dynamic_evaluation.workers import hold_name, is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Estimate, Query, given_numbers
-from nevis_stream.queries.session_log import History, SessionLog
+from nevis_stream.queries.session_log import SessionLog
 from nevis_stream.storage import checked_lines
 from nevis_stream.wording import plural
 
 _LONGEST_WAIT = 1.0  # seconds between looks at what other workers have answered
 
 SampleId = str | int
-Past = History[AskedRound, Cell, Answer]
 
 
 class Session:
@@ -139,34 +138,37 @@ class Session:
     # What is known
 
     @cached_property
-    def _cache(self) -> EvaluationCache:
+    def cache(self) -> EvaluationCache:
+        """The copy of the board."""
         return EvaluationCache(self.directory / BOARD)
 
     @cached_property
-    def _ids(self) -> list[str]:
-        return self._cache.samples()
+    def ids(self) -> list[str]:
+        """Ids of all samples, as texts."""
+        return self.cache.samples()
 
     @cached_property
     def _columns(self) -> dict[str, int]:
-        return {sample: column for column, sample in enumerate(self._ids)}
+        return {sample: column for column, sample in enumerate(self.ids)}
 
     @cached_property
-    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        return sample_ranges(self._cache.facts())
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper end of each sample's range, float64[n]."""
+        return sample_ranges(self.cache.facts())
 
     @cached_property
     def fitted(self) -> FittedBoard:
         """The known models with the fitted method."""
         settings = self.settings
-        return FittedBoard(self._cache, settings.method, settings.budget, settings.seed)
+        return FittedBoard(self.cache, settings.method, settings.budget, settings.seed)
 
     @property
     def samples(self) -> list[SampleId]:
         """Ids of all samples."""
-        return [self._shown(column) for column in range(len(self._ids))]
+        return [self._shown(column) for column in range(len(self.ids))]
 
     def _shown(self, column: int) -> SampleId:
-        return column if self.settings.numbered else self._ids[column]
+        return column if self.settings.numbered else self.ids[column]
 
     def _model(self, model: str | None) -> str:
         names = self.settings.models
@@ -178,11 +180,11 @@ class Session:
             raise BadInput(unknown("model", model, names))
         return model
 
-    def _track(self, past: Past, model: str) -> Track:
-        return follow(past, model, self._ends, self._cache.scores)
+    def track(self, model: str | None = None) -> Track:
+        """Returns what was asked of a model, and what it answered."""
+        return follow(self.log.read(), self._model(model), self.ends, self.cache.scores)
 
-    def _has_ended(self, past: Past, model: str) -> bool:
-        track = self._track(past, model)
+    def _has_ended(self, track: Track) -> bool:
         return track.is_complete(self.settings.budget) or self._may_stop(track)
 
     def _may_stop(self, track: Track) -> bool:
@@ -200,10 +202,10 @@ class Session:
         """Returns the interval that holds however often one looks, in the units of the board; None
         if the samples are not drawn one by one with equal probabilities, or none has an answer.
         """
-        facts = self._cache.facts()
+        facts = self.cache.facts()
         known = track.drawn, track.drawn_values.tobytes()
         if self._interval is None or self._interval[0] != known:
-            self._interval = known, anytime_interval(track, facts, self._cache.scores)
+            self._interval = known, anytime_interval(track, facts, self.cache.scores)
         interval = self._interval[1]
         (part,) = facts.parts
         return interval and (part.unscale(interval[0]), part.unscale(interval[1]))
@@ -211,7 +213,7 @@ class Session:
     @cached_property
     def _goal(self) -> float:
         """The mean of the model that new ones are compared with."""
-        return known_mean(self._cache, str(self.settings.until_better_than))
+        return known_mean(self.cache, str(self.settings.until_better_than))
 
     # Asking
 
@@ -235,28 +237,30 @@ class Session:
         if count is not None and count < 1:
             raise BadInput(f"count={count}: at least one sample.")
         with self.log.asking(wait=True):
-            if self._has_ended(self.log.read(), model):
+            if self._has_ended(self.track(model)):
                 return []
-            waiting = self._waiting(model)
+            waiting = self.waiting(model)
             if not waiting and self._choose(model):
-                waiting = self._waiting(model)
+                waiting = self.waiting(model)
             handed = read_handed(self.directory / HANDED, self._columns)
             gone = {name for name in {*handed.values()} if is_gone(self.directory, name)}
             free = [cell for cell in waiting if handed.get(cell, worker) in {worker, *gone}]
             free.sort(key=lambda cell: handed.get(cell) != worker)  # stable: its own first
             given = free[:count]
             if worker and (new := [cell for cell in given if handed.get(cell) != worker]):
-                ids = [self._ids[column] for _, column in new]
+                ids = [self.ids[column] for _, column in new]
                 line = {"worker": worker, "model": model, "samples": ids}
                 checked_lines.append(self.directory / HANDED, line)
         return [self._shown(column) for _, column in given]
 
-    def _waiting(self, model: str) -> list[Cell]:
-        return [cell for cell in self.log.read().waiting if cell[0] == model]
+    def waiting(self, model: str | None = None) -> list[Cell]:
+        """Returns what was asked of a model and not told: model and column of each sample."""
+        name = self._model(model)
+        return [cell for cell in self.log.read().waiting if cell[0] == name]
 
     def _choose(self, model: str) -> bool:
         """Adds a round of a model that waits for nothing; returns whether there was one to add."""
-        track, places = self._track(self.log.read(), model), None
+        track, places = self.track(model), None
         if track.is_complete(self.settings.budget):
             return False
         failed = ~track.answered
@@ -265,7 +269,7 @@ class Session:
             query, places = Query(samples[None]), np.flatnonzero(failed)
         else:
             query = self.fitted.next_query(track.query, track.values, track.asked)
-        ids = [self._ids[column] for column in query.samples[0].tolist()]
+        ids = [self.ids[column] for column in query.samples[0].tolist()]
         told = int(track.asked.sum())  # all of them
         self.log.add_round(round_line(model, query, places, told, ids))
         return True
@@ -273,11 +277,7 @@ class Session:
     # Telling
 
     def tell(
-        self,
-        answers: Mapping[Any, Any],
-        model: str | None = None,
-        *,
-        correct: bool = False,
+        self, answers: Mapping[Any, Any], model: str | None = None, *, correct: bool = False
     ) -> int:
         """Adds answers, all or none.
 
@@ -334,8 +334,8 @@ class Session:
         ids = [str(sample) for sample in answers]
         values = given_numbers(list(answers.values())).reshape(-1)
         known = [self._columns.get(sample, 0) for sample in ids]  # unknown ones are refused later
-        low, high = (ends[known] for ends in self._ends)
-        scale_values(values, ids, low, high, self._cache.scores)
+        low, high = (ends[known] for ends in self.ends)
+        scale_values(values, ids, low, high, self.cache.scores)
         numbers = [None if np.isnan(value) else float(value) for value in values]
         return dict(zip(ids, numbers, strict=True))
 
@@ -348,7 +348,7 @@ class Session:
 
     def has_ended(self, model: str | None = None) -> bool:
         """Returns whether nothing more is asked of a model."""
-        return self._has_ended(self.log.read(), self._model(model))
+        return self._has_ended(self.track(model))
 
     def estimate(self, model: str | None = None) -> Estimate:
         """Returns the estimate of a model's mean over all samples, in the units of the board.
@@ -360,7 +360,7 @@ class Session:
         Args:
           model: its name; None: the only one.
         """
-        return self._estimate(self._track(self.log.read(), self._model(model)))
+        return self._estimate(self.track(model))
 
     def _estimate(self, track: Track) -> Estimate:
         seen, failed = track.answered, track.failed
@@ -381,11 +381,11 @@ class Session:
 
     def status(self) -> list[Progress]:
         """Returns where each model stands."""
-        past, result = self.log.read(), []
+        result = []
         for model in self.settings.models:
-            track, budget = self._track(past, model), self.settings.budget
+            track, budget = self.track(model), self.settings.budget
             answered, waiting = int(track.answered.sum()), int((~track.told).sum())
-            ended, estimate = self._has_ended(past, model), self._estimate(track)
+            ended, estimate = self._has_ended(track), self._estimate(track)
             result.append(Progress(model, answered, track.failed, waiting, budget, ended, estimate))
         return result
 

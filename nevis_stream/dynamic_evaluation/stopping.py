@@ -17,8 +17,16 @@ METHOD = "random_mean"
 
 
 def anytime_interval(track: Track, facts: SampleFacts, scores: bool) -> tuple[float, float] | None:
-    """Returns the 95% interval of a model's mean, from 0 to 1, by `estimation.betting`; None if its
-    samples were not drawn one by one with equal probabilities.
+    """Returns the last of the `anytime_intervals`, None if there is none."""
+    low, high = anytime_intervals(track, facts, scores)
+    return (float(low[-1]), float(high[-1])) if len(low) else None
+
+
+def anytime_intervals(
+    track: Track, facts: SampleFacts, scores: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the 95% intervals of a model's mean, from 0 to 1, after each of its drawn samples, by
+    `estimation.betting`; they hold all together.
 
     Only samples before the first one that has not been told count, so that which answers come late
     does not matter. A sample that gave no answer may have had any: the ends are those with 0 and
@@ -28,9 +36,12 @@ def anytime_interval(track: Track, facts: SampleFacts, scores: bool) -> tuple[fl
       track: of the model.
       facts: about the samples.
       scores: whether the board has scores, not outcomes.
+
+    Returns: low and high, float64[k], of the k samples that were drawn one by one with equal
+      probabilities; k is 0 if the method chooses them otherwise.
     """
     if not track.drawn:
-        return None
+        return np.empty(0), np.empty(0)
     columns, values, n = np.array(track.drawn), track.drawn_values, facts.n
     exact = not scores and facts.dataset_weights is None and n < CANDIDATES
     weights = residuals = None
@@ -45,10 +56,10 @@ def anytime_interval(track: Track, facts: SampleFacts, scores: bool) -> tuple[fl
             outcomes=exact,
             weights=weights,
             residuals=residuals,
-        )[end][-1]
+        )[end]
         for end, instead in enumerate((0.0, 1.0))
     )
-    return float(low), float(high)
+    return low, high
 
 
 def check_rule(

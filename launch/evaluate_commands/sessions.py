@@ -1,0 +1,173 @@
+"""`launch.evaluate start`, `ask`, `tell`, `status` and `report`: models are evaluated live."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from absl.flags import FlagValues
+from rich.table import Table
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.board import read_board
+from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
+from nevis_stream.dynamic_evaluation.told_files import read_told
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval
+from nevis_stream.launch import entry
+from nevis_stream.launch.evaluate_commands.caches import budget
+from nevis_stream.launch.evaluate_commands.flags import reading_of
+from nevis_stream.launch.terminal import bar, console
+from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
+from nevis_stream.wording import plural
+
+
+def start(words: Sequence[str], values: FlagValues) -> None:
+    """Begins the session --out over a leaderboard."""
+    entry.use_compilation_cache()
+    if values.budget is not None:
+        budget(values.budget)
+    reading = {name: each for name, each in reading_of(values).items() if each}
+    if values["errors"].using_default_value:
+        del reading["errors"]
+    board = read_board(Path(words[0]), **reading)
+    for line in board.understood:
+        print(line)
+    print(repr(board))
+    count = None
+    if values.budget is not None:
+        count = budget(values.budget, board.shape[1], "samples", board.cache)
+    with bar("start") as show_progress:
+        session = Session.start(
+            values.out,
+            board,
+            count,
+            models=values.model,
+            method=values.method,
+            seed=values.seed,
+            until=values.until,
+            until_better_than=values.until_better_than,
+            progress=lambda stage: show_progress(stage, 0, None),
+        )
+    settings = session.settings
+    print(f"session of {', '.join(settings.models)}: method {settings.method}; {session.rule}")
+    if settings.reason:
+        print(f"  method {settings.method}: {settings.reason}")
+    if methods.get(settings.method).policy.adaptive:
+        print("  the method chooses samples in rounds: the next when the last ones are told")
+    print(f"next: {entry.as_typed('python -m launch.evaluate ask')} {values.out}")
+
+
+def ask(words: Sequence[str], values: FlagValues) -> None:
+    """Prints the samples to evaluate next, and nothing else on standard output."""
+    entry.use_compilation_cache()
+    session = Session(words[0])
+    given = session.ask(values.count, values.model, worker=values.worker)
+    if not given:
+        state = "waits for answers of other workers"
+        if session.has_ended(values.model):
+            state = "has ended"
+        print(f"nothing to ask: the session {state}", file=sys.stderr)
+        return
+    samples = [session.ids[each] if isinstance(each, int) else each for each in given]
+    if values.format == "lm_eval":
+        print(json.dumps(for_lm_eval(session.cache, samples)))
+    elif values.format == "inspect":
+        tasks = for_inspect(session.cache, samples)
+        if len(tasks) == 1:
+            print(*tasks.values())
+        for task, ids in tasks.items() if len(tasks) > 1 else ():
+            print(f"{task}\t{ids}")
+    else:
+        print(*samples, sep="\n")
+
+
+def tell(words: Sequence[str], values: FlagValues) -> None:
+    """Records the answers of files."""
+    directory, *files = words
+    if not files:
+        raise BadInput("tell needs the session's directory and at least one file of answers.")
+    session = Session(directory)
+    if values.model is not None and values.model not in session.settings.models:
+        session.has_ended(values.model)  # names the valid ones
+    for file in files:
+        told = read_told(session, Path(file), values.model, reading_of(values))
+        for line in told.remarks:
+            print(f"{file}: {line}")
+        new = session.record(
+            told.answers,
+            file,
+            values.correct,
+            lambda sample, told=told, file=file: told.places.get(sample, file),
+        )
+        total = sum(map(len, told.answers.values()))
+        same = f", {total - new} as before" if total > new else ""
+        print(f"{file}: {plural(new, 'answer')} recorded{same}")
+    counts = {model: len(session.waiting(model)) for model in session.settings.models}
+    waiting = [f"{plural(count, 'sample')} of {model}" for model, count in counts.items() if count]
+    if waiting:
+        print(f"asked and not told yet: {', '.join(waiting)}")
+
+
+def status(words: Sequence[str], values: FlagValues) -> None:
+    """Prints the estimates; ends with status 1 as long as the session goes on."""
+    entry.use_compilation_cache()
+    session = Session(words[0])
+    rows = session.status()
+    table = Table("model", "estimate", "95% interval", "answers", "no answer", "waiting")
+    for each in rows:
+        estimate = each.estimate
+        interval = f"no interval: {estimate.reason}"
+        if np.isfinite(estimate.low):
+            interval = f"{estimate.low:.4f} to {estimate.high:.4f}"
+        value = "–" if np.isnan(estimate.value) else f"{estimate.value:.4f}"
+        answers = f"{each.answered:,} of {each.budget:,}"
+        waiting = "ended" if each.ended else f"{each.waiting:,}"
+        table.add_row(each.model, value, interval, answers, f"{each.failed:,}", waiting)
+    console().print(table)
+    print(f"method {session.settings.method}; {session.rule}")
+    if not all(each.ended for each in rows):
+        sys.exit(entry.INCOMPLETE)
+
+
+def report(words: Sequence[str], values: FlagValues) -> None:
+    """Writes a page with the estimates and how they came."""
+    entry.use_compilation_cache()
+    session = Session(words[0])
+    rows, pictures = [], []
+    for number, each in enumerate(session.status()):
+        estimate = each.estimate
+        rows.append(
+            {
+                "model": each.model,
+                "estimate": estimate.value,
+                "low": estimate.low,
+                "high": estimate.high,
+                "why no interval": estimate.reason,
+                "answers": each.answered,
+                "without an answer": each.failed,
+                "ended": each.ended,
+            }
+        )
+        track, (part,) = session.track(each.model), session.cache.facts().parts
+        ends = anytime_intervals(track, session.cache.facts(), session.cache.scores)
+        if len(track.drawn):
+            low, high = (np.array([part.unscale(value) for value in end]) for end in ends)
+            seen = ~np.isnan(track.drawn_values)
+            sums = np.where(seen, track.drawn_values, 0).cumsum() / np.maximum(seen.cumsum(), 1)
+            value = np.clip(np.array([part.unscale(each) for each in sums]), low, high)
+            counts = np.arange(1, len(value) + 1, dtype=float)
+            title = f"{each.model}: mean of the answers, and 95% interval at all numbers together"
+            line = Line(each.model, counts, value, (low, high), marked=False)
+            pictures.append(Picture(f"estimate-{number}", title, [line], "answers", "mean"))
+    settings = session.settings
+    introduction = (
+        f"Method {settings.method}, seed {settings.seed}, {settings.samples:,} samples; the session"
+        f" {session.rule}."
+    )
+    note = "" if pictures else "The method has no interval before all answers are there."
+    chapter = StudyChapter("Estimates", note, pictures, pd.DataFrame(rows), "estimates")
+    print(write_study(session.directory / "report", "Live evaluation", introduction, [chapter]))

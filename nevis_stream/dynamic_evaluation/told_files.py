@@ -1,0 +1,151 @@
+"""Files of answers for a session of live evaluation: csv, json, and logs of evaluations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.importers import is_log
+from nevis_stream.queries.matrix import is_observed
+from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.text import read_rows, read_table, short
+
+_NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
+_COLUMNS = {"sample": "the id of a sample", "value": "the model's value on it; ? if it gave none"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """The answers of a file.
+
+    Attributes:
+      answers: by model, and sample; None where the model gave none.
+      places: where each sample's answer stands, for messages.
+      remarks: lines for people on how the file was understood.
+    """
+
+    answers: Mapping[str, Mapping[str, Any]]
+    places: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def read_told(
+    session: Session, path: Path, model: str | None = None, reading: Mapping[str, Any] | None = None
+) -> Told:
+    """Reads a file of answers.
+
+    A csv with the columns `sample` and `value`, and `model` where there are several; a json object
+    of values by sample, or of such objects by model; or anything that `read_board` reads, such as
+    logs: then what identifies a sample (its content, metric and direction) must be as in the board.
+
+    Args:
+      session: which the answers are for.
+      path: of the file, or a folder of logs.
+      model: whose the answers are; None: the file says it, or there is only one.
+      reading: how values are read, arguments of `evaluation_cache.exchange.read_for`.
+
+    Raises:
+      BadInput: the file cannot be read, or it is not clear whose answers these are.
+    """
+    if not path.exists():
+        raise BadInput(f"{path}: no such file.")
+    if path.is_file() and not is_log(path):
+        if path.suffix == ".json":
+            return _json(session, path, model)
+        if path.suffix in (".csv", ".tsv", ".txt") and _has_columns(path):
+            return _csv(session, path, model)
+    table = read_for(session.cache, path, **(reading or {}))
+    low, high = session.ends
+    columns = {sample: column for column, sample in enumerate(session.ids)}
+    answers: dict[str, dict[str, float]] = {}
+    for row, name in enumerate(table.models):
+        seen = np.flatnonzero(is_observed(table.values[row])).tolist()
+        of_model = answers.setdefault(_owner(session, name, model, len(table.models), path), {})
+        for place in seen:
+            sample, value = table.samples[place], float(table.values[row][place])
+            if (column := columns.get(sample)) is not None:
+                value = low[column] + value * (high[column] - low[column])
+            of_model[sample] = value
+    lines = tuple(each.line() for each in table.left_out)
+    return Told(answers, remarks=(*table.remarks, *lines))
+
+
+def _owner(session: Session, name: str, model: str | None, models: int, path: Path) -> str:
+    """Returns the model of the session that a file calls `name`."""
+    names = session.settings.models
+    if models > 1 and (model is not None or name not in names):
+        raise BadInput(
+            f"{path}: has answers of {models} models; name them as in the session,"
+            f" {', '.join(names)}, or tell a file of one model with --model=NAME."
+        )
+    if model is not None:
+        return model
+    if name not in names and len(names) > 1:
+        raise BadInput(f"{path}: {unknown('model', name, names)} Or give --model=NAME.")
+    return name if name in names else names[0]
+
+
+def _has_columns(path: Path) -> bool:
+    rows = read_rows(path, str(path), _COLUMNS)
+    return bool(rows) and set(_COLUMNS) <= {cell.strip().casefold() for cell in rows[0][1]}
+
+
+def _csv(session: Session, path: Path, model: str | None) -> Told:
+    table = read_table(path, str(path), _COLUMNS, ["model"])
+    answers: dict[str, dict[str, float | None]] = {}
+    places: dict[str, str] = {}
+    for line, cells in table.records():
+        where, text, sample = table.place(line), cells["value"], cells["sample"]
+        if not text:
+            continue
+        named = cells.get("model") or None
+        owner = _named(session, named or model, where)
+        if model is not None and named not in (None, model):
+            continue
+        try:
+            value = None if text.casefold() in _NO_ANSWER else float(text)
+        except ValueError:
+            raise BadInput(
+                f"{where}: {short(text)!r} is no number; where the model gave no answer, ? is"
+                " expected. Nothing of this file was recorded."
+            ) from None
+        of_model = answers.setdefault(owner, {})
+        if of_model.setdefault(sample, value) != value:
+            raise BadInput(
+                f"{where}: sample {short(sample)!r} has another value on an earlier line. Nothing"
+                " of this file was recorded."
+            )
+        places.setdefault(sample, where)
+    return Told(answers, places)
+
+
+def _json(session: Session, path: Path, model: str | None) -> Told:
+    try:
+        content = read_json(path)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: cannot be read as JSON ({error}).") from None
+    if not isinstance(content, dict):
+        raise BadInput(f"{path}: an object is expected, of values by sample.")
+    if content and all(isinstance(each, dict) for each in content.values()):
+        by_model = {_named(session, name, str(path)): each for name, each in content.items()}
+        return Told({name: each for name, each in by_model.items() if model in (None, name)})
+    for sample, value in content.items():
+        if value is not None and (isinstance(value, bool | str | list | dict)):
+            raise BadInput(f"{path}: the value of {sample!r} is no number.")
+    return Told({_named(session, model, str(path)): content})
+
+
+def _named(session: Session, name: str | None, where: str) -> str:
+    names = session.settings.models
+    if name is None:
+        if len(names) > 1:
+            raise BadInput(f"{where}: does not say whose answers these are: give --model=NAME.")
+        return names[0]
+    if name not in names:
+        raise BadInput(f"{where}: {unknown('model', name, names)}")
+    return name
