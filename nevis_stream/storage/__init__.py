@@ -16,7 +16,12 @@ from pathlib import Path
 
 from nevis_stream.errors import RunLocked
 from nevis_stream.storage.faults import clear_faults, lock
-from nevis_stream.storage.temporaries import TEMPORARY_PREFIX, temporary, temporary_name
+from nevis_stream.storage.temporaries import (
+    TEMPORARY_PREFIX,
+    remove_abandoned,
+    temporary,
+    temporary_name,
+)
 
 _REPLACED_PREFIX = ".old-"  # followed by NAME-8hex; after a kill it may be the only copy
 _ATTEMPTS = 10  # at replacing a directory that another process replaces too
@@ -122,6 +127,7 @@ def recover(path: Path) -> None:
     """Completes or undoes a `replace_directory` of `path` that a kill interrupted."""
     for replaced in path.parent.glob(f"{_REPLACED_PREFIX}{glob.escape(path.name)}-????????"):
         _put_back(replaced, path)
+    remove_abandoned(path.parent)  # an older one, half deleted
 
 
 def _put_back(replaced: Path, path: Path) -> None:

@@ -70,7 +70,7 @@ def write_pool() -> None:
     labels = chance.randint(3, size=60)
     images = (chance.randint(0, 90, size=(60, 8, 8)) + 40 * labels[:, None, None]).astype(np.uint8)
     for name, part in (("pool", slice(40)), ("more", slice(40, 60))):
-        np.savez(f"{name}.npz", images=images[part])
+        np.savez(f"{name}.npz", **{"images" if name == "pool" else "images_more": images[part]})
         for model in "xy":
             powers = np.exp(2 * np.eye(3)[labels] + chance.normal(size=(60, 3)))[part]
             answers = powers / powers.sum(axis=1, keepdims=True)
@@ -187,7 +187,7 @@ COMMANDS = [
     ),
     Command(
         "label start --continue",
-        ["label", "start", "--continue", "--pool=more.npz", "--out=session"]
+        ["label", "start", "--continue", "--pool=more.npz:more", "--out=session"]
         + ["--model=x-more.npz", "--model=y-more.npz"],
         SESSION,
     ),

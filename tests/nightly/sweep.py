@@ -34,6 +34,10 @@ CURVES = re.compile(r"(^|/)tensorboard(/|$)")  # not synced: nothing depends on 
 FAULTS = ("wrong", "lost", "traceback", "litter")
 
 
+class Undone(Exception):
+    """A command does not work undisturbed."""
+
+
 class Sweep:
     """The points of one command.
 
@@ -163,7 +167,7 @@ def _as(fault: str, found: dict[str, str]) -> dict[str, str]:
 
 def _require(ended: Ended, step) -> None:
     if ended.status:
-        raise RuntimeError(f"{step} ended with {ended.status} undisturbed:\n{ended.stderr}")
+        raise Undone(f"{step} ended with {ended.status} undisturbed:\n{ended.stderr}")
 
 
 def _of_output(ended: Ended) -> dict[str, str]:
@@ -251,15 +255,20 @@ def main() -> None:
     named.sort(key=lambda command: command.trains)
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
+    undone: list[str] = []
     try:
         for command in named[part - 1 :: parts]:
-            sweep(command, folder / "work", words.out / f"points-{part}.jsonl", words.most)
+            try:
+                sweep(command, folder / "work", words.out / f"points-{part}.jsonl", words.most)
+            except Undone as error:
+                undone.append(str(error))
     finally:
         shutil.rmtree(folder)
     points = [each for file in sorted(words.out.glob("points-*")) for each in read_points(file)]
     page = summary(points)
     (words.out / "faults.md").write_text(page)
-    print(page)
+    print(page, *undone, sep="\n")
+    sys.exit(bool(undone))
 
 
 def _environment(out: Path) -> dict[str, str]:

@@ -9,7 +9,13 @@ from nevis_stream.active_testing.labelling.pool_parts import Generation, write_g
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.report.manifest import Files
-from nevis_stream.storage import checkpoint, temporaries, write_directory, write_file
+from nevis_stream.storage import (
+    checkpoint,
+    recover,
+    temporaries,
+    write_directory,
+    write_file,
+)
 from tests.killed_child import survives
 
 NEVER = 10**6
@@ -98,3 +104,11 @@ def test_an_error_leaves_none(tmp_path):
         made.write_bytes(b"half")
         raise ZeroDivisionError
     assert not os.listdir(tmp_path)
+
+
+def test_one_that_was_replaced_and_half_deleted_is_deleted_before_the_new_one_is_read(tmp_path):
+    assert survives(lambda: write_directory(tmp_path / "fit", {"one": b"1"}), NEVER)
+    half = temporaries.temporary_name(tmp_path / ".old-fit-01234567")
+    half.mkdir()
+    assert survives(lambda: recover(tmp_path / "fit"), NEVER)
+    assert os.listdir(tmp_path) == ["fit"]
