@@ -95,6 +95,15 @@ def write_archives() -> None:
     to_2011.MAKERS["mnist"](Path("downloads"))
 
 
+def prepare_archives() -> None:
+    """Prepares a data set as `data prepare` does, but in this process."""
+    from nevis_stream.datasets.preparation.prepare import prepare
+    from nevis_stream.launch import entry
+
+    places = [Path("downloads")]
+    entry.guard(lambda: prepare("mnist", places, download=False, verified=False) and None)
+
+
 def evaluate(*words: str) -> list[str]:
     """Returns a command on the cache."""
     return ["evaluate", *words, "--cache=cache"]
@@ -203,7 +212,7 @@ COMMANDS = [
     Command("data import (again)", [*DATA, "--store=raw"], [write_stream, DATA]),
     Command(
         "data prepare",
-        ["data", "prepare", "--task=mnist", "--offline", "--unverified", "--from=downloads"],
+        prepare_archives,
         [write_archives],
     ),
     Command("data show", ["data", "show", "pico_digits", "--out=sheets"]),
