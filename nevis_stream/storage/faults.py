@@ -19,6 +19,7 @@ from nevis_stream.errors import BadInput, NevisStreamError, StorageFull
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _IN_TEXT = re.compile(r"\(os error (\d+)\)")  # as programs in Rust write it
+_OF_CALL = re.compile(r"\w+\(\) failed: ([^;]+)")  # as array_record does
 _UNNAMED = "a file or a drive that this command uses"
 
 
@@ -48,10 +49,12 @@ def _number(error: Exception) -> int | None:
     """Returns the system's number of an error, None if it is no error of the system."""
     if isinstance(error, OSError):
         return error.errno
-    # of a library; our own message may quote one
-    ours = isinstance(error, NevisStreamError)
-    match = None if ours else _IN_TEXT.search(str(error))
-    return int(match[1]) if match else None
+    if isinstance(error, NevisStreamError):  # our own message may quote a library's
+        return None
+    if match := _IN_TEXT.search(str(error)):
+        return int(match[1])
+    match = _OF_CALL.search(str(error))
+    return next((n for n in errno.errorcode if match and os.strerror(n) == match[1]), None)
 
 
 def lock(file, path: Path, mode: int) -> None:

@@ -81,6 +81,8 @@ def test_an_error_of_the_system_in_a_librarys_words(tmp_path):
     with pytest.raises(OSError, match="Input/output") as raised, clear_faults(tmp_path):
         raise LibraryError("I/O error (os error 5)")
     assert raised.value.filename == str(tmp_path)
+    with pytest.raises(StorageFull), clear_faults(tmp_path):
+        raise LibraryError("Failed: write() failed: No space left on device; writing FILE; at byte")
     with pytest.raises(OSError, match="No locks") as raised, clear_faults(tmp_path):
         raise LibraryError("No locks available (os error 37)")
     assert raised.value.filename == str(tmp_path)
