@@ -82,6 +82,16 @@ SUBCOMMANDS = (
         needs=("cache",),
     ),
     _subcommand(
+        "board.board",
+        "board",
+        "Prints the models of a cache, ranked, with intervals and ties.",
+        "board caches/mine",
+        "board caches/mine --csv=board.csv",
+        words="CACHE",
+        details="Scores are means over the samples that a model was observed on, or the estimate of"
+        " its addition, with 95% intervals; data sets are columns.",
+    ),
+    _subcommand(
         "show.verify",
         "verify",
         "Checks every byte of a cache and reports what is damaged.",

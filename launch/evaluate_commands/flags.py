@@ -254,6 +254,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **share)
     for name, count in (("metrics", 3), ("study", 10)):
         flag(name, whole, "seeds", count, "Number of random splits of the models.", lower_bound=1)
+    flag("board", text, "csv", None, "File for all models and data sets, with intervals.")
     flag("repair", text, "out", None, "Directory of the new cache.")
     flag("study", text, "out", "study", "Directory of the tables and figures.")
 

@@ -1,0 +1,237 @@
+"""A leaderboard of the models in a cache: scores with intervals, and which of them are tied.
+
+A score is the mean over the samples that a model was observed on, in the range of the samples; its
+95% interval treats them as drawn at random from samples of their kind: Wilson's for outcomes,
+Student's t for scores and for weighted data sets. For a model that was added on a few chosen
+samples, both are those of its addition's account.
+
+Two models are tied if the 95% interval of their difference contains 0. It is of the paired
+differences on the samples that both were observed on, with one more half sample of each outcome
+(Agresti and Min 2005, Simple improved confidence intervals for comparing matched proportions);
+with fewer than 10 such samples they are tied. Chosen samples do not stand for all: models with an
+account are tied with all whose intervals overlap theirs. Each pair is compared on its own, at 95%.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from nevis_stream.estimation.intervals import wilson
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.additions import Addition, read_additions
+from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.samples import Part, SampleFacts
+
+LEVEL = 0.95
+FEWEST_SHARED = 10
+_ROWS, _COLUMNS = 256, 8192  # of a block of pairs
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A model's place.
+
+    Attributes:
+      model: its id.
+      score, low, high: the mean and its interval, in the range of the samples; NaN if unknown.
+      rank, last: 1 + the number of models that are better beyond a tie, and the number of models
+        less those that are worse beyond a tie; 0 without a score.
+      observed: number of observed samples.
+      method: of the addition that estimated the score; "" if it is the mean of observed values.
+      means: by data set: mean, low, high and number of observed samples.
+    """
+
+    model: str
+    score: float
+    low: float
+    high: float
+    rank: int
+    last: int
+    observed: int
+    method: str = ""
+    means: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
+
+    @property
+    def tied(self) -> bool:
+        """Whether another model is tied with it."""
+        return self.last > self.rank
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """The standings on samples that agree in direction and range, the best first.
+
+    Attributes:
+      part: the samples.
+      standings: of each model; those without a score at the end.
+      datasets: their data sets, in the order of the samples; [] if they have none.
+    """
+
+    part: Part
+    standings: list[Standing]
+    datasets: list[str]
+
+
+def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
+    """Returns a leaderboard of a cache's models; of a cache whose data sets differ in direction or
+    range, one for each of them.
+    """
+    facts, models = cache.facts(), list(cache.models())
+    accounts = read_additions(cache.directory)
+    return [_leaderboard(cache, facts, part, models, accounts) for part in facts.parts if facts.n]
+
+
+def _leaderboard(
+    cache: EvaluationCache, facts: SampleFacts, part: Part, models, accounts: list[Addition]
+) -> Leaderboard:
+    matrix, of_part = cache.matrix(samples=part.columns), facts.take(part.columns)
+    mask = is_observed(matrix)
+    values = np.where(mask, matrix, 0).astype(np.float32)
+    outcomes = (part.low, part.high) == (0, 1) and np.isin(values[mask], (0, 1)).all()
+    if of_part.image is not None:  # the labels of an image are one sample
+        values, mask, outcomes = *_by_image(values, mask, of_part.image), False
+        of_part = SampleFacts(values.shape[1])
+    names = [] if of_part.dataset is None else list(dict.fromkeys(of_part.dataset.tolist()))
+    places = {name: np.flatnonzero(of_part.dataset == name) for name in names}
+    strata = [(1.0, np.arange(of_part.n))]
+    if of_part.dataset_weights and names:
+        total = sum(of_part.dataset_weights[name] for name in names)
+        strata = [(of_part.dataset_weights[name] / total, places[name]) for name in names]
+    counts = mask.sum(axis=1)
+    score, low, high = _intervals(values, mask, strata, outcomes, part)
+    methods = _estimate(models, accounts, part, counts, of_part.n, facts.n, (score, low, high))
+    sign = -1.0 if part.lower else 1.0
+    better = _better(values, mask, strata, sign)
+    ends = (low, high) if sign > 0 else (-high, -low)
+    better = _without_chosen(better, np.array([bool(name) for name in methods]), *ends)
+    scored = np.isfinite(score)
+    better &= scored[:, None] & scored[None]
+    of_sets = {
+        name: _intervals(values[:, at], mask[:, at], [(1.0, np.arange(len(at)))], outcomes, part)
+        for name, at in places.items()
+    }
+    counts_of = {name: mask[:, at].sum(axis=1) for name, at in places.items()}
+    order = np.lexsort((np.arange(len(models)), np.where(scored, -sign * score, np.inf)))
+    standings = []
+    for i in order.tolist():
+        means = {
+            name: (*(part.unscale(float(each[i])) for each in ends_of), int(counts_of[name][i]))
+            for name, ends_of in of_sets.items()
+        }
+        rank, last = 1 + int(better[:, i].sum()), int(scored.sum() - better[i].sum())
+        standings.append(
+            Standing(
+                models[i],
+                *(part.unscale(float(each[i])) for each in (score, low, high)),
+                *((rank, last) if scored[i] else (0, 0)),
+                int(counts[i]),
+                methods[i],
+                means,
+            )
+        )
+    return Leaderboard(part, standings, names)
+
+
+def _by_image(values, mask, image) -> tuple[np.ndarray, np.ndarray]:
+    """Returns means over the known columns of each image, float32[m, images], and which it has."""
+    order = np.argsort(image, kind="stable")
+    starts = np.flatnonzero(np.diff(image[order], prepend=-1))
+    total, count = (np.add.reduceat(each[:, order], starts, axis=1) for each in (values, mask * 1))
+    return (total / np.maximum(count, 1)).astype(np.float32), count > 0
+
+
+def _intervals(values, mask, strata, outcomes: bool, part: Part):
+    """Returns means and the ends of their intervals, float64[m] each on the scale 0 to 1; NaN for a
+    model without a value in a stratum, and for the ends if there are too few.
+
+    Args:
+      values: float32[m, n], 0 where unknown.
+      mask: bool[m, n], what is known.
+      strata: the weight and the columns of each.
+      outcomes: whether all values are 0 or 1.
+      part: says whether there are bounds.
+    """
+    mean, variance = np.zeros((2, len(values)))
+    fewest = np.full(len(values), np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for weight, columns in strata:
+            count = mask[:, columns].sum(axis=1)
+            total = values[:, columns].sum(axis=1, dtype=np.float64)
+            squares = np.square(values[:, columns], dtype=np.float64).sum(axis=1)
+            own = total / count
+            mean += weight * own
+            spread = np.maximum(squares / count - own**2, 0) / (count - 1)
+            variance += weight**2 * np.where(count > 1, spread, np.nan)
+            fewest = np.minimum(fewest, count)
+        if outcomes and len(strata) == 1:
+            low, high = wilson(mean, fewest)
+            return mean, np.where(fewest > 0, low, np.nan), np.where(fewest > 0, high, np.nan)
+        half = stats.t.ppf((1 + LEVEL) / 2, np.maximum(fewest - 1, 1)) * np.sqrt(variance)
+    low, high = mean - half, mean + half
+    if part.unbounded:
+        return mean, low, high
+    return mean, np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def _estimate(models, accounts, part: Part, counts, n: int, size: int, ends) -> list[str]:
+    """Puts the estimates of additions in the place of means over chosen samples; returns the method
+    of each, "" for means of observed values.
+    """
+    latest = {
+        each.name: each
+        for each in accounts
+        if each.kind == "model"
+        and each.accuracy is not None
+        and (each.dataset or "") in ("", part.name)
+        and each.samples in (n, size)
+    }
+    methods = [""] * len(models)
+    for i, model in enumerate(models):
+        if counts[i] < n and (account := latest.get(model)) is not None:
+            methods[i] = account.method
+            found = account.accuracy, account.low, account.high
+            for values, value in zip(ends, found, strict=True):
+                values[i] = np.nan if value is None else value
+    return methods
+
+
+def _better(values, mask, strata, sign: float) -> np.ndarray:
+    """Returns bool[m, m]: whether the first model is better than the second beyond a tie, by paired
+    differences. Products of matrices are added up by blocks of samples.
+    """
+    m = len(values)
+    better = np.zeros((m, m), bool)
+    for start in range(0, m, _ROWS):
+        rows = slice(start, start + _ROWS)
+        shape = len(values[rows]), m
+        difference, variance, fewest = np.zeros(shape), np.zeros(shape), np.full(shape, np.inf)
+        for weight, columns in strata:
+            count, sums, squares = np.zeros((3, *shape))
+            for first in range(0, len(columns), _COLUMNS):
+                at = columns[first : first + _COLUMNS]
+                known, all_known = (
+                    mask[part][:, at].astype(np.float32) for part in (rows, slice(None))
+                )
+                own, others = values[rows][:, at], values[:, at]
+                count += known @ all_known.T
+                sums += own @ all_known.T - known @ others.T
+                squares += np.square(own) @ all_known.T + known @ np.square(others).T
+                squares -= 2 * (own @ others.T)
+            smooth = count + 2
+            mean = sums / smooth
+            difference += weight * mean
+            variance += weight**2 * np.maximum((squares + 1) / smooth - mean**2, 0) / smooth
+            fewest = np.minimum(fewest, count)
+        half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(variance)
+        better[rows] = (sign * difference > half) & (fewest >= FEWEST_SHARED)
+    return better
+
+
+def _without_chosen(better, chosen, low, high) -> np.ndarray:
+    """Compares models that were observed on chosen samples by their intervals instead; the ends are
+    those of goodness, higher is better.
+    """
+    with np.errstate(invalid="ignore"):
+        apart = low[:, None] > high[None]
+    return np.where(chosen[:, None] | chosen[None], apart, better)
