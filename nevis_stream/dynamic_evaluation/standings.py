@@ -120,16 +120,10 @@ def _leaderboard(
             for name, ends_of in of_sets.items()
         }
         rank, last = 1 + int(better[:, i].sum()), int(scored.sum() - better[i].sum())
-        standings.append(
-            Standing(
-                models[i],
-                *(part.unscale(float(each[i])) for each in (score, low, high)),
-                *((rank, last) if scored[i] else (0, 0)),
-                int(counts[i]),
-                methods[i],
-                means,
-            )
-        )
+        value, least, most = (part.unscale(float(each[i])) for each in (score, low, high))
+        rank, last = (rank, last) if scored[i] else (0, 0)
+        row = Standing(models[i], value, least, most, rank, last, int(counts[i]), methods[i], means)
+        standings.append(row)
     return Leaderboard(part, standings, names)
 
 

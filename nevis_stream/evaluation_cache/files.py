@@ -338,11 +338,7 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
         raw.features,
         tuple(remarks),
         tuple(raw.left_out),
-        {
-            raw.samples[cell[1]]: place
-            for cell, place in reversed(raw.places.items())
-            if isinstance(cell, tuple)
-        },
+        raw.places_of_samples(),
     )
 
 

@@ -10,6 +10,7 @@ numbers are averaged.
 Rows and columns of summaries (average, rank, …) are left out, which is said.
 """
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +20,13 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache import large_tables
 from nevis_stream.evaluation_cache.cells import Numbers
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
 from nevis_stream.evaluation_cache.imported import LeftOut
 from nevis_stream.evaluation_cache.names import join_words
-from nevis_stream.storage.text import read_rows, read_text
+from nevis_stream.storage.text import read_header, read_rows, read_text
 
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
@@ -61,6 +63,7 @@ class RawTable:
       coded: whether 255 stands for an unknown value in any range that does not contain it, and not
         only where the range is 0 to 1.
       failed: rows and columns of cells whose evaluation ended in an error.
+      lines: int32[m, n], in place of `places`: the line of each cell; 0 where there is none.
     """
 
     models: list[str]
@@ -77,11 +80,22 @@ class RawTable:
     places: dict[Any, str] = field(default_factory=dict)
     coded: bool = False
     failed: list[tuple[int, int]] = field(default_factory=list)
+    lines: np.ndarray | None = None
 
     def place(self, row: int, column: int) -> str:
         """Returns the place of a cell, for example ", line 3"; "" if the file has no lines."""
+        if self.lines is not None:
+            return f", line {self.lines[row, column]}" if self.lines[row, column] else ""
         place = self.places.get((row, column)) or self.places.get(row)
         return f", {place}" if place else ""
+
+    def places_of_samples(self) -> dict[str, str]:
+        """Returns the first place of each sample in the file, where it is known."""
+        if self.lines is not None:
+            first = np.where(self.lines, self.lines, np.iinfo(np.int32).max).min(axis=0)
+            return {name: f"line {k}" for name, k in zip(self.samples, first, strict=True)}
+        cells = reversed(self.places.items())
+        return {self.samples[c[1]]: place for c, place in cells if isinstance(c, tuple)}
 
     def take(self, columns: Sequence[int]) -> "RawTable":
         """Returns the table of some samples."""
@@ -104,6 +118,7 @@ class RawTable:
                 if not isinstance(cell, tuple) or cell[1] in place
             },
             failed=[(i, place[k]) for i, k in self.failed if k in place],
+            lines=choose(self.lines),
         )
 
 
@@ -120,12 +135,40 @@ def read_csv(
     Raises:
       BadInput: it cannot be read.
     """
+    if not ignored and not grades and (large := _read_large(path)):
+        return large
     rows = [(f"line {line}", cells) for line, cells in read_rows(path, str(path), ("model",))]
     if not rows:
         raise BadInput(f"{path}: is empty.")
     # where a comma separates no field of the header, it may stand before decimals
     decimal_comma = ";" in (first := _first_line(path)) and "," not in first
     return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma, grades))
+
+
+def _read_large(path: Path) -> RawTable | None:
+    """Returns the content of a large file with a row for each cell if it is plain, else None."""
+    if not path.is_file() or path.stat().st_size < large_tables.LARGE:
+        return None
+    delimiter, header = read_header(path, ("model",))
+    value_columns = [name for name in _VALUE if name in header]
+    if len(value_columns) != 1:
+        return None
+    numbers = [k for k, name in enumerate(header) if _is_row_number(name)]
+    cells = large_tables.read_cells(path, delimiter, header, value_columns[0], numbers)
+    names = [] if cells is None else [*cells.models, *(sample for _, sample, _ in cells.keys)]
+    if cells is None or any(is_summary(name, SUMMARIES) for name in names):
+        return None
+    facts = (("dataset", 0), (METRIC, 2))
+    return RawTable(
+        cells.models,
+        _ids(cells.keys),
+        cells.values,
+        [{} for _ in cells.models],
+        [{name: key[k] for name, k in facts if key[k]} for key in cells.keys],
+        repeats=cells.repeats,
+        lines=cells.lines,
+        left_out=_left_out("columns of row numbers", [header[k] for k in numbers]),
+    )
 
 
 def _first_line(path: Path) -> str:
@@ -241,6 +284,7 @@ def _is_row_number(name) -> bool:
     return not plain or plain == "index" or plain.startswith(("unnamed:", "__index_level"))
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def is_summary(name, names: frozenset[str]) -> bool:
     """Returns whether a name of a row or column is one of summaries, such as "Mean (%)" or "macro
     avg", or of a column of numbers that a table gained when it was saved.
@@ -437,7 +481,8 @@ def _long(
         places.setdefault(cell, place)
     values, confidence = np.full((2, len(models), len(samples)), np.nan)
     for cell, trials in cells.items():
-        values[cell], confidence[cell] = _mean(np.array([*trials.values()]))
+        found = [*trials.values()]
+        values[cell], confidence[cell] = found[0] if len(found) == 1 else _mean(np.array(found))
     for key, facts in samples.items():
         if numbers.percent.get(key):
             facts.update(zip(RANGE, PERCENT, strict=True)) if RANGE[0] not in facts else None

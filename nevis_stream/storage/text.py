@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.reading import LARGEST, read_bytes
+from nevis_stream.storage.reading import LARGEST, open_file, read_bytes
 
 DELIMITERS = (",", ";", "\t")
 _LONGEST = 60  # characters of a value that a message repeats
+_LONGEST_HEADER = 1 << 20  # bytes of a first line
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -115,13 +116,7 @@ def read_rows(
       BadInput: as `read_text`, or a row that is not csv; the message names the line.
     """
     text = read_text(source, name)
-    first = next(iter(text.lstrip().splitlines()), "")
-
-    def found(delimiter: str) -> int:
-        cells = {cell.strip().strip('"').strip() for cell in first.split(delimiter)}
-        return len({cell.casefold() for cell in cells} & set(expected))
-
-    delimiter = max(DELIMITERS, key=found)
+    delimiter = _delimiter(next(iter(text.lstrip().splitlines()), ""), expected)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     rows, line = [], 1
     while True:
@@ -137,6 +132,37 @@ def read_rows(
         if any(cell.strip() for cell in cells):
             rows.append((line, cells))
         line = reader.line_num + 1
+
+
+def _delimiter(first: str, expected: Collection[str]) -> str:
+    """Returns the delimiter by which most of the expected names are in a first line."""
+
+    def found(delimiter: str) -> int:
+        cells = {cell.strip().strip('"').strip() for cell in first.split(delimiter)}
+        return len({cell.casefold() for cell in cells} & set(expected))
+
+    return max(DELIMITERS, key=found)
+
+
+def read_header(path: Path, expected: Collection[str]) -> tuple[str, list[str]]:
+    """Returns the delimiter and the first line of a csv file, without reading the rest; names as
+    they are, quotes among them.
+
+    Raises:
+      BadInput: it cannot be read.
+    """
+    try:
+        with open_file(path) as file:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(fileobj=file) as text:
+                    first = text.readline(_LONGEST_HEADER)
+            else:
+                first = file.readline(_LONGEST_HEADER)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path}: cannot be read ({error}).") from None
+    line = first.decode("utf-8-sig", errors="replace").rstrip("\r\n")
+    delimiter = _delimiter(line, expected)
+    return delimiter, line.split(delimiter)
 
 
 def read_table(

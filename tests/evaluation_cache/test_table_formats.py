@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache import EvaluationCache, large_tables, tables
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from nevis_stream.evaluation_cache.files import read_values
 
@@ -90,3 +90,64 @@ def test_models_of_nearly_one_name_and_columns_that_are_no_samples_are_named(tmp
     path.write_text("model,q1,q2\nGPT-4,1,0\ngpt-4 ,0,1\n")
     (remark,) = [each for each in read_values(path).remarks if "nearly the same" in each]
     assert remark.startswith("these models are kept apart") and "'GPT-4' and 'gpt-4 '" in remark
+
+
+def rows(header, count=400, models=7):
+    """Returns the text of a table of random cells, each once or twice with the same value."""
+    random = np.random.default_rng(len(header))
+    lines = [",".join(header)]
+    for cell in random.integers(0, models * 60, count).tolist():
+        sample = cell // models % 30
+        fields = {"model": f"m{cell % models}", "sample": f"q{sample}", "dataset": f"d{sample % 2}"}
+        fields |= {"metric": "f1", "index": str(cell), "outcome": str((cell % models + sample) % 2)}
+        fields |= {"score": f"{(cell % models + sample) % 11 / 10:g}"}
+        lines.append(",".join(fields.get(name, fields["index"]) for name in header))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text, by_columns",
+    [
+        (rows(["model", "sample", "score"]), True),
+        (rows(["dataset", "sample", "metric", "model", "score"]), True),
+        (rows(["", "sample", "model", "outcome"]), True),
+        (rows(["model", "sample", "score"]).replace(",", "\t"), True),
+        (rows(["model", "sample", "score"]).replace("\n", "\r\n"), True),
+        (rows(["model", "sample", "outcome"]).replace(",1\n", ",\n"), True),
+        ("\ufeff" + rows(["model", "sample", "score"]).rstrip("\n"), True),
+        (rows(["model", "sample", "score"]).replace("m1,", '"m1",'), False),
+        (rows(["model", "sample", "score"]).replace("\nm1,", "\n\nm1,"), False),
+        (rows(["model", "sample", "outcome"]).replace(",1\n", ",true\n"), False),
+        (rows(["model", "sample", "score"]).replace(",0.5\n", ",error\n"), False),
+        (rows(["model", "sample", "score"]).replace(",0.5\n", ",n/a\n"), False),
+        (rows(["model", "sample", "score"]) + "Average,q1,0.5\n", False),
+        (rows(["model", "sample", "score"]) + "m1,q1\n", False),
+        (rows(["model", "sample", "score"]) + "m1,q1,0.55\n", False),
+        (rows(["model", "sample", "score"]) + "m1,,0.55\n", False),
+        (rows(["model", "sample", "score"]) + "m1,q1,7\n", False),
+        (rows(["model", "sample", "score", "trial"]), False),
+    ],
+)
+def test_a_large_table_is_read_by_columns_as_it_is_by_rows(text, by_columns, tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode())
+
+    def read():
+        try:
+            return read_values(path)
+        except BadInput as error:
+            return str(error)
+
+    expected = read()
+    used, plain = [], tables._read_large
+    monkeypatch.setattr(large_tables, "LARGE", 0)
+    monkeypatch.setattr(large_tables, "_ROWS", 64)
+    monkeypatch.setattr(tables, "_read_large", lambda path: used.append(plain(path)) or used[-1])
+    found = read()
+    assert by_columns == (used[-1] is not None)
+    if isinstance(expected, str):
+        assert found == expected
+        return
+    for name in ("models", "samples", "sample_provenance", "remarks", "left_out", "places"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert np.array_equal(found.values, expected.values, equal_nan=True)

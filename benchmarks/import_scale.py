@@ -1,0 +1,81 @@
+"""Measures imports at scale: a csv file with a row for each cell, and a bare .npy matrix.
+
+  python -m benchmarks.import_scale --out=DIR [--only=csv|npy]
+
+Each import runs in a process of its own; CPU seconds are user and system time, memory is the
+largest resident set of that process.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+CELLS, MODELS, COLUMNS = 10_000_000, 1_000, 1_000_000
+_RUN = """
+import json, resource, sys
+from pathlib import Path
+from nevis_stream.evaluation_cache.exchange import import_file
+import_file(Path(sys.argv[2]), sys.argv[1])
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
+"""
+
+
+def main() -> None:
+    """Prints a line for each import."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=("csv", "npy"))
+    options = parser.parse_args()
+    from benchmarks.machine import describe
+
+    print(describe())
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, make in (("csv", write_csv), ("npy", write_npy)):
+        if options.only not in (None, name):
+            continue
+        path = options.out / f"large.{name}"
+        make(path)
+        measure(path, options.out / f"cache_{name}")
+        path.unlink()
+
+
+def write_csv(path: Path) -> None:
+    """Writes outcomes of 1,000 models on 10,000 samples, a row for each."""
+    random = np.random.default_rng(0)
+    with open(path, "w") as file:
+        file.write("model,sample,outcome\n")
+        for model in range(MODELS):
+            outcomes = random.integers(0, 2, CELLS // MODELS).tolist()
+            file.writelines(f"m-{model},question-{k},{v}\n" for k, v in enumerate(outcomes))
+
+
+def write_npy(path: Path) -> None:
+    """Writes outcomes, uint8[1,000, 1,000,000], a block of rows at a time."""
+    random, shape = np.random.default_rng(0), (MODELS, COLUMNS)
+    matrix = np.lib.format.open_memmap(path, "w+", np.uint8, shape)
+    for row in matrix:
+        row[:] = random.integers(0, 2, COLUMNS, np.uint8)
+    matrix.flush()
+
+
+def measure(path: Path, cache: Path) -> None:
+    """Imports a file into a new cache in another process, and prints its cost."""
+    shutil.rmtree(cache, ignore_errors=True)
+    command = [sys.executable, "-c", _RUN, str(path), str(cache)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    seconds, mebibytes = json.loads(done.stdout.splitlines()[-1])
+    size = path.stat().st_size / 1e6
+    print(f"{path.name} ({size:,.0f} MB): {seconds:.1f} CPU s, {mebibytes:,.0f} MiB")
+    shutil.rmtree(cache)
+
+
+if __name__ == "__main__":
+    main()

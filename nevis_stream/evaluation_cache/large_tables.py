@@ -1,0 +1,171 @@
+"""Reads large csv files with a row for each cell by columns, in a tenth of the time and memory.
+
+Only what has one plain meaning is read here: the columns `model`, `sample`, `outcome` or `score`,
+and optionally `dataset` and `metric`; numbers; one value for each cell, or the same again. Any
+other file is left to `tables`, which reads it row by row and says what is wrong with which line.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pandas as pd
+
+from nevis_stream.evaluation_cache.facts import METRIC
+from nevis_stream.storage.reading import open_file
+
+LARGE = 1 << 22  # bytes; a smaller file is read by `tables`
+_BYTES, _ROWS = 1 << 24, 1 << 20  # of a block
+_KEY = ("dataset", "sample", METRIC)
+
+
+class Cells:
+    """The cells of a file.
+
+    Attributes:
+      models: m ids, in the order of the file.
+      keys: data set, id and metric of n samples, in the order of the file.
+      values: float64[m, n], NaN where unknown.
+      lines: int32[m, n], the first line of each cell; 0 where there is none.
+      repeats: number of repeated cells.
+    """
+
+    def __init__(self, models, keys, values, lines, repeats):
+        self.models: list[str] = models
+        self.keys: list[tuple[str, str, str]] = keys
+        self.values: np.ndarray = values
+        self.lines: np.ndarray = lines
+        self.repeats: int = repeats
+
+
+def read_cells(
+    path: Path, delimiter: str, header: Sequence[str], value: str, skipped: Sequence[int] = ()
+) -> Cells | None:
+    """Returns the cells of a csv file; None if it is not plain.
+
+    Args:
+      path: of the file.
+      delimiter: between its fields.
+      header: its columns.
+      value: the column of values.
+      skipped: places of columns that are not read.
+    """
+    rows = _count_rows(path, delimiter, len(header))
+    read = [name for k, name in enumerate(header) if k not in skipped]
+    plain = {"model", *_KEY, value}
+    if {"model", "sample", value} - {*read} or {*read} - plain or len({*read}) < len(read):
+        return None
+    if rows is None:
+        return None
+    numbered: dict[str, dict] = {name: {} for name in ("model", *_KEY)}
+    keys: dict[tuple[int, ...], int] = {}
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    try:
+        for chunk in _chunks(path, delimiter, header, value, skipped):
+            codes = {
+                name: _number(chunk[name], numbered[name]) for name in numbered if name in chunk
+            }
+            if any(each.min() < 0 for each in codes.values()):
+                return None  # an empty or missing name
+            columns = np.stack([codes[name] for name in _KEY if name in codes])
+            samples = _number_keys(columns, keys)
+            values = chunk[value].to_numpy(np.float64)
+            parts.append((codes["model"].astype(np.int32), samples.astype(np.int32), values))
+    except (UnicodeDecodeError, ValueError, OverflowError):
+        return None
+    model, sample, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if len(model) != rows:  # blank lines, or lines that are not what they seem
+        return None
+    names = {name: list(each) for name, each in numbered.items()}
+    present = [name for name in _KEY if name in read]
+    full = [dict(zip(present, (names[n][c] for n, c in zip(present, key, strict=True)), strict=True)) for key in keys]  # noqa: E501  # fmt: skip
+    triples = [tuple(each.get(name, "") for name in _KEY) for each in full]
+    return _arrange(names["model"], triples, model, sample, values)
+
+
+def _arrange(models, triples, model, sample, values) -> Cells | None:
+    """Returns cells as matrices; None if a cell has two values."""
+    shape = len(models), len(triples)
+    cells = model.astype(np.int64) * shape[1] + sample
+    matrix, lines = np.full(shape, np.nan), np.zeros(shape, np.int32)
+    # from the end, so that the first row of a cell stays
+    matrix.ravel()[cells[::-1]] = values[::-1]
+    lines.ravel()[cells[::-1]] = np.arange(len(cells) + 1, 1, -1, dtype=np.int32)
+    if not np.array_equal(matrix.ravel()[cells], values, equal_nan=True):
+        return None
+    return Cells(models, triples, matrix, lines, len(cells) - int(np.count_nonzero(lines)))
+
+
+def _open(path: Path) -> BinaryIO:
+    file = open_file(path)
+    return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+
+
+def _count_rows(path: Path, delimiter: str, fields: int) -> int | None:
+    """Returns the number of rows after the header; None if lines may have other numbers of fields
+    than the header, or quotes.
+    """
+    delimiters = lines = 0
+    last = b"\n"
+    try:
+        with _open(path) as file:
+            while block := file.read(_BYTES):
+                if b'"' in block or b"\0" in block:
+                    return None
+                delimiters += block.count(delimiter.encode())
+                lines += block.count(b"\n")
+                last = block[-1:]
+    except (OSError, EOFError, zlib.error):
+        return None
+    lines += last != b"\n"
+    return lines - 1 if delimiters == (fields - 1) * lines else None
+
+
+def _chunks(path: Path, delimiter: str, header, value: str, skipped) -> Iterator[pd.DataFrame]:
+    kept = [k for k in range(len(header)) if k not in skipped]
+    read = [header[k] for k in kept]
+    types = {name: "category" for name in read if name != value} | {value: np.float64}
+    with _open(path) as file:
+        yield from pd.read_csv(
+            file,
+            sep=delimiter,
+            usecols=kept,
+            dtype=types,
+            keep_default_na=False,
+            na_values={value: [""]},
+            index_col=False,
+            encoding="utf-8-sig",
+            chunksize=_ROWS,
+        )
+
+
+def _number(column: pd.Series, known: dict[str, int]) -> np.ndarray:
+    """Returns int64[k], the number of each name; new ones are numbered in the order of the rows."""
+    codes = column.cat.codes.to_numpy().astype(np.int64)
+    names = column.cat.categories.tolist()
+    if (codes < 0).any() or not all(isinstance(name, str) and name for name in names):
+        return np.full(len(codes), -1)
+    firsts = np.unique(codes, return_index=True)
+    numbers = np.full(len(names), -1)
+    for code in firsts[0][np.argsort(firsts[1])].tolist():
+        numbers[code] = known.setdefault(names[code], len(known))
+    return numbers[codes]
+
+
+def _number_keys(columns: np.ndarray, known: dict[tuple[int, ...], int]) -> np.ndarray:
+    """Returns int64[k], the number of each sample, given the numbers of its names, int64[parts, k];
+    new ones are numbered in the order of the rows.
+    """
+    sizes = columns.max(axis=1) + 1
+    packed = np.zeros(columns.shape[1], np.int64)
+    for size, each in zip(sizes, columns, strict=True):
+        packed = packed * size + each
+    _, first, place = np.unique(packed, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), np.int64)
+    order = np.argsort(first)
+    for k, key in zip(order.tolist(), columns[:, first[order]].T.tolist(), strict=True):
+        numbers[k] = known.setdefault(tuple(key), len(known))
+    return numbers[place]
