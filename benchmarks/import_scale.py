@@ -15,14 +15,20 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.launch import entry
+
 CELLS, MODELS, COLUMNS = 10_000_000, 1_000, 1_000_000
 _RUN = """
 import json, resource, sys
 from pathlib import Path
 from nevis_stream.evaluation_cache.exchange import import_file
-import_file(Path(sys.argv[2]), sys.argv[1])
+from nevis_stream.evaluation_cache.matrix_files import import_matrix
+path, cache = Path(sys.argv[1]), Path(sys.argv[2])
+import_matrix(cache, path) if path.suffix == ".npy" else import_file(cache, path)
 used = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
+status = Path("/proc/self/status").read_text()  # ru_maxrss is at least that of the parent
+peak = int(status.partition("VmHWM:")[2].split()[0])
+print(json.dumps([used.ru_utime + used.ru_stime, peak / 1024]))
 """
 
 
@@ -78,4 +84,4 @@ def measure(path: Path, cache: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    entry.guard(main)

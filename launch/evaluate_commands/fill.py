@@ -10,6 +10,7 @@ from absl.flags import FlagValues
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions
+from nevis_stream.evaluation_cache.directions import Ranges
 from nevis_stream.evaluation_cache.entries import of_each
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from nevis_stream.evaluation_cache.facts import dataset, facts
@@ -18,6 +19,7 @@ from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.files import source as as_text
 from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs
+from nevis_stream.evaluation_cache.matrix_files import import_matrix
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
@@ -149,6 +151,11 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
         return read_features(values.features, samples)
 
     name = as_text(path)
+    if isinstance(path, Path) and path.suffix == ".npy":
+        _import_matrix(path, target, values)
+        return
+    if values.rows:
+        raise BadInput(f"--rows={values.rows}: names rows of a .npy matrix; {name} is none.")
     with bar(f"import {name}") as show_progress:
         table = import_file(
             target,
@@ -159,6 +166,27 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
             **reading_of(values),
         )
     print_import(name, Imported(Path(name).name, table.remarks, table.left_out))
+    print(_size(EvaluationCache(target)))
+
+
+def _import_matrix(path: Path, target: Path, values: FlagValues) -> None:
+    """Adds a bare matrix to a cache."""
+    how = reading_of(values)
+    used = {"value_range", "errors"}
+    given = [name for name in how if name not in used and how[name]]
+    if given or values.threshold is not None or values.features:
+        raise BadInput(f"{path}: a bare matrix takes --range and --rows only.")
+    with bar(f"import {path}") as show_progress:
+        record = import_matrix(
+            target,
+            path,
+            Ranges.of(how["value_range"]),
+            Path(values.rows) if values.rows else None,
+            lambda stage: show_progress(stage, 0, None),
+        )
+    print_import(str(path), record)
+    for other in sorted(path.parent.glob("rank_idx_*.npy")) if not values.rows else ():
+        print(f"{path}: {other.name} beside it may name the models to learn from: --rows={other}")
     print(_size(EvaluationCache(target)))
 
 

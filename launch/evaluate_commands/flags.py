@@ -172,6 +172,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         " backbone is applied to the images."
     )
     flag("import", text, "features", None, meaning)
+    meaning = "FILE.npy: numbers of the rows of a bare .npy matrix that are read; default: all."
+    flag("import", text, "rows", None, meaning)
     meaning = (
         "FILE.npz that describes the samples: `features`, float[n, d], and optionally the samples'"
         " ids, `samples`."

@@ -34,7 +34,7 @@ from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.reading import parse_json
+from nevis_stream.storage.reading import load_array, parse_json
 from nevis_stream.wording import plural
 
 # arrays of an npz file that become provenance
@@ -230,8 +230,28 @@ def _npz(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
     )
 
 
+def _npy(path: Path, ignored: Sequence[str] = (), grades=None) -> RawTable:
+    """Reads a bare matrix, as `matrix_files` names its models and samples."""
+    try:
+        values = load_array(path, mapped=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise BadInput(f"{path}: cannot be read as .npy ({error}).") from None
+    if values.ndim != 2 or values.dtype.kind not in "biuf":
+        raise BadInput(
+            f"{path}: has {values.dtype}{list(values.shape)}; a matrix of numbers, [models,"
+            " samples], is expected."
+        )
+    models, samples = (
+        [f"{kind}/{k}" for k in range(size)]
+        for kind, size in zip(("model", "sample"), values.shape, strict=True)
+    )
+    provenances: list[list[dict[str, Any]]] = [[{} for _ in names] for names in (models, samples)]
+    return RawTable(models, samples, values.astype(np.float64), *provenances, coded=True)
+
+
 _READERS: dict[str, Callable[[Path, Sequence[str], Mapping[str, float] | None], RawTable]] = {
     ".npz": _npz,
+    ".npy": _npy,
     ".csv": read_csv,
     ".tsv": read_csv,
     ".parquet": read_parquet,
