@@ -24,20 +24,20 @@ from nevis_stream.analysis.pareto import pareto_front
 from nevis_stream.streams.named_streams import stream_rows
 
 FILES = [Path(__file__).with_name(name) for name in ("front.jsonl", "paper_learners.jsonl")]
-NAMES = {
-    "closed_form": "closed_form",
-    "frontier": "frontier",
-    "bhpo": "BHPO",
-    "ft_dynamic": "FT-d",
-    "ft_prev": "FT-prev",
-    "ft_static": "FT-s",
-    "indep": "Indep",
-    "mt": "MT",
-    "pt_ext": "PT (larger set)",
-    "pt_ft": "PT+FT",
-    "pt_isup": "PT",
-    "pt_mt": "PT (many tasks)",
-}
+LEARNERS = (
+    "closed_form",
+    "frontier",
+    "bhpo",
+    "ft_dynamic",
+    "ft_prev",
+    "ft_static",
+    "indep",
+    "mt",
+    "pt_ext",
+    "pt_ft",
+    "pt_isup",
+    "pt_mt",
+)
 _NEAR = 9  # points of the figure (1/72 inch) between marks that hide each other
 
 
@@ -61,7 +61,7 @@ def points() -> list[Point]:
         for budget, learner in {run[:2] for run in runs}:
             seeds = errors(runs, budget, learner, judged).mean(axis=0)
             flops = cost(runs, budget, learner)
-            results.append(Point(NAMES[learner], seeds.mean(), seeds.min(), seeds.max(), flops))
+            results.append(Point(learner, seeds.mean(), seeds.min(), seeds.max(), flops))
     return sorted(results, key=lambda point: (point.flops, point.error))
 
 
@@ -97,7 +97,7 @@ def main(_: Sequence[str]) -> None:
         zorder=1,
         label="Pareto front",
     )
-    names = [name for name in NAMES.values() if any(p.learner == name for p in results)]
+    names = [name for name in LEARNERS if any(p.learner == name for p in results)]
     styles = {
         name: (plt.get_cmap("tab20")(2 * number % 20 + number // 10), "o*sD^vPXd<>h"[number])
         for number, name in enumerate(names)
