@@ -113,7 +113,7 @@ def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "")
 def parse_typed(field: Field, text: str, shown: str) -> Any:
     """Returns the value of a text, in the type of its field.
 
-    >>> typed(Field("rate", tuple, None), "(0.01,0.1)", "")
+    >>> parse_typed(Field("rate", tuple, None), "(0.01,0.1)", "")
     (0.01, 0.1)
     """
     if field.type is str and text:

@@ -174,7 +174,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def nest(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns nested dicts of values by dotted name.
 
-    >>> nested({"seed": 1, "train.steps": 2})
+    >>> nest({"seed": 1, "train.steps": 2})
     {'seed': 1, 'train': {'steps': 2}}
     """
     root: dict[str, Any] = {}

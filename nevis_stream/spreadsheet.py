@@ -12,7 +12,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def quote(value: Any) -> Any:
     """Returns a text that a spreadsheet would run as a formula with a quote in front.
 
-    >>> quoted("=1+1"), quoted("-5"), quoted(-5), quoted("ft_prev")
+    >>> quote("=1+1"), quote("-5"), quote(-5), quote("ft_prev")
     ("'=1+1", "'-5", -5, 'ft_prev')
     """
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
@@ -25,7 +25,7 @@ def _safe(value: Any) -> Any:
 def unquote(text: str) -> str:
     """Returns the text that `quote` was given.
 
-    >>> unquoted("'=1+1"), unquoted("'tis"), unquoted("ft_prev")
+    >>> unquote("'=1+1"), unquote("'tis"), unquote("ft_prev")
     ('=1+1', "'tis", 'ft_prev')
     """
     return text[1:] if text[:1] == "'" and quote(text[1:]) == text else text

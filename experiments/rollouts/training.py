@@ -45,7 +45,7 @@ def draw(distribution: np.ndarray, count: int, generator: np.random.Generator) -
     """Returns int64[count] indices in random order: each occurs count × probability times, rounded
     up or down (systematic sampling). A uniform distribution gives each once where count = n.
 
-    >>> sorted(drawn(np.full(4, 0.25), 4, np.random.default_rng(0)).tolist())
+    >>> sorted(draw(np.full(4, 0.25), 4, np.random.default_rng(0)).tolist())
     [0, 1, 2, 3]
     """
     ticks = (np.arange(count) + generator.random()) / count

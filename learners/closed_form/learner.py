@@ -247,8 +247,8 @@ class ClosedForm:
         left_out = choice.left_out
         if held_out:
             with ctx.phase("validate"):
-                fit = centres, fit(~examples.from_dev), np.zeros_like(examples.means)
-                answers = np.asarray(ctx.jit(ridge.answers)(dev, *fit, *choice.kernel[:2]))
+                part = centres, fit(~examples.from_dev), np.zeros_like(examples.means)
+                answers = np.asarray(ctx.jit(ridge.answers)(dev, *part, *choice.kernel[:2]))
             left_out = _judge(task, examples, np.flatnonzero(examples.from_dev), answers)
         return _check(task, examples, centres, fit(np.ones(n, bool)), left_out)
 

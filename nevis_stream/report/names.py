@@ -21,7 +21,7 @@ def shorten(name: str, letters: int = 30) -> str:
     """Returns a name of at most `letters` letters, without the middle of a longer one: its end
     names budget and settings.
 
-    >>> shortened("pt_ft (stand-in: pre-trained on omniglot) · small", 24)
+    >>> shorten("pt_ft (stand-in: pre-trained on omniglot) · small", 24)
     'pt_ft (stand-in… · small'
     """
     name = " ".join(name.split())

@@ -24,7 +24,7 @@ def best_weight(ridge, network, labels, kind="single_label"):
 
 
 def averaged(ridge, network, weight, kind):
-    return averaging.averaged(Context.standalone(), ridge, network, weight, kind)
+    return averaging.average(Context.standalone(), ridge, network, weight, kind)
 
 
 def test_the_weight_follows_who_is_right():
@@ -61,7 +61,7 @@ def test_an_average_is_between_its_parts_and_sums_to_one(kind):
 @pytest.mark.parametrize(("kind", "each"), [("single_label", 5), ("multi_label", 10)])
 def test_averages_are_charged(kind, each):
     ctx = Context.standalone()
-    averaging.averaged(ctx, RIGHT, WRONG, 0.5, kind)
+    averaging.average(ctx, RIGHT, WRONG, 0.5, kind)
     assert total(ctx.meter.counts()) == each * RIGHT.size
     labels = LABELS if kind == "single_label" else np.eye(4, dtype=np.uint8)[LABELS]
     averaging.best_weight(ctx, RIGHT, WRONG, labels, kind)
@@ -224,7 +224,7 @@ def test_a_network_answers_only_the_classes_that_a_repeat_has():
     count = 3
     task = dataclasses.replace(blobs(CLASSES), num_classes=4)  # one class has no image
     ctx = Context.standalone(phase="train")
-    network, course = averaging.trained(ctx, task, None, steps=2, flip=False)
+    network, course = averaging.train(ctx, task, None, steps=2, flip=False)
     assert course["steps"] == 2 and [step for step, *_ in course["curve"]] == [0, 2]
     whole = averaging.answers(ctx, network, "single_label", task.dev.images)
     fewer = network | {"classes": np.asarray([2, 0, 1])}
@@ -235,6 +235,6 @@ def test_a_network_answers_only_the_classes_that_a_repeat_has():
 
 def test_a_network_learns():
     ctx = Context.standalone(phase="train")
-    network, course = averaging.trained(ctx, blobs(CLASSES), None, steps=60, flip=False)
+    network, course = averaging.train(ctx, blobs(CLASSES), None, steps=60, flip=False)
     errors = [error for *_, error in course["curve"]]
     assert course["step"] == 60 and errors[-1] < 0.3 < errors[0]
