@@ -70,10 +70,12 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a whole file: temporary name, sync, rename."""
+    """Writes a whole file: temporary name, sync, rename. A device or pipe is not replaced."""
     make_directory(path.parent)
     with clear_faults(path):
         try:
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise OSError(errno.EINVAL, "not a regular file")
             with temporary(path) as new:
                 _write_synced(new, data)
                 os.replace(new, path)

@@ -111,6 +111,10 @@ class KeptRun:
                 " --stream=my_stream.csv."
             ) from None
         self._tasks = {task.task_id: task for task in self.stream.met(self.ledger)}
+        for record in self.ledger.of_kind(TrainRecord):
+            if record.task_id not in self._tasks:
+                problem = unknown("task", record.task_id, self._tasks)
+                raise BadInput(f"{self.ledger.path}: its stream has {problem}")
         table = read_table(run_dir / "stream.csv", f"{run_dir}/stream.csv", {"dataset_id": ""})
         self._recorded = {row["dataset_id"]: row for _, row in table.records()}
         self._places: dict[str, dict[str, tuple[str, int]]] = {}

@@ -143,3 +143,12 @@ def test_a_python_that_ignores_its_environment_is_not_started_without_end():
         timeout=20,
     )
     assert ended.returncode == 2
+
+
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/null")
+    for name in ("pipe", "device"):
+        with pytest.raises(OSError, match="not a regular file"):
+            write_file(tmp_path / name, b"x")
+    assert (tmp_path / "device").is_symlink() and len(list(tmp_path.iterdir())) == 2

@@ -313,11 +313,18 @@ def repeat(run):
     (run / "ledger.jsonl").write_text("".join([*lines[:3], *lines[1:]]))
 
 
+def rename_task(run):
+    """Lets the ledger name a task that the stream does not have."""
+    text = (run / "ledger.jsonl").read_text()
+    (run / "ledger.jsonl").write_text(text.replace('"pico_coins"', '"pico_cones"'))
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (contradict, r"task 'pico_coins' have an error of 0\.\d+, but the ledger says 0\.\d+"),
         (reorder, "line 3: event 2, but event 1 is expected here"),
+        (rename_task, "its stream has unknown task 'pico_cones'. Did you mean 'pico_coins'"),
         (repeat, "line 4: event 0, but event 2 is expected here"),
     ],
 )
