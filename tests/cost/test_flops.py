@@ -788,7 +788,7 @@ def test_counting_needs_no_cpu_backend():
     else:
         raise AssertionError("there is a CPU backend")
     square = np.ones((8, 8), np.float32)
-    result, count = count_flops(lambda a: jnp.tanh(a @ a) + 1).charged(square)
+    result, count = count_flops(lambda a: jnp.tanh(a @ a) + 1).charge_call(square)
     assert count == 2 * 8**3 + 64 and result.shape == (8, 8)
     assert flops.count(lambda key: jax.random.uniform(key, (100,)), jax.random.key(0)) > 1000
     """
