@@ -14,13 +14,12 @@ import random
 import tempfile
 from pathlib import Path
 
-from benchmarks import machine
-from benchmarks.commands import positive
 from nevis_stream.analysis.answering import CONTROL, against_control, rule_results
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.experiments import run_config
+from nevis_stream.experiments import machine, run_config
+from nevis_stream.experiments.commands import positive
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.fill import fill

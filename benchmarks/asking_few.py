@@ -11,10 +11,10 @@ import shutil
 import time
 from pathlib import Path
 
-from benchmarks.commands import positive
-from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import describe
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle

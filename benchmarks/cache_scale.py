@@ -50,7 +50,7 @@ def main() -> None:
 
 def scale(directory: Path, models: int) -> None:
     """Prints the costs of one synthetic cache."""
-    from benchmarks.machine import describe, matrix_product_peak
+    from nevis_stream.experiments.machine import describe, matrix_product_peak
 
     spent, ids = fill(directory, models)
     process = subprocess.run(

@@ -25,8 +25,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.machine import describe
 from nevis_stream.analysis.points import phase_flops
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord

@@ -22,9 +22,9 @@ import jax
 import numpy as np
 from absl import flags
 
-from benchmarks.machine import describe
-from benchmarks.recorded_runs import require_prepared
 from nevis_stream.analysis.points import point
+from nevis_stream.experiments.learner_studies.recorded_runs import require_prepared
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.closed_form import maps
 from nevis_stream.run_directory.ledger import Ledger
@@ -32,7 +32,9 @@ from nevis_stream.run_directory.timing import read_timing
 
 REFERENCE = 182e9  # FLOPs a CPU second
 TARGET = 60  # CPU seconds
-_PEAK = "from benchmarks.machine import matrix_product_peak; print(matrix_product_peak())"
+_PEAK = (
+    "from nevis_stream.experiments.machine import matrix_product_peak; print(matrix_product_peak())"
+)
 _COMMAND = (sys.executable, "-m", "launch.run", "--config=closed_form", "--config.budget=large")
 
 REPEATS = flags.DEFINE_integer("repeats", 5, "runs with a filled compilation cache", lower_bound=1)

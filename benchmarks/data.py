@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import machine
 from nevis_stream.datasets import prepared, shared_files
 from nevis_stream.datasets.preparation import fetch, prepare
+from nevis_stream.experiments import machine
 from nevis_stream.launch import entry
 
 REPEATS = 5

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from benchmarks.commands import positive
+from nevis_stream.experiments.commands import positive
 from nevis_stream.launch import entry
 
 METHODS = ("sort_and_search", "irt_1pl", "irt_2pl", "irt_multidimensional", "recommended")
@@ -39,8 +39,8 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
     import jax
     import numpy as np
 
-    from benchmarks.machine import describe
     from nevis_stream.dynamic_evaluation import methods
+    from nevis_stream.experiments.machine import describe
     from nevis_stream.launch import entry
     from nevis_stream.queries.oracle import MatrixOracle
 

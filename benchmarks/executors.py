@@ -11,9 +11,9 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from benchmarks.commands import positive
-from benchmarks.machine import describe
 from nevis_stream.experiments import run_config
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry, executors
 from nevis_stream.run_directory.timing import read_timing
 from nevis_stream.runner import run

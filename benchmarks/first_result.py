@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.commands import call, positive
-from benchmarks.machine import describe
+from nevis_stream.experiments.commands import call, positive
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 
 ROOT = Path(__file__).resolve().parents[1]

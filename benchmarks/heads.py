@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.commands import positive
-from benchmarks.machine import describe
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.linear_probe import heads_program
 from nevis_stream.learners.parts.model import TaskShape

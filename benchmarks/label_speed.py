@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.machine import describe
 from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
@@ -30,6 +29,7 @@ from nevis_stream.active_testing.testing import (
     expected_losses,
 )
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.queries.oracle import Query, Responses
 

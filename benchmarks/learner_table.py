@@ -15,10 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.commands import call
-from benchmarks.machine import describe
 from nevis_stream.analysis.points import point
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.experiments.commands import call
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.ledger import Ledger

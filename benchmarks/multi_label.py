@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.commands import call, positive
-from benchmarks.machine import describe
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.experiments.commands import call, positive
+from nevis_stream.experiments.machine import describe
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.streams.named_streams import stream_rows

@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.commands import positive
-from benchmarks.machine import clock, describe
 from benchmarks.train_step import NETWORKS, SHORT, batches_of, measure, networks_of, step_arguments
 from nevis_stream.cost.counted import count_flops
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import clock, describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import Network, begin, initialise_program

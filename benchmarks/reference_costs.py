@@ -15,12 +15,12 @@ import time
 import jax
 import numpy as np
 
-from benchmarks.commands import positive
-from benchmarks.machine import describe, matrix_product_peak
 from benchmarks.train_step import NETWORKS, measure
 from nevis_stream.cost import compilations
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.launch import entry
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.augmentation import Augmentation, training_view

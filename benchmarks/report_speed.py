@@ -92,7 +92,7 @@ def main() -> None:
             )
             for _ in range(1 if arguments.profile else ROUNDS)
         ]
-    from benchmarks.machine import describe  # loads JAX, which a report does without
+    from nevis_stream.experiments.machine import describe  # loads JAX, which a report does without
 
     print(describe())
     print("\n| | |\n|---|---:|")

@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.commands import positive
 from benchmarks.executors import learner
-from benchmarks.machine import describe
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.scalars import Scalars
 from nevis_stream.runner import run

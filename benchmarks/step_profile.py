@@ -14,10 +14,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from benchmarks.commands import positive
-from benchmarks.machine import describe
 from benchmarks.train_step import NETWORKS, SHORT
 from nevis_stream.cost.counted import CountedFunction
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import TaskShape, begin, initialise_program

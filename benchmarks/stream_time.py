@@ -110,7 +110,7 @@ def flops_of_steps(rows: list[dict], steps: int) -> float:
 
 def show(run_dir: Path, sittings: list[dict], words: list[str]) -> None:
     """Prints the tables."""
-    from benchmarks.machine import describe
+    from nevis_stream.experiments.machine import describe
     from nevis_stream.run_directory.ledger import Ledger
 
     rows = plan(words)

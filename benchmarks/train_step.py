@@ -22,10 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.commands import positive
-from benchmarks.machine import clock, describe, matrix_product_peak
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import clock, describe, matrix_product_peak
 from nevis_stream.launch import entry
 from nevis_stream.learners.budgets import BUDGETS
 from nevis_stream.learners.parts.augmentation import Augmentation, training_view

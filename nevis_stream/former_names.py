@@ -61,7 +61,9 @@ class _Aliases:
     def get_code(self, name: str) -> CodeType | None:
         """Returns the code, for `python -m`."""
         spec = importlib.util.find_spec(present_name(name))
-        return spec.loader.get_code(name) if spec and hasattr(spec.loader, "get_code") else None
+        if not (spec and hasattr(spec.loader, "get_code")):
+            return None
+        return spec.loader.get_code(spec.name)
 
 
 _aliases = _Aliases()

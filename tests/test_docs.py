@@ -217,6 +217,8 @@ def flags_of(module, words):
         named = {each.name: each.flags for each in parts}
         assert words and (words[0] in named or words[0] == "--help"), words
         yield from named.get(words[0], ())
+    if "config_flag import split_words" in source:
+        yield "config"
     shared = ast.parse(Path(shared_flags.__file__).read_text()).body
     shared_functions = {node.name: node for node in shared if isinstance(node, ast.FunctionDef)}
     nodes = list(ast.walk(ast.parse(source)))

@@ -142,10 +142,15 @@ def layer(module):
     return folders[0] if folders else 0
 
 
+NOT_IMPORTED = ("TYPE_CHECKING", "__name__ == '__main__'")
+
+
 def without_types(node):
-    """The nodes below one, those in functions too, but not those under `if TYPE_CHECKING`."""
+    """The nodes below one, those in functions too, but not those under `if TYPE_CHECKING`, nor the
+    last lines of a script: as the program, it is above all packages.
+    """
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+        if isinstance(child, ast.If) and ast.unparse(child.test) in NOT_IMPORTED:
             below = child.orelse
         else:
             below = [child]

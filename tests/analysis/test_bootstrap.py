@@ -129,7 +129,7 @@ def test_what_cannot_be_compared_is_refused(a):
 def test_covers_about_as_often_as_it_says(scale):
     rng = np.random.default_rng(0)
     covered = 0
-    for _ in range(400):  # the full study is benchmarks/bootstrap_coverage.py
+    for _ in range(400):  # the full study is experiments/learner_studies/bootstrap_coverage.py
         effects = rng.normal(0, scale, (20, 1))
         runs = [rng.normal(0, 0.02, (20, 3)) + rng.normal(0, 0.005, 3) for _ in range(2)]
         result = over_tasks(effects + runs[0], runs[1])

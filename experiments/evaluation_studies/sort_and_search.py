@@ -1,0 +1,346 @@
+"""Measures Sort & Search against the published rule and the baselines on shared matrices, and its
+cost on a synthetic matrix of 1,000 models × 1e6 samples.
+
+  python -m experiments.evaluation_studies.sort_and_search --out=runs/sort_and_search [--matrices=DIR] [--splits=10] [--seed=0]
+      [--only=study|scale|cells]
+
+The record in --out has a line for each matrix, split and method, and the study continues where it
+stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED by default.
+"""  # noqa: E501
+
+import argparse
+import os
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.progress import track
+
+from nevis_stream.dynamic_evaluation import agreement, methods
+from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.policies.representative import grid
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
+from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.machine import describe, matrix_product_peak
+from nevis_stream.queries.oracle import MatrixOracle, Responses
+from nevis_stream.storage.study_record import StudyRecord
+
+KNOWN_SHARE = 0.6
+NAMES = (
+    "published",
+    "sort_and_search",
+    "sort_and_search_random",
+    "sort_and_search_recursive",
+    "copy_nearest",
+    "random_mean",
+    "stratified_mean",
+    "single_order_floor",
+    "oracle_accuracy_prefix",
+)
+SHOWN = (8, 64, 512, 4096)  # budgets of the epistemic part
+ROWS_AT_ONCE = 20
+# FLOPs per second of a float32 matrix product on two cores, to which times are scaled
+REFERENCE_PEAK = 365e9
+
+
+def main() -> None:
+    """Runs the chosen parts and prints the tables."""
+    shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--matrices", type=Path, default=shared / "matrices")
+    parser.add_argument("--splits", type=positive, default=10)
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
+    parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")
+    parser.add_argument(
+        "--only",
+        choices=("study", "scale", "cells"),
+        help="cells: only the errors of cells, for many splits",
+    )
+    options = parser.parse_args()
+    print(f"{describe()}\n")
+    seeds = range(options.seed * options.splits, (options.seed + 1) * options.splits)
+    if options.only == "cells":
+        cells(sorted(options.matrices.glob("*.npz")), seeds)
+    if options.only in (None, "study"):
+        study(
+            sorted(options.matrices.glob("*.npz")), seeds, options.methods.split(","), options.out
+        )
+    if options.only in (None, "scale"):
+        scale(options.out)
+
+
+def study(files: list[Path], splits: range, names: list[str], out: Path) -> None:
+    """Evaluates methods on every matrix and prints means over matrices."""
+    record = StudyRecord(out / "study.jsonl", {"known": KNOWN_SHARE})
+    for file in track(files, "matrices", console=Console(file=sys.stderr)):
+        add_one_matrix(record, file, splits, names)
+    chosen = [file.stem for file in files], list(splits), names
+    rows = pd.DataFrame(record.rows())
+    for column, values in zip(("matrix", "split", "method"), chosen, strict=True):
+        rows = rows[rows[column].isin(values)]
+    settings = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known"
+    print(f"{len(files)} matrices, {settings}; means over models, splits, matrices.\n")
+    table(rows, "mae", "MAE of cells")
+    table(rows, "accuracy_error", "absolute error of the accuracy")
+    table(rows, "spearman", "Spearman")
+    if "coverage" in rows:
+        table(rows[rows.coverage.notna()], "coverage", "coverage of the 95% interval")
+        table(rows[rows.coverage.notna()], "width", "width of the 95% interval")
+    compare(rows)
+    parts(rows)
+    correlations(files)
+
+
+def cells(files: list[Path], splits: range) -> None:
+    """Prints the errors of cells by the library's search and by the published rule."""
+    rows = []
+    for file in track(files, "matrices", console=Console(file=sys.stderr)):
+        matrix = np.load(file)["correct"]
+        n = matrix.shape[1]
+        for split in splits:
+            known, new = split_of(matrix, split)
+            rank, published = sort(known), methods.get("published").fit(known, None, None)
+            rows_new = np.arange(len(new))
+            for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
+                answers = MatrixOracle(new)(grid(rank.order, len(new), budget))
+                cells = threshold(rank, answers, context()).astype(np.uint8)
+                cells[rows_new[:, None], answers.samples] = answers.values
+                script = published.evaluate(MatrixOracle(new), len(new), budget, None)
+                for name, outcomes in (("sort_and_search", cells), ("published", script.outcomes)):
+                    wrong = agreement.mean_absolute_error(outcomes, new).mean()
+                    rows.append(
+                        {
+                            "matrix": file.stem,
+                            "split": split,
+                            "budget": budget,
+                            "method": name,
+                            "mae": wrong,
+                        }
+                    )
+    print(
+        f"{len(files)} matrices, splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of"
+        " models known.\n"
+    )
+    table(pd.DataFrame(rows), "mae", "MAE of cells")
+    compare(pd.DataFrame(rows))
+
+
+def split_of(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows of known and of new models."""
+    models = np.random.default_rng(split).permutation(len(matrix))
+    cut = round(KNOWN_SHARE * len(matrix))
+    return matrix[models[:cut]], matrix[models[cut:]]
+
+
+def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[str]) -> None:
+    """Adds a row for each budget of the splits and methods of a matrix that are missing."""
+    matrix = np.load(file)["correct"]
+    n = matrix.shape[1]
+    budgets = [8 << power for power in range(20) if 8 << power <= n // 2]
+    for split in splits:
+        cells = [{"matrix": file.stem, "split": split, "method": name} for name in names]
+        if not (cells := record.missing(cells)):
+            continue
+        known, new = split_of(matrix, split)
+        rank, true = sort(known), new.mean(axis=1)
+        for cell in cells:
+            name, rows = cell["method"], []
+            key, fit_key = jax.random.split(jax.random.key(split))
+            evaluator = methods.get(name).fit(known, None, fit_key)
+            for budget in budgets:
+                estimates = evaluator.evaluate(MatrixOracle(new), len(new), budget, key)
+                row = {"n": n, "budget": budget}
+                accuracy, low, high = estimates.accuracy, estimates.low, estimates.high
+                row["mae"] = agreement.mean_absolute_error(estimates.outcomes, new).mean()
+                row["accuracy_error"] = np.abs(accuracy - true).mean()
+                row["spearman"], row["kendall"] = agreement.rank_agreement(accuracy, true)
+                if not np.isnan(low).all():
+                    row["coverage"] = ((low <= true) & (true <= high)).mean()
+                    row["width"] = (high - low).mean()
+                if name == "sort_and_search":
+                    predicted = threshold(rank, estimates.answers, context())
+                    parts_now = vars(agreement.decompose(new, rank.order, predicted))
+                    row |= {part: errors.mean() for part, errors in parts_now.items()}
+                rows.append(row)
+            record.add(cell, rows)
+
+
+def table(rows: pd.DataFrame, value: str, title: str) -> None:
+    """Prints a value by method and budget.
+
+    The mean over splits, then over the matrices that have the budget.
+    """
+    means = (
+        rows.groupby(["method", "budget", "matrix"])[value]
+        .mean()
+        .groupby(["method", "budget"])
+        .mean()
+        .unstack()
+    )
+    print(
+        f"| {title} | "
+        + " | ".join(map(str, means.columns))
+        + " |\n|---|"
+        + "---:|" * len(means.columns)
+    )
+    for name in [name for name in NAMES if name in means.index]:
+        print(
+            f"| `{name}` | "
+            + " | ".join("" if np.isnan(mean) else f"{mean:.4f}" for mean in means.loc[name])
+            + " |"
+        )
+    print()
+
+
+def compare(rows: pd.DataFrame) -> None:
+    """Prints Sort & Search against the published rule in each cell, paired over splits.
+
+    A cell is a matrix and a budget.
+    """
+    wide = rows.pivot_table(index=["matrix", "budget", "split"], columns="method", values="mae")
+    gain = (wide["sort_and_search"] - wide["published"]).groupby(["matrix", "budget"])
+    mean, error = gain.mean(), gain.std(ddof=1) / np.sqrt(gain.size())
+    worse = mean[mean > 0]
+    print(
+        f"Sort & Search is below the published rule in {(mean < 0).sum()} of {len(mean)} cells of"
+        " matrix and budget;"
+    )
+    print(f"above by more than two standard errors: {(mean > 2 * error).sum()};{each_ten(gain)}")
+    above = [f"{name} {budget} ({value:+.4f})" for (name, budget), value in worse.items()]
+    print(f"above in any: {', '.join(above) or 'none'}.")
+    differences = mean.groupby("budget").mean().items()
+    by_budget = ", ".join(f"{budget}: {value:+.4f}" for budget, value in differences)
+    print(f"mean difference at each budget: {by_budget}\n")
+
+
+def each_ten(gain) -> str:
+    """Returns, for each ten of more splits, the number of cells above by two standard errors."""
+    values = np.stack([gains.to_numpy() for _, gains in gain])
+    tens = [values[:, first : first + 10] for first in range(0, values.shape[1], 10)]
+    above = [
+        int((ten.mean(axis=1) > 2 * ten.std(axis=1, ddof=1) / np.sqrt(10)).sum()) for ten in tens
+    ]
+    return (
+        f" in each ten of the splits alone: {', '.join(map(str, above))};" if len(tens) > 1 else ""
+    )
+
+
+def parts(rows: pd.DataFrame) -> None:
+    """Prints the parts of the error of Sort & Search's thresholded prediction, before the observed
+    outcomes are put back, and the fit of its decay.
+    """
+    own = rows[rows.method == "sort_and_search"]
+    means = own.groupby(["matrix", "budget"])[["total", "aleatoric", "epistemic"]].mean()
+    heads = ("matrix", "a", "rate", "plateau", "aleatoric", *(f"epistemic at {b}" for b in SHOWN))
+    print(f"| {' | '.join(heads)} | at the most |\n|---|{'---:|' * len(heads)}")
+    for name, errors in means.groupby("matrix"):
+        budgets = errors.index.get_level_values("budget").to_numpy()
+        if len(budgets) > 3:
+            decay = agreement.fit_decay(budgets, errors.total.to_numpy())
+            epistemic = dict(zip(budgets, errors.epistemic, strict=True))
+            at = [f"{epistemic[b]:.3f}" if b in epistemic else "" for b in SHOWN]
+            print(
+                f"| {name} | {decay.a:.3f} | {decay.rate:.4f} | {decay.plateau:.3f} |"
+                f" {errors.aleatoric.mean():.3f} | {' | '.join(at)} |"
+                f" {epistemic[budgets[-1]]:.3f} ({budgets[-1]}) |"
+            )
+    print()
+
+
+def correlations(files: list[Path]) -> None:
+    """Prints the correlations of models' outcomes (paper, Appendix D)."""
+    print(
+        "| matrix | pairs of models | mean correlation | positive | least"
+        " |\n|---|---:|---:|---:|---:|"
+    )
+    for file in files:
+        correlations = agreement.model_correlations(np.load(file)["correct"])
+        pairs = correlations[np.triu_indices(len(correlations), 1)]
+        pairs = pairs[~np.isnan(pairs)]
+        print(
+            f"| {file.stem} | {len(pairs)} | {pairs.mean():.3f} | {(pairs > 0).mean():.1%} |"
+            f" {pairs.min():.3f} |"
+        )
+    print()
+
+
+def seconds(work, repeats: int = 5) -> float:
+    """Returns CPU seconds, best of `repeats`."""
+    best = np.inf
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def scale(out: Path) -> None:
+    """Prints the cost of 1,000 models × 1,000,000 samples, and of one more model."""
+    models, n = 1000, 1_000_000
+    cache = synthetic(out / f"{models}x{n}", models, n)
+    peak = 2 * matrix_product_peak()
+    share = peak / REFERENCE_PEAK
+    print(
+        f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times"
+        f" {share:.2f}; best of 5.\n"
+    )
+    print("| work | CPU s | scaled | MB allocated at most |\n|---|---:|---:|---:|")
+
+    def line(name, work):
+        tracemalloc.start()
+        work()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        spent = seconds(work)
+        print(f"| {name} | {spent:.4f} | {spent * share:.4f} | {most / 1e6:.0f} |", flush=True)
+
+    line("read the rows' warm pages", lambda: [right.sum() for right, _ in cache.packed_rows()])
+    line("sort by sum", lambda: sort(cache).order)
+    rank = sort(cache)
+    rank.order  # noqa: B018
+    rank.place  # noqa: B018
+    new = cache.matrix([0])
+
+    def add():
+        cells = grid(rank.order, 1, 2048)
+        threshold(rank, Responses(cells, new[:, cells.samples[0]]), context())
+
+    line("add a model, n' = 2,048, without inference", add)
+    line("add its row to the rank and sort again", lambda: rank.add(new).order)
+
+
+def synthetic(path: Path, models: int, n: int) -> EvaluationCache:
+    """Returns a cache of models of different ability on samples of different difficulty; makes it
+    if there is none.
+    """
+    cache = EvaluationCache(path, create=True)
+    random = np.random.default_rng(0)
+    difficulty, ability = (
+        random.normal(size=n).astype(np.float32),
+        random.normal(size=models).astype(np.float32),
+    )
+    samples = np.array([f"sample/{column}" for column in range(n)])
+    for first in range(cache.shape[0], models, ROWS_AT_ONCE):
+        able = ability[first : first + ROWS_AT_ONCE, None]
+        right = np.random.default_rng(first).random((len(able), n), np.float32) < 1 / (
+            1 + np.exp(2 * (difficulty - able))
+        )
+        names = [f"model/{model}" for model in range(first, first + len(able))]
+        cache.append_rows(names, np.arange(n) if first else samples, right.astype(np.uint8))
+    return cache
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.guard(main)

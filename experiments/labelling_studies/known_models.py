@@ -1,0 +1,81 @@
+"""Known models' outcomes as the surrogate of difficulty: MNIST, twelve known networks, a new one.
+
+    python -m experiments.labelling_studies.known_models run --seconds=1200
+    python -m experiments.labelling_studies.known_models table
+
+The known networks were trained on 150 to 2,500 pictures, six of them without one class, never 7.
+The new one was trained on 2,000 pictures without 7s. "shared": two known ones lack 7s too. `run`
+adds repetitions to known_models.jsonl and continues where it was stopped.
+"""
+
+import time
+from pathlib import Path
+
+from absl import flags
+
+from nevis_stream.experiments.labelling_studies.known_networks import repetition
+from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
+from nevis_stream.experiments.labelling_studies.tested_models import ratio_rows
+from nevis_stream.experiments.machine import describe
+
+SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
+MOST = flags.DEFINE_integer("repetitions", 30, "Repetitions.")
+
+STEPS = (0, 20, 50, 100, 150, 200)
+SHOWN = (50, 100, 200)
+CASES = ("shared", "not shared")
+PRINTED = ("ase", "difference", "lure")
+"""The other two are close to `lure` and `difference`."""
+PLAN = [
+    (surrogate, loss, rule)
+    for loss in ("cross_entropy", "zero_one")
+    for surrogate, rules in {
+        "known_models": ("expected_loss", "xwed!"),
+        "known_models_heads": ("expected_loss", "xwed!"),
+        "heads": ("expected_loss",),
+    }.items()
+    for rule in rules
+]
+RECORDED = RecordedPaths(
+    Path(__file__).with_name("known_models.jsonl"),
+    ("case", "surrogate", "loss", "acquisition"),
+    SHOWN,
+)
+
+
+def run() -> None:
+    """Adds repetitions."""
+    end = time.monotonic() + SECONDS.value
+    for number in range(MOST.value):
+        for case in CASES:
+            if time.monotonic() > end:
+                return
+            recorded = RECORDED.read()
+            missing = [words for words in PLAN if number not in recorded.get((case, *words), {})]
+            if not missing:
+                continue
+            material, truth = repetition(number, case)
+            for words in missing:
+                RECORDED.measure((case, *words), number, material, truth, STEPS)
+            print(f"repetition {number}, {case}: {end - time.monotonic():.0f} s left", flush=True)
+
+
+def table() -> None:
+    """Prints the ratios, in Markdown."""
+    print(f"{describe()}\n")
+    heads = " | ".join(f"M = {asked}" for asked in SHOWN)
+    print(f"| case | loss | surrogate | acquisition | estimator | n | {heads} |")
+    print("|---|---|---|---|---|---:|" + "---:|" * len(SHOWN))
+    recorded = RECORDED.read()
+    for case in CASES:
+        for surrogate, loss, rule in PLAN:
+            paths = list(recorded.get((case, surrogate, loss, rule), {}).values())
+            for estimator, cells in (ratio_rows(paths, SHOWN, PRINTED) if paths else {}).items():
+                words = (case, loss, surrogate, rule, estimator, str(len(paths)), *cells)
+                print(f"| {' | '.join(words)} |")
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch.two_commands import start
+
+    start(run, table)

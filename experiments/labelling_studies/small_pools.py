@@ -1,0 +1,68 @@
+"""Coverage of the intervals in small pools, up to where nearly all samples have a label.
+
+    python -m experiments.labelling_studies.small_pools
+
+Pools of 120 to 1,000 pictures of MNIST, drawn from those of six small networks without 7s
+(`known_networks`); the surrogate is the tested network itself. 150 repetitions, each with its own
+pool; samples are drawn by their root mean square loss, a twentieth of the pool at a time.
+"""
+
+import numpy as np
+
+from nevis_stream.active_testing.pool import Pool
+from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.experiments.labelling_studies.known_networks import tested_network
+from nevis_stream.experiments.machine import describe
+from nevis_stream.seeds import generator, seed_for
+
+SIZES, NETWORKS, REPETITIONS = (120, 300, 1000), range(5, 11), 150
+TWENTIETHS = (8, 12, 16, 18, 19)
+ESTIMATORS = ("equal_steps", "lure", "difference", "tuned_difference")
+
+
+def coverage(subjects, size: int, loss: str) -> np.ndarray:
+    """Returns float64[estimators, s]: shares of intervals that contain the risk, after each of
+    `TWENTIETHS` of the pool.
+    """
+    steps = tuple(size // 20 * part for part in range(TWENTIETHS[-1] + 1))
+    covered = []
+    for number in range(REPETITIONS):
+        material, truth = subjects[number % len(subjects)]
+        rows = generator(number, "rows").permutation(len(truth))[:size]
+        pool = Pool.of(material.predictions[rows], loss)
+        path = simulate(
+            pool,
+            truth[rows],
+            build_surrogate("tested_model", SurrogateData(pool.predictions)),
+            Acquisition.named("rms_loss"),
+            steps[-1],
+            seed_for(number, "path", size, loss),
+            ESTIMATORS,
+            steps,
+        )
+        shown = np.isin(path.steps, [steps[part] for part in TWENTIETHS])
+        _, low, high = np.moveaxis(path.estimates[:, shown], 2, 0)
+        risk = pool.risk(truth[rows])
+        covered.append((low <= risk) & (risk <= high))
+    return np.mean(covered, axis=0)
+
+
+def main(_) -> None:
+    """Prints the table, in Markdown."""
+    print(f"{describe()}\n")
+    heads = " | ".join(f"{part / 20:.0%} labelled" for part in TWENTIETHS)
+    print(f"| pool | loss | estimator | {heads} |\n|---:|---|---|{'---:|' * len(TWENTIETHS)}")
+    subjects = [tested_network(number) for number in NETWORKS]
+    for size in SIZES:
+        for loss in ("cross_entropy", "zero_one"):
+            for name, shares in zip(ESTIMATORS, coverage(subjects, size, loss), strict=True):
+                cells = " | ".join(f"{share:.1%}" for share in shares)
+                print(f"| {size} | {loss} | {name} | {cells} |")
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.start(main)

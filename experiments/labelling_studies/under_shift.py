@@ -1,0 +1,121 @@
+"""Active testing under distribution shift: MNIST, a model trained without 7s, a pool with 7s.
+
+    python -m experiments.labelling_studies.under_shift run --seconds=3600 [--surrogates=heads] [--losses=zero_one] [--pools=6000]
+    python -m experiments.labelling_studies.under_shift table
+
+`run` adds repetitions to under_shift.jsonl until the time is over, and continues where it
+was stopped; two of them must not work on the same surrogate and loss. A repetition has its own
+pool, training pictures and networks. Needs `mnist.npz` in the folder that NEVIS_STREAM_SHARED names.
+"""  # noqa: E501
+
+import time
+from pathlib import Path
+
+import numpy as np
+from absl import flags
+
+from nevis_stream.active_testing.schedule import PUBLISHED
+from nevis_stream.experiments.labelling.features import PatchFeatures
+from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
+from nevis_stream.experiments.labelling_studies.shifted_pool import MISSING, repetition
+from nevis_stream.experiments.labelling_studies.tested_models import (
+    bootstrap_interval,
+    load,
+    ratio_rows,
+)
+from nevis_stream.experiments.machine import describe
+
+POOL, LARGE = 6000, 60_000
+SHOWN = (50, 100, 200, 500, 1000)
+RARE = (0, 20, 50, 100, 200, 350, 500, 1000)
+"""Numbers of labels at which surrogates are retrained that take seconds to minutes for it."""
+MAIN = ("xwed!", "bald!", "expected_loss!", "xwed", "bald", "expected_loss", "uniform")
+OTHERS = ("xwed!", "expected_loss", "uniform")
+LOSSES = ("cross_entropy", "zero_one")
+PRINTED = ("ase", "difference", "lure", "monte_carlo", "tuned_difference")
+"""`equal_steps` is close to `lure`."""
+# pool, surrogate, acquisitions, repetitions, numbers of labels at which it is retrained
+PLAN = (
+    (POOL, "heads", MAIN, 100, PUBLISHED),
+    (POOL, "tested_model", OTHERS, 30, PUBLISHED),
+    (POOL, "bayesian", OTHERS, 30, PUBLISHED),
+    (POOL, "forest", OTHERS, 30, RARE),
+    (POOL, "networks", OTHERS, 30, RARE),
+    (LARGE, "heads", MAIN, 1, PUBLISHED),
+)
+RECORDED = RecordedPaths(
+    Path(__file__).with_name("under_shift.jsonl"),
+    ("pool", "surrogate", "loss", "acquisition"),
+    SHOWN,
+    MISSING,
+)
+
+POOLS = flags.DEFINE_list("pools", [str(POOL), str(LARGE)], "Sizes of pools that are run.")
+SECONDS = flags.DEFINE_float("seconds", 3600, "Wall-clock time after which nothing is begun.")
+SURROGATES = flags.DEFINE_list(
+    "surrogates", sorted({row[1] for row in PLAN}), "Surrogates that are run."
+)
+RUN_LOSSES = flags.DEFINE_list("losses", list(LOSSES), "Losses that are run.")
+
+
+def run() -> None:
+    """Adds repetitions."""
+    end = time.monotonic() + SECONDS.value
+    images, labels = load("mnist")
+    features = PatchFeatures.fit(images)(images)
+    for size, surrogate, names, most, steps in PLAN:
+        wanted = surrogate in SURROGATES.value and str(size) in POOLS.value
+        for number in range(most) if wanted else ():
+            missing = [
+                words
+                for loss in RUN_LOSSES.value
+                for words in ((str(size), surrogate, loss, name) for name in names)
+                if number not in RECORDED.read().get(words, {})
+            ]
+            if missing:
+                material, truth = repetition(images, labels, features, number, size)
+            for words in missing:
+                if time.monotonic() > end:
+                    return
+                RECORDED.measure(words, number, material, truth, steps)
+            print(f"{surrogate}, {size}, {number}: {end - time.monotonic():.0f} s left", flush=True)
+
+
+def table() -> None:
+    """Prints the table of ratios, in Markdown."""
+    print(f"{describe()}\n")
+    heads = " | ".join(f"M = {asked}" for asked in SHOWN)
+    print(f"| pool | surrogate | loss | acquisition | estimator | n | {heads} |")
+    print("|---:|---|---|---|---|---:|" + "---:|" * len(SHOWN))
+    recorded = RECORDED.read()
+    for size, surrogate, names, *_ in PLAN:
+        for loss in LOSSES:
+            for name in names:
+                words = str(size), surrogate, loss, name
+                if paths := list(recorded.get(words, {}).values()):
+                    _print(words, paths)
+
+
+def _print(words, paths) -> None:
+    rows = ratio_rows(paths, SHOWN, PRINTED)
+    if "monte_carlo" in rows:
+        del rows["lure"]  # the same for uniform draws
+    rows["share of 7s"] = [
+        _percentage(np.array([path[f"share_{asked}"] for path in paths])) for asked in SHOWN
+    ]
+    for estimator, cells in rows.items():
+        print(f"| {' | '.join((*words, estimator, str(len(paths)), *cells))} |")
+
+
+def _percentage(shares: np.ndarray) -> str:
+    """Returns the mean with its 95% interval."""
+    if len(shares) == 1:
+        return f"{shares[0]:.0%}"
+    low, high = bootstrap_interval(lambda rows: shares[rows].mean(), len(shares))
+    return f"{shares.mean():.0%} [{low:.0%}, {high:.0%}]"
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch.two_commands import start
+
+    start(run, table)

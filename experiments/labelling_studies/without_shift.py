@@ -1,0 +1,150 @@
+"""Label-efficient testing without a shift: how many labels give the accuracy of a random tenth?
+
+    python -m launch.data prepare --stream=local25
+    python -m experiments.labelling_studies.without_shift run --seconds=1200 [--data=mnist] [--surrogates=heads]
+    python -m experiments.labelling_studies.without_shift table
+
+Fashion-MNIST (trained on 4,000 pictures, the 10,000 of the test part are the pool), cifar10_12k
+(trained on 4,000, the other 8,000 are the pool): the tested model is a small network, the fixed
+ensemble are five others with the same data. MNIST: the checkpoint of a run of FT-prev on local25
+(budget small), on the 10,000 pictures of the test split; the ensemble are the other three trials of
+that run. All repetitions of the draws have the same model. `run` adds repetitions to
+without_shift.jsonl and continues where it was stopped.
+"""  # noqa: E501
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from absl import flags
+
+from nevis_stream.active_testing.estimators import ESTIMATORS
+from nevis_stream.active_testing.labelling.pools import load_pool
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.experiments.commands import call
+from nevis_stream.experiments.labelling.features import PatchFeatures
+from nevis_stream.experiments.labelling.models import gather, tested_model
+from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
+from nevis_stream.experiments.labelling_studies.tested_models import examples, load, train_networks
+from nevis_stream.experiments.machine import describe
+from nevis_stream.seeds import generator, seed_for
+
+# data set: number of samples of the pool
+DATA = {"fashion_mnist": 10_000, "cifar10_12k": 8000, "mnist": 10_000}
+TRAINING, CALIBRATION, MEMBERS = 4000, 500, 5
+REPETITIONS = {"ensemble": 100, "heads": 20}
+RULES = {"ensemble": ("expected_loss", "xwed", "rms_loss"), "heads": ("xwed", "rms_loss")}
+PLAN = [
+    (surrogate, loss, rule)
+    for surrogate, rules in RULES.items()
+    for loss in ("cross_entropy", "zero_one")
+    for rule in rules
+]
+STEPS = (50, 100, 200, 300, 400, 500, 650, 800, 1000)
+RECORDED = RecordedPaths(
+    Path(__file__).with_name("without_shift.jsonl"),
+    ("data", "surrogate", "loss", "acquisition"),
+    STEPS,
+)
+
+SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
+NAMES = flags.DEFINE_list("data", list(DATA), "Data sets that are run.")
+SURROGATES = flags.DEFINE_list("surrogates", ["ensemble", "heads"], "Surrogates that are run.")
+RUN_DIR = flags.DEFINE_string("run_dir", "runs/label_ordinary", "Directory of the run of FT-prev.")
+
+
+def small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
+    """Returns the material and the pool's labels of a small network and five others.
+
+    The last pictures are the pool, so the training pictures are drawn from the others; in
+    cifar10_12k, which is not larger, calibration pictures come from those for training.
+    """
+    images, labels = (each[-16000:] for each in load(name))
+    features = PatchFeatures.fit(images)(images)
+    size = DATA[name]
+    pool = np.arange(len(labels) - size, len(labels))
+    known = generator(0, name).permutation(len(labels) - size)[:TRAINING]
+    train, calibration = known[CALIBRATION:], known[:CALIBRATION]
+    seed = seed_for(0, name)
+    answers = train_networks(
+        images, labels, train, calibration, np.concatenate([pool, calibration]), seed, MEMBERS + 1
+    )
+    predictions, ensemble = answers[0, :size], answers[1:, :size]
+    held_out = examples(images, labels, calibration, features)
+    held_out = type(held_out)(
+        held_out.labels, held_out.features, None, answers[0, size:], answers[1:, size:]
+    )
+    given = examples(images, labels, train, features), held_out
+    return SurrogateData(predictions, features[pool], None, ensemble, None, *given), labels[pool]
+
+
+def checkpoint_of_a_run() -> tuple[SurrogateData, np.ndarray]:
+    """Returns the material and the labels of MNIST's test split for a checkpoint of local25."""
+    command = [sys.executable, "-m", "launch.run", "--config=ft_prev", "--config.stream=local25"]
+    command += ["--config.budget=small", "--config.keep=all", f"--run_dir={RUN_DIR.value}"]
+    call(command)
+    (checkpoint,) = Path(RUN_DIR.value, "checkpoints").glob("*-mnist")
+    pool = load_pool("mnist:test")
+    model = tested_model(str(checkpoint), pool, None, ())
+    return gather(model, pool, ("features", "ensemble")), pool.labels
+
+
+def run() -> None:
+    """Adds repetitions."""
+    end = time.monotonic() + SECONDS.value
+    for name in NAMES.value:
+        subject = None
+        budget = DATA[name] // 10
+        steps = (0, *(step for step in STEPS if step <= budget))
+        for words in ((name, *each) for each in PLAN if each[0] in SURROGATES.value):
+            for number in set(range(REPETITIONS[words[1]])) - RECORDED.read().get(words, {}).keys():
+                if time.monotonic() > end:
+                    return
+                if subject is None:
+                    subject = checkpoint_of_a_run() if name == "mnist" else small_networks(name)
+                RECORDED.measure(words, number, *subject, steps, budget)
+            print(f"{' '.join(words)}: {end - time.monotonic():.0f} s left", flush=True)
+
+
+def table() -> None:
+    """Prints how many labels reach the median error of a random tenth, in Markdown."""
+    print(f"{describe()}\n")
+    print(
+        "| data | surrogate | loss | acquisition | estimator | n | labels needed | ratio at half |"
+    )
+    print("|---|---|---|---|---|---:|---:|---:|")
+    recorded = RECORDED.read()
+    for words in ((name, *each) for name in DATA for each in PLAN):
+        paths = list(recorded.get(words, {}).values())
+        for estimator, needed in _find_needed(paths).items() if paths else ():
+            print(f"| {' | '.join((*words, estimator, str(len(paths)), needed))} |")
+
+
+def _find_needed(paths) -> dict[str, str]:
+    """Returns two cells for each estimator: the least number of labels from which on the median
+    squared error is at most Monte Carlo's at a tenth of the pool; and the median and the mean
+    squared error with half as many labels over Monte Carlo's at a tenth.
+    """
+    size, risk, variance = (paths[0][name] for name in ("n", "risk", "variance"))
+    tenth = int(size) // 10
+    steps = [step for step in STEPS if step <= tenth]
+    goal = 0.455 * variance * (1 / tenth - 1 / size)
+    result = {}
+    for estimator in ESTIMATORS:
+        values = np.array([[path[f"{estimator}_{step}"] for step in steps] for path in paths])
+        if np.isfinite(values).all():
+            squares = (values - risk) ** 2
+            failed = np.flatnonzero(np.median(squares, axis=0) > goal)
+            first = failed[-1] + 1 if len(failed) else 0
+            needed = f"{steps[first]} of" if first < len(steps) else "more than"
+            half = squares[:, steps.index(tenth // 2)]
+            ratios = f"{np.median(half) / goal:.2f}, {half.mean() / goal * 0.455:.2f}"
+            result[estimator] = f"{needed} {tenth} | {ratios}"
+    return result
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch.two_commands import start
+
+    start(run, table)

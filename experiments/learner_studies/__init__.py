@@ -1,0 +1,2 @@
+"""Studies of learners on streams: errors against FLOPs, what each part contributes, and whether
+differences are real."""

@@ -1,0 +1,172 @@
+"""Recorded runs: the errors of every task and the cost of each complete run, on record.
+
+Several studies measure many long runs, add each complete one to a record of their own, and print
+their tables from that record, so that an interrupted study continues where it stopped.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from nevis_stream.analysis.bootstrap import over_tasks
+from nevis_stream.analysis.points import phase_flops
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments.commands import call
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import PredictRecord
+from nevis_stream.storage.study_record import StudyRecord
+from nevis_stream.streams.named_streams import unprepared
+from nevis_stream.vocabulary import PHASES
+
+Run = tuple[str, str, int]  # setting, learner, seed
+
+flags.disclaim_key_flags()  # the flags defined below belong to the caller, whose --help shows them
+
+
+@dataclass(frozen=True)
+class RecordedRuns:
+    """The complete runs of one study.
+
+    Attributes:
+      file: its record, which need not exist.
+      setting: name of what differs between runs of one learner, for example "stream" or "budget".
+    """
+
+    file: Path
+    setting: str
+
+    def read(self) -> dict[Run, dict[str, dict[str, float]]]:
+        """Returns by run: {"errors": by task, "flops": of the whole run by phase}."""
+        return {
+            tuple(cell[name] for name in self._names): run for cell, run in self._record.items()
+        }
+
+    def measure(self, run: Run, run_dir: Path, values: Mapping[str, object]) -> None:
+        """Runs a learner, unless the run is on record, and adds the result.
+
+        Args:
+          run: its name on record.
+          run_dir: its directory; an interrupted run continues.
+          values: of the config, by dotted name.
+
+        Raises:
+          BadInput: data sets are not prepared.
+          SystemExit: the run failed, and its messages are on stderr.
+        """
+        record, cell = self._record, dict(zip(self._names, run, strict=True))
+        if cell in record:
+            return
+        require_prepared(str(values["stream"]))
+        _, learner, seed = run
+        command = [sys.executable, "-m", "launch.run", f"--config={learner}"]
+        command += [f"--config.{name}={value}" for name, value in values.items()]
+        command += [f"--config.seed={seed}", f"--run_dir={run_dir}"]
+        call(command)
+        ledger = Ledger(run_dir)
+        errors = {each.task_id: each.error for each in ledger.of_kind(PredictRecord)}
+        record.add(cell, {"errors": errors, "flops": phase_flops(ledger)})
+
+    @property
+    def _record(self) -> StudyRecord:
+        return StudyRecord(self.file)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.setting, "learner", "seed")
+
+
+Runs = Mapping[Run, Mapping[str, Mapping[str, float]]]
+
+
+def require_prepared(stream: str) -> None:
+    """Checks that no data set of a stream is read from shared files: the errors would be others.
+
+    Raises:
+      BadInput: some are; the message names them.
+    """
+    if names := unprepared(stream):
+        raise BadInput(
+            f"not prepared: {', '.join(names)}. Run python -m launch.data prepare --stream={stream}"
+        )
+
+
+def define_choices(name: str, valid: Iterable[str], help: str, default: Iterable[str] = ()) -> Any:
+    """Defines a flag, a list of names; the valid ones are the default, unless there is another."""
+    valid = list(valid)
+    flag = flags.DEFINE_list(name, list(default) or valid, f"{help}: {', '.join(valid)}")
+    flags.register_validator(
+        name,
+        lambda values: bool(values) and set(values) <= set(valid),
+        f"choose from {', '.join(valid)}",
+    )
+    return flag
+
+
+def define_seeds() -> Any:
+    """Defines the flag --seeds, a list of whole numbers from 0."""
+    flag = flags.DEFINE_list("seeds", ["0", "1", "2"], "seeds that are run, whole numbers from 0")
+    flags.register_validator(
+        "seeds",
+        lambda values: bool(values) and all(value.isdecimal() for value in values),
+        "give whole numbers from 0, for example 0,1,2",
+    )
+    return flag
+
+
+def errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.ndarray:
+    """Returns float[tasks, seeds]: the errors of a learner in one setting."""
+    seeds = [run for run in sorted(runs) if run[:2] == (setting, learner)]
+    return np.asarray([[runs[run]["errors"][task] for run in seeds] for task in tasks])
+
+
+def cost(runs: Runs, setting: str, learner: str) -> float:
+    """Returns the FLOPs of all phases of a learner, averaged over its seeds."""
+    seeds = [each["flops"] for run, each in runs.items() if run[:2] == (setting, learner)]
+    return float(np.mean([sum(flops[phase] for phase in PHASES) for flops in seeds]))
+
+
+def mean_and_range(table: np.ndarray) -> str:
+    """Returns the mean over seeds of the mean over tasks, with the lowest and the highest."""
+    values = table.mean(axis=0)
+    return f"{values.mean():.4f} ({values.min():.4f}–{values.max():.4f})"
+
+
+DIFFERENCES = (
+    "\n| difference in error | tasks | mean | 95% interval, paired over tasks and seeds |"
+    " tasks better / worse |\n|---|---|---:|---|---:|"
+)
+
+
+def difference(name: str, group: str, a: np.ndarray, b: np.ndarray) -> str:
+    """Returns a row of a table of `DIFFERENCES`: the error of A minus that of B.
+
+    Args:
+      name: of the difference.
+      group: name of the group of tasks.
+      a, b: float[tasks, seeds], errors of the same tasks.
+    """
+    found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+    interval = "too few tasks" if found.reason else f"{found.low:+.4f} to {found.high:+.4f}"
+    return (
+        f"| {name} | {group}, {len(a)} | {found.estimate:+.4f} | {interval} |"
+        f" {int((mean < 0).sum())} / {int((mean > 0).sum())} |"
+    )
+
+
+def print_differences(
+    runs: Runs, setting: str, learners: Sequence[str], groups: Mapping[str, Sequence[str]]
+) -> None:
+    """Prints the difference of every pair of learners on every group of tasks."""
+    pairs = list(itertools.combinations(learners, 2))
+    if pairs:
+        print(DIFFERENCES)
+    for first, second in pairs:
+        for group, tasks in groups.items():
+            a, b = (errors(runs, setting, name, tasks) for name in (second, first))
+            print(difference(f"{second} − {first}", group, a, b))
