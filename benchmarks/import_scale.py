@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=("csv", "npy"))
     options = parser.parse_args()
-    from benchmarks.machine import describe
+    from nevis_stream.experiments.machine import describe
 
     print(describe())
     options.out.mkdir(parents=True, exist_ok=True)
