@@ -460,7 +460,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, root, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "save_file", full)
+        patch.setattr(writing, "save", full)
         with pytest.raises(StorageFull, match="Nothing already written is lost"):
             run("mnist", files)
     assert not prepared.is_ready("mnist", "published")

@@ -22,7 +22,7 @@ from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
 from nevis_stream.datasets.source_images import BytesImage, PixelImage
 from nevis_stream.errors import BadInput, RunLocked, unknown
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import exclusive, recover
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -150,7 +150,8 @@ def prepare(
     work = prepared.data_root() / "unpacked" / dataset_id
     lock = work.with_name(f"{dataset_id}.lock")
     if prepared.is_ready(dataset_id, "published") and not force:
-        if work.exists():  # a kill came between
+        recover(prepared.directory(dataset_id, "published"))  # a kill may have left something
+        if work.exists():
             with contextlib.suppress(RunLocked), exclusive(lock, BUSY):
                 shutil.rmtree(work, ignore_errors=True)
         return prepared.directory(dataset_id, "published")

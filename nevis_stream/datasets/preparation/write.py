@@ -4,14 +4,13 @@ import contextlib
 import importlib.util
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
@@ -19,7 +18,6 @@ from nevis_stream.datasets.preparation.content import Content, ReportProgress
 from nevis_stream.datasets.preparation.encode import encode_for_storage
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import (
-    TEMPORARY_PREFIX,
     exclusive,
     make_directory,
     remove_leftovers,
@@ -27,6 +25,7 @@ from nevis_stream.storage import (
     sync_tree,
 )
 from nevis_stream.storage.faults import clear_faults
+from nevis_stream.storage.temporaries import temporary
 
 _EVERY = 256
 SCHEMA = 1
@@ -64,15 +63,13 @@ def write(
     make_directory(target.parent)
     with clear_faults(target), exclusive(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
-        work = target.parent / f"{TEMPORARY_PREFIX}{os.getpid()}"
-        work.mkdir()
-        try:
+        with temporary(target, is_folder=True) as work:
             folder = (_write_raw if form == prepared.RAW else _write_records)(
                 content, work, progress
             )
             for name, split in content.splits.items():
                 tensors = {key: np.ascontiguousarray(value) for key, value in split.tensors.items()}
-                save_file(tensors, folder / f"{name}.safetensors")
+                (folder / f"{name}.safetensors").write_bytes(save(tensors))
                 if len(split.names):
                     text = json.dumps(list(split.names), ensure_ascii=False)
                     (folder / f"{name}{prepared.NAMES}").write_text(text, encoding="utf-8")
@@ -100,8 +97,6 @@ def write(
             )
             sync_tree(folder)
             replace_directory(folder, target)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
     return target
 
 
