@@ -225,10 +225,16 @@ COMMANDS = [
     Command(
         "compare",
         ["compare", "runs/a", "runs/b", "--out=compared.csv"],
-        [write_stream, ["run", *RUN], ["run", *MEANS, "--config.seed=1", "--run_dir=runs/b"]],
+        [
+            write_stream,
+            ["run", *RUN],
+            ["run", "--config=logistic_regression", *MEANS[1:], "--run_dir=runs/b"],
+        ],
     ),
     Command(
-        "dynamic-benchmark theory", ["dynamic-benchmark", "theory", "--instances=9", "--out=theory"]
+        "dynamic-benchmark theory",
+        ["dynamic-benchmark", "theory", "--instances=9", "--out=theory"],
+        trains=True,
     ),
     Command(
         "dynamic-benchmark rollouts",
