@@ -11,7 +11,10 @@ from tests.analysis.test_transfer_matrix import write
 from tests.report.chromium import PATH, Browser
 from tests.report.synthetic import SyntheticRun
 
-pytestmark = pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PATH is None, reason="chromium is not on PATH"),
+]
 
 BOXES = (
     "[...document.querySelectorAll({!r})].map((e) => e.getBoundingClientRect()).filter((b) =>"
