@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.storage.study_record import StudyRecord
@@ -38,9 +39,7 @@ ADDITIONS = 4
 
 def main() -> None:
     """Runs what is missing, and prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
     parser.add_argument("--print_only", action="store_true", help="run nothing")

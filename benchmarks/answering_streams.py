@@ -9,7 +9,6 @@ samples, paired by seed. Runs that are finished are read, so the command can be 
     python -m benchmarks.answering_streams --kills=25
 """
 
-import argparse
 import random
 import tempfile
 from pathlib import Path
@@ -19,7 +18,7 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.experiments import machine, run_config
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.fill import fill
@@ -134,9 +133,7 @@ def killed(kills: int) -> None:
 
 def main() -> None:
     """Reads the flags; see the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", default="runs/answering")
     parser.add_argument("--pool", default="mnist+fashion_mnist+emnist_balanced")
     parser.add_argument("--rounds", type=positive, default=4)

@@ -6,14 +6,13 @@ Caches of the known runs are made with `launch.evaluate import`; copies are made
 predictor of each of the run's tasks is added to a copy by each method.
 """  # noqa: E501
 
-import argparse
 import shutil
 import time
 from pathlib import Path
 
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
@@ -42,9 +41,7 @@ class Recording(CheckpointOracle):
 
 def main() -> None:
     """Adds the models and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--new", type=Path, required=True)
     parser.add_argument("--known", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.launch import entry
 
 SAMPLES = 1_000_000
@@ -30,9 +31,7 @@ REPEATS = 5
 
 def main() -> None:
     """Runs the chosen parts and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--models", default="1000,10000")
     parser.add_argument("--only", choices=("scale", "kills"))

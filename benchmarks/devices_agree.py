@@ -8,7 +8,6 @@ ledgers of the device must be equal byte for byte. The exit status is 1 if they 
 error on the device differs from the CPU's by more than --tolerance on average over tasks.
 """
 
-import argparse
 import os
 import shutil
 import signal
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
@@ -90,9 +90,7 @@ def row(title: str, first: Ledger, second: Ledger, tolerance: float | None) -> b
 
 def main() -> None:
     """Runs what is missing, and prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--device", default="cuda", help="value of JAX_PLATFORMS")
     parser.add_argument(

@@ -15,7 +15,6 @@ and both records must be made on one machine. The matrices are read from the fol
 NEVIS_STREAM_SHARED names.
 """
 
-import argparse
 import csv
 import fnmatch
 import importlib.metadata
@@ -35,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.launch import entry
 
 # -- Commands; words in {braces} are placeholders ----------------------------------------------
@@ -472,9 +472,7 @@ def _short(value: Any) -> str:
 
 def main() -> None:
     """Records or compares; the exit status is 1 if a command failed or results differ."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     subcommands = parser.add_subparsers(dest="command", required=True)
     recording, comparing = (subcommands.add_parser(name) for name in ("record", "compare"))
     for subparser in (recording, comparing):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.launch import entry
 
 METHODS = ("sort_and_search", "irt_1pl", "irt_2pl", "irt_multidimensional", "recommended")
@@ -66,9 +66,7 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
 
 def main() -> None:
     """Measures on both platforms, and prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="cuda", help="value of JAX_PLATFORMS")
     parser.add_argument("--matrices", default="mmlu_pro,nlu_concat15")
     parser.add_argument("--methods", default=",".join(METHODS))

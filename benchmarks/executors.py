@@ -7,12 +7,11 @@ The speed-up is the time of all train events with `inline` over that with the ex
 repeat; the last column has its range over single tasks.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry, executors
 from nevis_stream.run_directory.timing import read_timing
@@ -38,9 +37,7 @@ def seconds(run_dir: str) -> list[float]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=positive, default=2)
     parser.add_argument("--executors", default="inline,threads")
     arguments = parser.parse_args()

@@ -6,7 +6,6 @@ Each import runs in a process of its own; CPU seconds are user and system time, 
 largest resident set of that process.
 """
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.launch import entry
 
 CELLS, MODELS, COLUMNS = 10_000_000, 1_000, 1_000_000
@@ -34,9 +34,7 @@ print(json.dumps([used.ru_utime + used.ru_stime, peak / 1024]))
 
 def main() -> None:
     """Prints a line for each import."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=("csv", "npy"))
     options = parser.parse_args()

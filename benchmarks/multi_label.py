@@ -8,7 +8,6 @@ their cache, by asking the same number of images once with all labels kept and o
 one label an image (a cache that does not say that its columns are labels of images).
 """  # noqa: E501
 
-import argparse
 import csv
 import shutil
 import sys
@@ -19,7 +18,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.commands import call, positive
+from nevis_stream.experiments.commands import call, make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
@@ -92,9 +91,7 @@ def add(known: Path, copy: Path, new: KeptRun, method: str, budget: int, whole: 
 
 def main() -> None:
     """Prints the table; see the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--budget", type=positive, default=40)
     parser.add_argument("--runs", type=positive, default=3)

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.train_step import NETWORKS, SHORT, batches_of, measure, networks_of, step_arguments
 from nevis_stream.cost.counted import count_flops
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import clock, describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.fit import Recipe
@@ -123,9 +123,7 @@ def in_processes(words: list[str], repeats: int, counts: list[int]) -> None:
 
 def main() -> None:
     """Prints a table for each network."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=positive, default=5)
     parser.add_argument("--batch", type=positive, default=16)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")

@@ -8,7 +8,6 @@ The reference's figures were measured on a machine like this with the same netwo
 by this run's matrix-product peak over 365 GFLOP/s of two cores. Prints a markdown table.
 """
 
-import argparse
 import tempfile
 import time
 
@@ -19,7 +18,7 @@ from benchmarks.train_step import NETWORKS, measure
 from nevis_stream.cost import compilations
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.launch import entry
 from nevis_stream.learner import Context
@@ -157,9 +156,7 @@ def programs_compiled() -> tuple[int, int]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=positive, default=5)
     repeats = parser.parse_args().repeats
     peak, begun = matrix_product_peak(), time.time()

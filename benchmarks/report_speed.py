@@ -20,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.launch import entry
 
 RUNS, SEEDS, ROUNDS = 20, 2, 3
@@ -66,9 +67,7 @@ def measure(root: Path, profile: bool) -> dict:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--profile", action="store_true", help="one round, with the 45 costliest functions"
     )

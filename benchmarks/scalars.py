@@ -9,14 +9,13 @@ is the CPU seconds of a run with scalars over those of the run without of the sa
 alternate.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
 from benchmarks.executors import learner
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.scalars import Scalars
@@ -47,9 +46,7 @@ def microseconds_a_point(directory: Path, points: int) -> tuple[float, float]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=positive, default=5)
     parser.add_argument("--points", type=positive, default=2000)
     arguments = parser.parse_args()

@@ -4,7 +4,6 @@ python -m benchmarks.step_profile [--network=small|resnet18|resnet34|vit] [--bat
     [--precision=float32]
 """
 
-import argparse
 import dataclasses
 import re
 import tempfile
@@ -16,7 +15,7 @@ import numpy as np
 
 from benchmarks.train_step import NETWORKS, SHORT
 from nevis_stream.cost.counted import CountedFunction
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.fit import Recipe
@@ -81,9 +80,7 @@ def profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
 
 def main() -> None:
     """Prints the two tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--network", choices=list(SHORT), default="small")
     parser.add_argument("--batch", type=positive, default=16)
     parser.add_argument("--steps", type=positive, default=20)

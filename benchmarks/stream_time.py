@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.launch import entry
 
 INTERVAL = 0.01  # seconds
@@ -135,9 +136,7 @@ def show(run_dir: Path, sittings: list[dict], words: list[str]) -> None:
 
 def main() -> None:
     """Runs one sitting, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=360)
     parser.add_argument("--run_dir", type=Path, required=True)
     parser.add_argument("--sample", type=Path, help=argparse.SUPPRESS)  # in a process of its own

@@ -24,7 +24,7 @@ import numpy as np
 
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import clock, describe, matrix_product_peak
 from nevis_stream.launch import entry
 from nevis_stream.learners.budgets import BUDGETS
@@ -190,9 +190,7 @@ def batches_of(words: str | None) -> list[int]:
 
 def main() -> None:
     """Prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=positive, default=5)
     parser.add_argument(
         "--all",

@@ -8,6 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Returns the parser of a script, whose help begins with its docstring, as it is written."""
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
 def positive(text: str) -> int:
     """Returns the whole number from 1 that a flag's text is.
 

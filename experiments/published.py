@@ -10,19 +10,18 @@ each learner are not published, so these runs are lines in the plane of error ag
 neither on a Pareto front nor in a table of costs.
 """
 
-import argparse
 import csv
 import hashlib
 import io
 import itertools
-import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.catalogue import published
-from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.errors import BadInput
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.run_directory.config import FILE_NAME as CONFIG_FILE
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.ledger import FILE_NAME
@@ -165,24 +164,18 @@ def records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
 
 def main() -> None:
     """Writes the run directories and prints their paths."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.published",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--out",
         type=Path,
         required=True,
         help="folder for the four run directories, for example runs/published",
     )
-    try:
-        for path in write(parser.parse_args().out):
-            print(path)
-    except (NevisStreamError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    for path in write(parser.parse_args().out):
+        print(path)
 
 
 if __name__ == "__main__":
-    main()
+    from nevis_stream.launch import entry
+
+    entry.guard(main)

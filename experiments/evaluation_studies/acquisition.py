@@ -10,7 +10,6 @@ estimated mean with `BARS`, the best results of prototypes, and with the stratif
 the same splits. The matrices come from the folder that NEVIS_STREAM_SHARED names.
 """  # noqa: E501
 
-import argparse
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache.facts_files import read_model_facts
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 
@@ -44,9 +43,7 @@ BARS: dict[str, tuple[float, ...] | None] = {
 
 def main() -> None:
     """Runs what is missing, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the records")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")

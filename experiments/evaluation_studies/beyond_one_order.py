@@ -7,10 +7,9 @@ again, it continues. All matrices get the first seed before any gets the second.
 """
 
 import os
-from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 from absl import flags
 
 from nevis_stream.dynamic_evaluation import method_study
@@ -42,28 +41,15 @@ def matrices():
 
 
 def table(rows):
-    """Returns means over seeds by (method, budget, column) and matrix, and the number of seeds.
-
-    Only seeds with results for all methods and budgets count.
+    """Returns means over seeds, a column for each measure, method and budget, and the number of
+    seeds of each matrix. Only seeds with results for all methods and budgets count.
     """
-    results = defaultdict(dict)
-    for row in rows:
-        results[row["matrix"], row["seed"]][row["method"], row["budget"]] = row
-    whole = {
-        key: result for key, result in results.items() if len(result) == len(METHODS) * len(BUDGETS)
-    }
-    names = sorted({name for name, _ in results})
-    means = defaultdict(dict)
-    for name in names:
-        seeds = [result for (matrix, _), result in whole.items() if matrix == name]
-        for method in METHODS:
-            for budget in BUDGETS:
-                for column in MEASURED:
-                    if seeds:
-                        means[method, budget, column][name] = np.mean(
-                            [result[method, budget][column] for result in seeds]
-                        )
-    return means, {name: sum(matrix == name for matrix, _ in whole) for name in names}
+    wide = pd.DataFrame(rows).pivot(
+        index=["matrix", "seed"], columns=["method", "budget"], values=list(MEASURED)
+    )
+    needed = [("mae", method, budget) for method in METHODS for budget in BUDGETS]
+    by_matrix = wide.dropna(subset=needed).groupby("matrix")
+    return by_matrix.mean().sort_index(axis=1), by_matrix.size()
 
 
 def verdict(holds):
@@ -74,88 +60,68 @@ def verdict(holds):
 def report(rows):
     """Prints the tables and whether the targets are met."""
     means, seeds = table(rows)
-    names = list(means["published", 16, "mae"])
-    print(
-        f"{len(names)} matrices; seeds of each: {min(seeds.values())} to {max(seeds.values())}.\n"
-    )
+    print(f"{len(means)} matrices; seeds of each: {seeds.min()} to {seeds.max()}.\n")
+    mean = means.mean()
 
-    def mean(method, budget, column, matrices=names):
-        return np.mean([means[method, budget, column][name] for name in matrices])
+    def row(measure, budget, value, aim, form, holds=None):
+        word = "" if holds is None else verdict(holds)
+        print(f"| {measure} | {budget} | {value:{form}} | {aim} | {word} |")
 
     print("| measure | n' | measured | target | |\n|---|---:|---:|---:|---|")
-    large = [name for name in names if name in LARGE]
-    for group, matrices in (("all", names), ("n ≥ 5,000", large)):
+    mae = means["mae"]
+    for group, part in (("all", mae), ("n ≥ 5,000", mae[mae.index.isin(LARGE)])):
         for budget, aim in AIMS[group].items():
-            ours = np.array([means["recommended", budget, "mae"][name] for name in matrices])
-            published = np.array([means["published", budget, "mae"][name] for name in matrices])
+            ours, published = part["recommended", budget], part["published", budget]
             for measure, value in (
                 (f"MAE against published, {group}: ratio of means", ours.mean() / published.mean()),
                 ("… mean of ratios", (ours / published).mean()),
             ):
-                change = value - 1
-                print(
-                    f"| {measure} | {budget} | {change:+.1%} | {aim:+.0%} |"
-                    f" {verdict(change <= aim)} |"
-                )
+                row(measure, budget, value - 1, f"{aim:+.0%}", "+.1%", value - 1 <= aim)
     for budget in (64, 256):
-        ours, floor = mean("recommended", budget, "mae"), mean("single_order_floor", budget, "mae")
-        print(
-            f"| MAE below the single-order floor | {budget} | {ours:.4f} | {floor:.4f} |"
-            f" {verdict(ours < floor)} |"
-        )
+        ours, floor = (mean["mae", name, budget] for name in ("recommended", "single_order_floor"))
+        below = ours < floor
+        row("MAE below the single-order floor", budget, ours, f"{floor:.4f}", ".4f", below)
     for budget, aim in ((16, -0.3), (64, 0), (256, 0)):
-        change = (
-            mean("recommended", budget, "accuracy_error")
-            / mean("stratified_mean", budget, "accuracy_error")
-            - 1
-        )
-        print(
-            f"| accuracy error against stratified mean | {budget} | {change:+.1%} | {aim:+.0%} |"
-            f" {verdict(change <= aim)} |"
-        )
+        errors = mean["accuracy_error"]
+        change = errors["recommended", budget] / errors["stratified_mean", budget] - 1
+        words = "accuracy error against stratified mean"
+        row(words, budget, change, f"{aim:+.0%}", "+.1%", change <= aim)
     for budget, aim in SPEARMAN.items():
-        value = mean("recommended", budget, "spearman")
-        print(f"| Spearman | {budget} | {value:.3f} | {aim} | {verdict(value >= aim)} |")
+        value = mean["spearman", "recommended", budget]
+        row("Spearman", budget, value, aim, ".3f", value >= aim)
     for budget in BUDGETS:
-        value = mean("recommended", budget, "coverage95")
-        word = verdict(0.92 <= value <= 0.98) if budget == 64 else ""
-        print(
-            f"| coverage of 95% intervals | {budget} | {value:.1%} |"
-            f" {'92–98%' if budget == 64 else ''} | {word} |"
-        )
-
+        value = mean["coverage95", "recommended", budget]
+        aim, holds = ("92–98%", 0.92 <= value <= 0.98) if budget == 64 else ("", None)
+        row("coverage of 95% intervals", budget, value, aim, ".1%", holds)
     print(
         "\n| matrix | seeds | MAE against published at 16 / 64 / 256 | against sort_and_search | "
         "accuracy error against stratified | Spearman | coverage |\n|---|---:|---|---|---|---|---|"
     )
-    for name in names:
 
-        def against(column, other, name=name):
-            values = [
-                means["recommended", b, column][name] / means[other, b, column][name] - 1
-                for b in BUDGETS
-            ]
-            return " / ".join(f"{value:+.0%}" for value in values)
+    def join(values, form):
+        return " / ".join(format(value, form) for value in values)
 
-        def own(column, form, name=name):
-            return " / ".join(format(means["recommended", b, column][name], form) for b in BUDGETS)
-
-        print(
-            f"| {name} | {seeds[name]} | {against('mae', 'published')} |"
-            f" {against('mae', 'sort_and_search')} | {against('accuracy_error', 'stratified_mean')}"
-            f" | {own('spearman', '.3f')} | {own('coverage95', '.0%')} |"
+    for name, of_matrix in means.iterrows():
+        ratios = (
+            join(of_matrix[measure, "recommended"] / of_matrix[measure, other] - 1, "+.0%")
+            for measure, other in (
+                ("mae", "published"),
+                ("mae", "sort_and_search"),
+                ("accuracy_error", "stratified_mean"),
+            )
         )
+        own = (
+            join(of_matrix[measure, "recommended"], form)
+            for measure, form in (("spearman", ".3f"), ("coverage95", ".0%"))
+        )
+        print(f"| {name} | {seeds[name]} | {' | '.join((*ratios, *own))} |")
     print(
         "\n| method | MAE | accuracy error | Spearman | Kendall | coverage | seconds"
         " |\n|---|---|---|---|---|---|---|"
     )
+    forms = dict(zip(MEASURED, (".4f", ".4f", ".3f", ".3f", ".3f", ".1f"), strict=True))
     for method in METHODS:
-        shown = [
-            " / ".join(format(mean(method, budget, column), form) for budget in BUDGETS)
-            for column, form in zip(
-                MEASURED, (".4f", ".4f", ".3f", ".3f", ".3f", ".1f"), strict=True
-            )
-        ]
+        shown = [join(mean[measure, method], form) for measure, form in forms.items()]
         print(f"| {method} | {' | '.join(shown)} |")
 
 

@@ -17,12 +17,10 @@ the corrected resampled t-test (Nadeau & Bengio 2003), since splits share models
 line for each matrix, split and pair, which is not computed again.
 """  # noqa: E501
 
-import argparse
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import jax
 import numpy as np
 import pandas as pd
 from scipy.stats import t
@@ -31,10 +29,9 @@ from nevis_stream.dynamic_evaluation import method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.acquisition import NEW, load
 from nevis_stream.experiments.machine import describe
-from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage.study_record import StudyRecord
 
 BUDGETS = (20, 100)
@@ -70,9 +67,7 @@ CLAIMS = {
 
 def main() -> None:
     """Runs what is missing, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     names = "names, separated by commas"
     parser.add_argument("--matrices", default=",".join(MATRICES), help=names)
@@ -101,12 +96,9 @@ def main() -> None:
                         parser.error(f"--each: no data sets are known for {name}")
                     matrix = thin(matrix, options.each)
                 matrix = dataclasses.replace(matrix, name=name + suffix)
-                design = StudyDesign(
-                    (), BUDGETS, share, new=NEW, model_split=kind, hide=options.hide
-                )
-                run(matrix, design, seed, pairs, record)
-    rows = pd.DataFrame(record.rows())
-    rows = rows[rows["matrix"].isin([name + suffix for name in matrices])]
+                way = {"known": share, "model_split": kind, "hide": options.hide}
+                run(matrix, pairs, record, seed + 1, **way)
+    rows = read(record, [name + suffix for name in matrices])
     for name, part in rows.groupby("matrix", sort=False):
         print_errors(str(name), part)
     print_claims(rows)
@@ -142,32 +134,28 @@ def open_record(folder: Path) -> StudyRecord:
     return StudyRecord(folder / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
 
 
-def run(
-    matrix: Matrix, design: StudyDesign, seed: int, pairs: Sequence[str], record: StudyRecord
-) -> None:
-    """Adds what is missing of one split."""
-    cells = [
-        {"matrix": matrix.name, "seed": seed, "policy": policy, "predictor": predictor}
-        for policy, predictor in (pair.split("+") for pair in pairs)
-    ]
-    if not (cells := record.missing(cells)):
-        return
-    known, truth = method_study.split(matrix, design, seed)
-    fit_key, key = jax.random.split(jax.random.key(seed))
-    for cell in cells:
-        pair = methods.pair(f"{cell['policy']}+{cell['predictor']}")
-        method = dataclasses.replace(pair, cross_validated=False)
-        evaluator, rows = method.fit(known, None, fit_key), []
-        for budget in BUDGETS:
-            estimates = evaluator.evaluate(
-                MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
-            )
-            measured = method_study.measures(estimates, truth, known.facts)
-            row = {"budget": budget, "ratio": len(truth) / known.shape[0]}
-            row |= {"error": measured["accuracy_error"], "flops": float(estimates.cost.flops)}
-            rows.append(row)
-        record.add(cell, rows)
-    jax.clear_caches()
+def run(matrix: Matrix, pairs: Iterable[str], record: StudyRecord, splits: int, **way) -> None:
+    """Adds what is missing of the first splits of a matrix.
+
+    Args:
+      matrix: the values to study.
+      pairs: POLICY+PREDICTOR each.
+      record: of the crossing.
+      splits: their number.
+      way: of `StudyDesign`, how models are divided.
+    """
+    pairs = tuple(pairs)
+    design = StudyDesign(pairs, BUDGETS, seeds=splits, new=NEW, cross_validated=False, **way)
+    for _ in method_study.run([matrix], design, record):
+        pass
+
+
+def read(record: StudyRecord, names: Sequence[str]) -> pd.DataFrame:
+    """Returns the rows of some matrices, with the policy and the predictor of each."""
+    rows = pd.DataFrame(record.rows())
+    rows = rows[rows["matrix"].isin(names)]
+    pairs = rows["method"].str.split("+", expand=True)
+    return rows.assign(policy=pairs[0], predictor=pairs[1], error=rows["accuracy_error"])
 
 
 def print_errors(name: str, rows: pd.DataFrame) -> None:
@@ -221,7 +209,7 @@ def interval(rows: pd.DataFrame, column: str, other: str, first: str, second: st
     count, mean = len(by_split), by_split.mean()
     if count < 2:
         return f"{np.exp(mean):.2f} (n = {count})" if count else ""
-    spread = np.sqrt((1 / count + rows["ratio"].mean()) * by_split.var(ddof=1))
+    spread = np.sqrt((1 / count + rows["new_per_known"].mean()) * by_split.var(ddof=1))
     half = t.ppf(0.975, count - 1) * spread
     ends = np.exp([mean - half, mean + half])
     return f"{np.exp(mean):.2f} ({ends[0]:.2f} to {ends[1]:.2f}; n = {count})"

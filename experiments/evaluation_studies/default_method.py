@@ -10,7 +10,6 @@ with the truth. A method named `default` has the chosen method's results. The re
 each matrix and split, which is not computed again.
 """  # noqa: E501
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import pandas as pd
 
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.acquisition import (
     BARS,
     BASELINE,
@@ -40,9 +39,7 @@ MOST_LOSS = 0.03  # of the default against the stratified mean, averaged over ce
 
 def main() -> None:
     """Runs what is missing, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
     parser.add_argument("--splits", type=positive, default=10)

@@ -18,7 +18,6 @@ models. Finished steps are not repeated, and the tables are printed from the fil
 folder.
 """
 
-import argparse
 import shlex
 import shutil
 import sys
@@ -30,7 +29,7 @@ from nevis_stream.dynamic_evaluation.agreement import rank_agreement
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.experiments.commands import call
+from nevis_stream.experiments.commands import call, make_parser
 from nevis_stream.experiments.machine import describe
 from nevis_stream.storage.study_record import StudyRecord
 
@@ -42,9 +41,7 @@ METRICS = ("--known=0.75", "--seeds=2", "--budgets=16,64,256")
 
 def main() -> None:
     """Does the steps that are not done yet, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("known", type=Path, nargs="*")
     parser.add_argument("--new", type=Path)
     parser.add_argument(

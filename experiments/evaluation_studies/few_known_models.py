@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.oracle import MatrixOracle
 
@@ -21,9 +21,7 @@ NEW = 60  # at most this many new models in a split
 
 def main() -> None:
     """Prints a row for each matrix and way to choose the known models."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("matrices", type=Path, nargs="+")
     parser.add_argument("--known", type=positive, default=5)
     parser.add_argument("--seeds", type=positive, default=6)

@@ -12,7 +12,6 @@ Values are outcomes; a second table has estimates of scores: of the mean probabi
 class in these caches, and of alpaca_eval2, whose imputed cells are unknown.
 """  # noqa: E501
 
-import argparse
 import dataclasses
 from pathlib import Path
 
@@ -23,10 +22,9 @@ from nevis_stream.datasets.dataset import Samples
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.commands import positive
-from nevis_stream.experiments.evaluation_studies.acquisition import KNOWN, NEW, load
+from nevis_stream.experiments.commands import make_parser, positive
+from nevis_stream.experiments.evaluation_studies.acquisition import KNOWN, load
 from nevis_stream.experiments.evaluation_studies.crossing import (
-    BUDGETS,
     POLICIES,
     PREDICTORS,
     fitting_pairs,
@@ -34,6 +32,7 @@ from nevis_stream.experiments.evaluation_studies.crossing import (
     open_record,
     print_claims,
     print_errors,
+    read,
     run,
 )
 from nevis_stream.experiments.machine import describe
@@ -54,9 +53,7 @@ SHARED_SCORES = "alpaca_eval2"
 
 def main() -> None:
     """Runs what is missing, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of caches and results")
     parser.add_argument("--runs", type=Path, help="folder of the runs of learner_studies.hub")
     parser.add_argument("--datasets", default=",".join(DATASETS), help="separated by commas")
@@ -119,8 +116,7 @@ def cross(name: str, runs: Path, out: Path, seed: int, record: StudyRecord) -> N
         if name == TRAINED and seed < TRAINED_SPLITS:
             trained = ["random", "reinforcement"] if backbone == NONE else ["random"]
             wanted += fitting_pairs(trained, ["neural_process"])
-        design = StudyDesign((), BUDGETS, KNOWN, new=NEW)
-        run(matrix(name, runs, out, backbone), design, seed, wanted, record)
+        run(matrix(name, runs, out, backbone), wanted, record, seed + 1, known=KNOWN)
 
 
 def estimate_scores(name: str, out: Path, splits: int) -> None:
@@ -138,8 +134,7 @@ def estimate_scores(name: str, out: Path, splits: int) -> None:
 
 def print_crossing(name: str, out: Path) -> None:
     """Prints the errors of a data set, and the claims, with those on features."""
-    table = pd.DataFrame(open_record(out).rows())
-    table = table[table["matrix"].isin([f"{name}-{each}" for each in (NONE, *BACKBONES)])]
+    table = read(open_record(out), [f"{name}-{each}" for each in (NONE, *BACKBONES)])
     features = table["matrix"].str.removeprefix(f"{name}-")
     table = table.assign(features=features, matrix=name)
     without = table[table["features"] == NONE]

@@ -8,7 +8,6 @@ The record in --out has a line for each matrix, split and method, and the study 
 stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED by default.
 """  # noqa: E501
 
-import argparse
 import os
 import sys
 import time
@@ -27,7 +26,7 @@ from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.storage.study_record import StudyRecord
@@ -53,9 +52,7 @@ REFERENCE_PEAK = 365e9
 def main() -> None:
     """Runs the chosen parts and prints the tables."""
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--matrices", type=Path, default=shared / "matrices")
     parser.add_argument("--splits", type=positive, default=10)

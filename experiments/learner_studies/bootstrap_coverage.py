@@ -20,7 +20,6 @@ effect, with noise and shift of its own.
           a shift comes on top.
 """
 
-import argparse
 import time
 import zlib
 from collections import Counter
@@ -31,7 +30,7 @@ import numpy as np
 from scipy import stats
 
 from nevis_stream.catalogue import published
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.learner_studies.interval_forms import (
     OVER_SEEDS,
     OVER_TASKS,
@@ -234,9 +233,7 @@ TABLES = {
 
 def main() -> None:
     """Simulates, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--simulations", type=positive, default=1000)
     parser.add_argument(
         "--key",

@@ -29,73 +29,17 @@ That of the networks of `giant` likewise:
   $run --config.chained=False --run_dir=runs/parts/giant_from_random
 """  # noqa: E501
 
-from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
 
-import numpy as np
-
-from nevis_stream.analysis.points import phase_flops
-from nevis_stream.experiments.learner_studies.local25 import check_tasks, errors
-from nevis_stream.experiments.learner_studies.recorded_runs import DIFFERENCES, difference
+from nevis_stream.experiments.learner_studies.run_tables import (
+    Runs,
+    complete_runs,
+    print_differences,
+    print_points,
+    print_tasks,
+)
 from nevis_stream.experiments.machine import describe
-from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import TrainRecord
-from nevis_stream.run_directory.timing import read_timing
-from nevis_stream.vocabulary import PHASES
-
-Runs = Mapping[str, Sequence[Ledger]]
-
-
-def complete_runs(root: Path) -> Runs:
-    """Returns the complete runs below a folder by name, those of the lowest cost first."""
-    runs: dict[str, list[Ledger]] = {}
-    for path in sorted(root.glob("*/*/ledger.jsonl")):
-        ledger = Ledger(path.parent)
-        if ledger.complete:
-            runs.setdefault(path.parts[-3], []).append(ledger)
-    return dict(sorted(runs.items(), key=lambda item: flops(item[1][0])))
-
-
-def flops(ledger: Ledger) -> float:
-    """Returns the FLOPs of all phases."""
-    return sum(phase_flops(ledger).values())
-
-
-def spread(values: Sequence[float]) -> str:
-    """Returns the mean with the lowest and the highest value."""
-    return f"{np.mean(values):.4f} ({min(values):.4f}–{max(values):.4f})"
-
-
-def print_points(runs: Runs) -> None:
-    """Prints a row for each name: means over seeds, with the lowest and the highest."""
-    columns = (
-        "runs",
-        "seeds",
-        "error, all tasks",
-        "error, meta-test",
-        "FLOPs",
-        *(f"of it {phase}" for phase in PHASES),
-        "CPU-s, each seed",
-    )
-    print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---:|{'---:|' * len(PHASES)}---:|")
-    for name, ledgers in runs.items():
-        judged = {r.task_id for r in ledgers[0].of_kind(TrainRecord) if r.meta_split == "test"}
-        tables = [errors(ledger) for ledger in ledgers]
-        whole, meta = (
-            spread([float(np.mean([table[task] for task in tasks])) for table in tables])
-            if set(tasks) <= set(tables[0]) and tasks
-            else "-"
-            for tasks in (tables[0], judged)
-        )
-        costs = [phase_flops(ledger) for ledger in ledgers]
-        phases = {phase: float(np.mean([c[phase] for c in costs])) for phase in PHASES}
-        seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
-        print(
-            f"| {name} | {len(ledgers)} | {whole} | {meta} | {sum(phases.values()):.3g} |"
-            f" {' | '.join(f'{phases[phase]:.3g}' for phase in PHASES)} |"
-            f" {', '.join(f'{value:.0f}' for value in seconds)} |"
-        )
 
 
 def pairs(runs: Runs) -> list[tuple[str, str]]:
@@ -118,34 +62,12 @@ def pairs(runs: Runs) -> list[tuple[str, str]]:
     return [pair for names in by_cost for pair in pairwise(names)] + same
 
 
-def print_differences(runs: Runs) -> None:
-    """Prints the paired interval of each of `pairs`."""
-    print(DIFFERENCES)
-    for first, second in pairs(runs):
-        tables = [[errors(ledger) for ledger in runs[name]] for name in (second, first)]
-        a, b = (
-            np.asarray([[table[task] for table in side] for task in tables[0][0]])
-            for side in tables
-        )
-        print(difference(f"{second} − {first}", "all tasks", a, b))
-
-
-def print_tasks(runs: Runs) -> None:
-    """Prints the mean error of every task."""
-    tables = {name: [errors(ledger) for ledger in ledgers] for name, ledgers in runs.items()}
-    print(f"\n| task | {' | '.join(tables)} |\n|---|{'---:|' * len(tables)}")
-    for task in next(iter(tables.values()))[0]:
-        cells = [f"{np.mean([table[task] for table in side]):.3f}" for side in tables.values()]
-        print(f"| {task} | {' | '.join(cells)} |")
-
-
 def main(folder: Path) -> None:
     """Prints the tables."""
     runs = complete_runs(folder)
-    check_tasks(folder, (ledger for ledgers in runs.values() for ledger in ledgers))
     print(describe() + "\n")
     print_points(runs)
-    print_differences(runs)
+    print_differences(runs, pairs(runs))
     print_tasks(runs)
 
 

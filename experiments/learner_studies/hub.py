@@ -17,7 +17,6 @@ have the same hyper-parameters and state of the engine.
 """  # noqa: E501
 
 import itertools
-import sys
 from pathlib import Path
 
 from absl import flags
@@ -26,13 +25,12 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     DIFFERENCES,
     RecordedRuns,
     Runs,
-    cost,
     define_choices,
     define_seeds,
     difference,
     errors,
-    mean_and_range,
     print_differences,
+    print_points,
 )
 from nevis_stream.experiments.machine import describe
 from nevis_stream.streams.named_streams import stream_rows
@@ -89,13 +87,7 @@ def print_stream(runs: Runs, stream: str) -> None:
     names = [name for name in LEARNERS if any(run[:2] == (stream, name) for run in runs)]
     parts = {group: tasks for group, tasks in groups(stream).items() if tasks}
     hub = next(task for task in parts["all tasks"] if task in HUBS)
-    heads = (*(f"error, {group}" for group in parts), f"error, {hub}", "FLOPs of all phases")
-    print(f"\n| `{stream}` | seeds | {' | '.join(heads)} |\n|---|---:|{'---:|' * len(heads)}")
-    for name in names:
-        tables = [errors(runs, stream, name, tasks) for tasks in (*parts.values(), [hub])]
-        cells = [mean_and_range(table) for table in tables]
-        flops = f"{cost(runs, stream, name):.3g}"
-        print(f"| {name} | {tables[0].shape[1]} | {' | '.join(cells)} | {flops} |")
+    print_points(f"`{stream}`", runs, stream, names, {**parts, hub: [hub]})
     print_differences(runs, stream, names, parts)
 
 
@@ -134,8 +126,6 @@ def main(_) -> None:
                 values = {**LEARNERS[learner], "stream": stream}
                 RECORDED.measure((stream, learner, int(seed)), run_dir, values)
     runs = RECORDED.read()
-    if not runs:
-        sys.exit(f"{RECORDED.file}: no complete run is recorded yet; run this without --print_only")
     print(f"Printed on {describe()}")
     for stream in STREAMS:
         if any(run[0] == stream for run in runs):

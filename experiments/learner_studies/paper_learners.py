@@ -24,12 +24,10 @@ from nevis_stream.experiments.commands import call
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     Runs,
-    cost,
     define_choices,
     define_seeds,
-    errors,
-    mean_and_range,
     print_differences,
+    print_points,
 )
 from nevis_stream.experiments.machine import describe
 from nevis_stream.streams.named_streams import stream_rows
@@ -97,7 +95,7 @@ def weights(name: str, folder: Path) -> Path:
 def measure(budget: str, learner: str, seed: int, folder: Path) -> None:
     """Runs a learner, unless it is on record; pre-trains the weights that it starts from."""
     run = budget, learner, seed
-    if run not in RECORDED.read():
+    if not RECORDED.has(run):
         folder.mkdir(parents=True, exist_ok=True)
         values: dict[str, object] = {**settings(budget, learner), "stream": STREAM}
         if LEARNERS[learner]:
@@ -113,13 +111,7 @@ def print_budget(runs: Runs, budget: str) -> None:
         "all tasks": [row["task_id"] for row in rows],
         "meta-test": [row["task_id"] for row in rows if row["meta_split"] == "test"],
     }
-    heads = (*(f"error, {group}" for group in groups), "FLOPs of all phases")
-    print(f"\n| {budget} | seeds | {' | '.join(heads)} |\n|---|---:|{'---:|' * len(heads)}")
-    for name in names:
-        tables = [errors(runs, budget, name, tasks) for tasks in groups.values()]
-        cells = [mean_and_range(table) for table in tables]
-        flops = f"{cost(runs, budget, name):.3g}"
-        print(f"| {name} | {tables[0].shape[1]} | {' | '.join(cells)} | {flops} |")
+    print_points(budget, runs, budget, names, groups)
     print_differences(runs, budget, names, groups)
 
 
@@ -131,8 +123,6 @@ def main(_) -> None:
                 if budget != "1x10000" or learner in _LARGEST:
                     measure(budget, learner, int(seed), Path(OUT.value))
     runs = RECORDED.read()
-    if not runs:
-        sys.exit(f"{RECORDED.file}: no complete run is recorded; run this without --print_only")
     print(f"Printed on {describe()}")
     for budget in BUDGETS:
         if any(run[0] == budget for run in runs):

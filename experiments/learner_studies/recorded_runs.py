@@ -42,7 +42,15 @@ class RecordedRuns:
     setting: str
 
     def read(self) -> dict[Run, dict[str, dict[str, float]]]:
-        """Returns by run: {"errors": by task, "flops": of the whole run by phase}."""
+        """Returns by run: {"errors": by task, "flops": of the whole run by phase}.
+
+        Raises:
+          BadInput: none is recorded.
+        """
+        if not len(self._record):
+            raise BadInput(
+                f"{self.file}: no complete run is recorded; run this without --print_only"
+            )
         return {
             tuple(cell[name] for name in self._names): run for cell, run in self._record.items()
         }
@@ -59,8 +67,7 @@ class RecordedRuns:
           BadInput: data sets are not prepared.
           SystemExit: the run failed, and its messages are on stderr.
         """
-        record, cell = self._record, dict(zip(self._names, run, strict=True))
-        if cell in record:
+        if self.has(run):
             return
         require_prepared(str(values["stream"]))
         _, learner, seed = run
@@ -70,7 +77,14 @@ class RecordedRuns:
         call(command)
         ledger = Ledger(run_dir)
         errors = {each.task_id: each.error for each in ledger.of_kind(PredictRecord)}
-        record.add(cell, {"errors": errors, "flops": phase_flops(ledger)})
+        self._record.add(self._cell(run), {"errors": errors, "flops": phase_flops(ledger)})
+
+    def has(self, run: Run) -> bool:
+        """Whether a run is on record."""
+        return self._cell(run) in self._record
+
+    def _cell(self, run: Run) -> dict[str, Any]:
+        return dict(zip(self._names, run, strict=True))
 
     @property
     def _record(self) -> StudyRecord:
@@ -135,6 +149,22 @@ def mean_and_range(table: np.ndarray) -> str:
     """Returns the mean over seeds of the mean over tasks, with the lowest and the highest."""
     values = table.mean(axis=0)
     return f"{values.mean():.4f} ({values.min():.4f}–{values.max():.4f})"
+
+
+def print_points(
+    title: str,
+    runs: Runs,
+    setting: str,
+    learners: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+) -> None:
+    """Prints the errors of each learner on each group of tasks, and its cost."""
+    heads = (*(f"error, {group}" for group in groups), "FLOPs of all phases")
+    print(f"\n| {title} | seeds | {' | '.join(heads)} |\n|---|---:|{'---:|' * len(heads)}")
+    for name in learners:
+        tables = [errors(runs, setting, name, tasks) for tasks in groups.values()]
+        cells = [*map(mean_and_range, tables), f"{cost(runs, setting, name):.3g}"]
+        print(f"| {name} | {tables[0].shape[1]} | {' | '.join(cells)} |")
 
 
 DIFFERENCES = (

@@ -9,9 +9,8 @@ Finished classifiers are kept, so the command can be stopped and started, and nu
 prints a table of each data set and writes its page, OUT/DATA/report.html.
 """  # noqa: E501
 
-import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -19,9 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.cost.counted import plain_convolutions
-from nevis_stream.cost.engineering import engineering
 from nevis_stream.experiments import machine
-from nevis_stream.experiments.commands import positive
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.rollouts import network, page
 from nevis_stream.experiments.rollouts.data import load_pool
 from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
@@ -30,16 +28,6 @@ from nevis_stream.progress import TerminalProgress
 
 WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy
 DESIGNS = {"path": (1, 25), "hierarchical": (2, 5)}
-ROUNDS = (1, 3, 5, 9, 15, 21, 25)  # votes of an odd number
-HEADS = (
-    "data | design | rollouts | base accuracy | epochs | population | labels a rollout"
-    " | FLOPs a rollout",
-    "data | design | round | n | mean risk | std | best | worst | weighted vote | plurality"
-    " | labels",
-    "data | design | vote | early | against round | n | correlation"
-    " | mean (range) of the early value",
-    "data | at | n | labels | path | hierarchy | difference (95%)",
-)
 
 
 def studies(data: str, counts: Sequence[int], out: Path, images: int) -> list[Rollouts]:
@@ -54,54 +42,16 @@ def studies(data: str, counts: Sequence[int], out: Path, images: int) -> list[Ro
 
 
 def print_tables(both: Sequence[Rollouts]) -> None:
-    """Prints the tables of a data set."""
-    data = both[0].settings.data
-    facts, rounds, early = [], [], []
-    for each in both:
-        design, curves = page.name_of(each.settings), each.curves
-        labels = np.mean([curve.labels[-1] for curve in curves])
-        facts.append(
-            f"{data} | {design} | {len(curves)} | {each.base.accuracy:.3f} | {each.base.epochs} |"
-            f" {each.base.right.sum()} | {labels:.0f} | {engineering(np.mean(each.flops))}"
-        )
-        table = page.by_round(each)
-        for row in table[table["round"].isin(ROUNDS)].to_dict("records"):
-            weighted, plurality = (
-                "–" if np.isnan(row[name]) else f"{row[name]:.4f}"
-                for name in ("weighted_vote", "plurality_risk")
-            )
-            rounds.append(
-                f"{data} | {design} | {row['round']} | {row['n']} |"
-                f" {interval(row, 'mean_risk')} | {row['std']:.4f} | {row['best']:.4f} |"
-                f" {row['worst']:.4f} | {weighted} | {plurality} | {row['labels']:.0f}"
-            )
-        for row in page.early_statistic(each).to_dict("records"):
-            r = "– (all rollouts have the same risk, or too few)"
-            if not np.isnan(row["correlation"]):
-                r = f"{row['correlation']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
-            early.append(
-                f"{data} | {design} | {row['vote']} | {row['early']} | {row['round']} |"
-                f" {row['n']} | {r} |"
-                f" {row['mean']:.2f} ({row['smallest']:.2f} to {row['largest']:.2f})"
-            )
-    differences = [
-        f"{data} | {row['at']} | {row['n']} | {row['labels']:.0f} | {row['path_risk']:.4f} |"
-        f" {row['risk']:.4f} | {interval(row, 'difference', '+')}"
-        for row in page.compare(*both).to_dict("records")
-    ]
-    for heads, rows in zip(HEADS, (facts, rounds, early, differences), strict=True):
-        columns = heads.split(" | ")
-        print(f"\n| {heads} |\n|{'---|' * len(columns)}")
-        print("\n".join(f"| {row} |" for row in rows))
+    """Prints the tables of a data set, which are those of its page."""
+    for chapter in page.chapters(both):
+        if chapter.table is not None:
+            heads = f"| {' | '.join(chapter.columns)} |\n|{'---|' * len(chapter.columns)}"
+            print(f"\n{both[0].settings.data}: {chapter.title}\n\n{heads}")
+            for row in chapter.rows:
+                print(f"| {' | '.join(text for text, _ in row)} |")
     print()
     for each in both:
-        print(f"- {data}, {page.stalls(each)}")
-
-
-def interval(row: Mapping[str, float], name: str, sign: str = "") -> str:
-    """Returns a mean with its interval, where there are enough rollouts for one."""
-    ends = f"{row['low']:{sign}.4f} to {row['high']:{sign}.4f}"
-    return f"{row[name]:{sign}.4f} ({'too few' if np.isnan(row['low']) else ends})"
+        print(f"- {both[0].settings.data}, {page.stalls(each)}")
 
 
 def run_vmapped() -> None:
@@ -143,9 +93,7 @@ def run_vmapped() -> None:
 
 def main() -> None:
     """Reads the flags; see the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", default="runs/rollouts")
     parser.add_argument("--data", choices=list(WANTED))
     parser.add_argument("--images", type=positive, default=2500)

@@ -166,14 +166,23 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
 
     Args:
       out: directory.
-      studies: the first path among them is what the others are compared with.
+      studies: see `chapters`.
+    """
+    settings = studies[0].settings
+    title = f"{TITLE} on {settings.images:,} images of {settings.data}"
+    return write_study(out, title, INTRODUCTION, chapters(studies))
+
+
+def chapters(studies: Sequence[Rollouts]) -> list[StudyChapter]:
+    """Returns the parts of the page; the first path among the studies is what the others are
+    compared with.
     """
     rounds = pd.concat([by_round(each) for each in studies], ignore_index=True)
     early = pd.concat([early_statistic(each) for each in studies], ignore_index=True)
     smallest = 1 / min(int(each.base.right.sum()) for each in studies)
-    chapters = [_facts(studies), _rounds(rounds, smallest), _labels(rounds, smallest)]
+    parts = [_facts(studies), _rounds(rounds, smallest), _labels(rounds, smallest)]
     if len(early):
-        chapters.append(
+        parts.append(
             StudyChapter(
                 "Early signs: z_T against the final risk",
                 "z_T is the share of the common errors of two early classifiers on which the vote"
@@ -192,7 +201,7 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
     others = [each for each in studies if each.settings.depth > 1]
     if paths and others:
         table = pd.concat([compare(paths[0], each) for each in others], ignore_index=True)
-        chapters.append(
+        parts.append(
             StudyChapter(
                 "Designs: a hierarchy against the path",
                 "Risk of the hierarchy minus that of the path, in pairs of rollouts with the same"
@@ -203,9 +212,7 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
                 name="designs",
             )
         )
-    settings = studies[0].settings
-    title = f"{TITLE} on {settings.images:,} images of {settings.data}"
-    return write_study(out, title, INTRODUCTION, chapters)
+    return parts
 
 
 def _facts(studies: Sequence[Rollouts]) -> StudyChapter:

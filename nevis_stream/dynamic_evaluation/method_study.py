@@ -119,6 +119,8 @@ class StudyDesign:
       new: at most this many of the new models are evaluated, drawn at random; None: all.
       model_split: how known and new models are divided.
       hide: data sets that known models are not observed on (see `hidden_samples`); "": none.
+      cross_validated: whether methods may cross-validate their intervals; without, they cost a
+        fraction.
     """
 
     methods: Sequence[str]
@@ -128,6 +130,7 @@ class StudyDesign:
     new: int | None = None
     model_split: ModelSplit = ModelSplit()
     hide: str = ""
+    cross_validated: bool = True
 
 
 def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -241,7 +244,8 @@ def measure(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
 
 
 def rows(matrix: Matrix, design: StudyDesign) -> Iterator[dict]:
-    """Yields a row of results, by `COLUMNS`, for each method, budget and seed.
+    """Yields a row of results, by `COLUMNS`, for each method, budget and seed; `new_per_known` is
+    the ratio of the numbers of new and known models.
 
     Seconds and FLOPs are those of the evaluation of all new models together; the first
     budget's include the fit.
@@ -274,14 +278,17 @@ def parts(
                 for budget in design.budgets
                 if budget <= most and not done(name, budget, seed)
             ]
-            if budgets:
-                least = methods.get(name).policy.least(known_models.facts)
-                budgets = [budget for budget in budgets if budget >= least]
             if not budgets:
+                continue
+            method = methods.get(name)
+            if not design.cross_validated:
+                method = dataclasses.replace(method, cross_validated=False)
+            least = method.policy.least(known_models.facts)
+            if not (budgets := [budget for budget in budgets if budget >= least]):
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
-            evaluator, part = methods.get(name).fit(known_models, None, fit_key), []
+            evaluator, part = method.fit(known_models, None, fit_key), []
             for budget in budgets:
                 estimates = evaluator.evaluate(
                     MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
@@ -297,6 +304,7 @@ def parts(
                         "seconds": seconds,
                         "dataset_errors": dataset_errors(estimates, truth, known_models.facts),
                         "flops": float(estimates.cost.flops),
+                        "new_per_known": len(truth) / known_models.shape[0],
                     }
                 )
                 start = time.perf_counter()
