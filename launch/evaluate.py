@@ -99,6 +99,24 @@ SUBCOMMANDS = (
         needs=("cache",),
     ),
     _subcommand(
+        "correct.remove",
+        "remove",
+        "Removes cells that were wrong: of models, of samples, or of models on samples.",
+        "remove --cache=caches/mine --samples=q3 --reason='its key was wrong'",
+        needs=("cache", "reason"),
+        details="Recorded with time and reason; merging applies the record, whatever the order, and"
+        " later imports do not bring these cells back.",
+    ),
+    _subcommand(
+        "correct.amend",
+        "amend",
+        "Gives cells of a cache the values of a file.",
+        "amend corrected.csv --cache=caches/mine --reason='judged again'",
+        words="FILE",
+        needs=("cache", "reason"),
+        details="Recorded with time and reason; merging applies the record, whatever the order.",
+    ),
+    _subcommand(
         "fill.repair",
         "repair",
         "Copies the undamaged parts of a cache to a new one.",

@@ -37,6 +37,7 @@ from nevis_stream import catalogue, user_code
 from nevis_stream.datasets import embedded
 from nevis_stream.datasets.dataset import MULTI_LABEL, make_dataset
 from nevis_stream.datasets.images import ArrayImages
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.theory import results
 from nevis_stream.report import svg
 from tests.datasets.archives import from_2012, since_2018, to_2011
@@ -229,6 +230,12 @@ def board(path):
             table.writerows([name, *cell] for cell in zip(samples, row, strict=True))
 
 
+def corrected(path):
+    """Writes a value for a cell of the cache that is corrected."""
+    model = next(iter(EvaluationCache("caches/mine").models()))
+    path.write_text(f"model,sample,outcome\n{model},q1,1\n")
+
+
 def facts(path):
     """Writes when each model of two boards was made."""
     lines = [f"{board}-{model},{2000 + model}\n" for board in ("a", "board") for model in range(12)]
@@ -315,6 +322,7 @@ INPUTS = {
     r"photos|photos-of-may": images,
     r"lm_eval_results": logs,
     r"models\.csv": facts,
+    r"corrected\.csv": corrected,
     r"downloads": downloads,
     r"(greys|scans|mnist|my_images|photos)\.npz": arrays,
     r"(resnet|vit)\.npz": probabilities,

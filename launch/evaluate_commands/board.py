@@ -26,6 +26,9 @@ _ESTIMATED = (
 )
 
 
+_OUTDATED = "! cells were removed or amended since this estimate was made: add the model again"
+
+
 def board(words: Sequence[str], values: FlagValues) -> None:
     """Prints a table of the models in a cache, and writes all of it to --csv."""
     cache = one_cache(Path(words[0]))
@@ -34,6 +37,8 @@ def board(words: Sequence[str], values: FlagValues) -> None:
         _print(str(cache.directory), each)
     if leaderboards:
         print(_TIE)
+    if any(row.outdated for each in leaderboards for row in each.standings):
+        print(_OUTDATED)
     if any(row.method for each in leaderboards for row in each.standings):
         print(_ESTIMATED)
     if values.csv:
@@ -61,7 +66,7 @@ def _print(directory: str, leaderboard: Leaderboard) -> None:
         table.add_column(dataset, justify="right")
     for row in standings[:_MOST_ROWS]:
         means = (_number(row.means[dataset][0]) for dataset in shown)
-        mark = "~" if row.method else ""
+        mark = ("~" if row.method else "") + ("!" if row.outdated else "")
         observed = f"{row.observed:,} of {len(part.columns):,}"
         cells = _rank(row), row.model, mark + _number(row.score), _interval(row), observed
         table.add_row(*cells, *means)
@@ -100,6 +105,7 @@ def _rows(leaderboard: Leaderboard) -> Iterator[dict[str, object]]:
             "observed": row.observed,
             "samples": len(leaderboard.part.columns),
             "estimated_by": row.method,
+            "outdated": row.outdated,
         }
         for dataset, (mean, low, high, observed) in row.means.items():
             cells |= {

@@ -124,9 +124,9 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
 
     text, words, whole = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_integer
     adding, trying = "add-model add-samples", "metrics study"
-    reading = f"import study {adding} start tell"
+    reading = f"import study {adding} start tell amend"
     several = "import stats verify merge add-model metrics"
-    flag("repair export add-samples fit", text, "cache", None, "Directory of a cache.")
+    flag("repair export add-samples fit remove amend", text, "cache", None, "Directory of a cache.")
     flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
 
     meaning = "Counts a score as correct (1) if it is above this value; default: keep the scores."
@@ -256,6 +256,9 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **share)
     for name, count in (("metrics", 3), ("study", 10)):
         flag(name, whole, "seeds", count, "Number of random splits of the models.", lower_bound=1)
+    flag("remove", words, "models", [], "Models whose cells are removed; default: of all models.")
+    flag("remove", words, "samples", [], "Samples on which they are removed; default: on all.")
+    flag("remove amend", text, "reason", None, "Why, for those who meet the change.")
     flag("board", text, "csv", None, "File for all models and data sets, with intervals.")
     flag("repair", text, "out", None, "Directory of the new cache.")
     flag("study", text, "out", "study", "Directory of the tables and figures.")

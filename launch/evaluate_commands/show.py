@@ -50,6 +50,8 @@ def stats(_: Sequence[str], values: FlagValues) -> None:
         table.add_row(str(cache.directory), *(_text(counts[column]) for column in _COLUMNS))
     console().print(table)
     for cache in caches:
+        for erratum in cache.errata():
+            print(f"{cache.directory}: {erratum.line()}")
         facts = cache.facts()
         total, known = (sums[: facts.n] for sums in cache.column_sums())
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -25,7 +25,7 @@ from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.additions import Addition, read_additions
+from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
 from nevis_stream.evaluation_cache.groups import groups_of, kind_of_groups
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import MatrixOracle
@@ -162,6 +162,7 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
     earlier one's MAE is None.
     """
     models, additions = cache.models(), read_additions(cache.directory)
+    state = errata_state(cache.directory)
     latest = {(each.name, each.dataset): place for place, each in enumerate(additions)}
     ranges = {part.name: [part.low, part.high] for part in cache.facts().parts}
     accounts = []
@@ -175,7 +176,8 @@ def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
         replaced = {} if place == latest[addition.name, addition.dataset] else {"mae": None}
         errors = audit(cache, addition) | replaced
         ends = {"range": ranges.get(addition.dataset or "")}
-        accounts.append(asdict(addition) | errors | ends | {"label": label})
+        marks = {"label": label, "outdated": addition.errata != state}
+        accounts.append(asdict(addition) | errors | ends | marks)
     return accounts
 
 

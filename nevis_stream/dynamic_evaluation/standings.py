@@ -18,8 +18,8 @@ import numpy as np
 from scipy import stats
 
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.additions import Addition, read_additions
+from nevis_stream.evaluation_cache import EvaluationCache, errata
+from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import Part, SampleFacts
 
@@ -39,6 +39,7 @@ class Standing:
         less those that are worse beyond a tie; 0 without a score.
       observed: number of observed samples.
       method: of the addition that estimated the score; "" if it is the mean of observed values.
+      outdated: whether cells were removed or amended since that addition.
       means: by data set: mean, low, high and number of observed samples.
     """
 
@@ -50,6 +51,7 @@ class Standing:
     last: int
     observed: int
     method: str = ""
+    outdated: bool = False
     means: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
 
     @property
@@ -78,6 +80,10 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
     range, one for each of them.
     """
     facts, models = cache.facts(), list(cache.models())
+    with cache.index.reading() as db:
+        gone, _ = errata.removed(db)
+    if gone:
+        models = [model for model in models if model not in gone]
     accounts = read_additions(cache.directory)
     return [_leaderboard(cache, facts, part, models, accounts) for part in facts.parts if facts.n]
 
@@ -85,7 +91,7 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
 def _leaderboard(
     cache: EvaluationCache, facts: SampleFacts, part: Part, models, accounts: list[Addition]
 ) -> Leaderboard:
-    matrix, of_part = cache.matrix(samples=part.columns), facts.take(part.columns)
+    matrix, of_part = cache.matrix(models, part.columns), facts.take(part.columns)
     mask = is_observed(matrix)
     values = np.where(mask, matrix, 0).astype(np.float32)
     outcomes = (part.low, part.high) == (0, 1) and np.isin(values[mask], (0, 1)).all()
@@ -113,7 +119,10 @@ def _leaderboard(
     }
     counts_of = {name: mask[:, at].sum(axis=1) for name, at in places.items()}
     order = np.lexsort((np.arange(len(models)), np.where(scored, -sign * score, np.inf)))
-    standings = []
+    standings, state = [], errata_state(cache.directory)
+    latest = {each.name: each for each in accounts}
+    outdated = {name for name, each in latest.items() if each.errata != state}
+    outdated &= {model for model, method in zip(models, methods, strict=True) if method}
     for i in order.tolist():
         means = {
             name: (*(part.unscale(float(each[i])) for each in ends_of), int(counts_of[name][i]))
@@ -122,7 +131,18 @@ def _leaderboard(
         rank, last = 1 + int(better[:, i].sum()), int(scored.sum() - better[i].sum())
         value, least, most = (part.unscale(float(each[i])) for each in (score, low, high))
         rank, last = (rank, last) if scored[i] else (0, 0)
-        row = Standing(models[i], value, least, most, rank, last, int(counts[i]), methods[i], means)
+        row = Standing(
+            model=models[i],
+            score=value,
+            low=least,
+            high=most,
+            rank=rank,
+            last=last,
+            observed=int(counts[i]),
+            method=methods[i],
+            outdated=models[i] in outdated,
+            means=means,
+        )
         standings.append(row)
     return Leaderboard(part, standings, names)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from nevis_stream.errors import DamagedCache, unknown
+from nevis_stream.evaluation_cache import errata
+from nevis_stream.evaluation_cache.index import INDEX, Index
 from nevis_stream.storage import checked_lines, write_file
 from nevis_stream.storage.checks import choice, json_object, number, show_value, whole
 from nevis_stream.storage.record import Record
@@ -61,6 +63,8 @@ class Addition(Record):
         None: all samples.
       lower: true if lower values are better; None: higher ones are.
       failed: number of samples that were asked without an answer; None: 0.
+      errata: the state of the cache's errata when the account was made; None if there were none. If
+        there are others now, the account rests on values that no longer count.
     """
 
     kind: Annotated[str, choice("kind", KINDS)]
@@ -86,6 +90,7 @@ class Addition(Record):
     dataset: Annotated[str, _name] | None = None
     lower: Annotated[bool, _flag] | None = None
     failed: int | None = None
+    errata: Annotated[str, _name] | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "samples" and not self.name.split(" ")[0].isdecimal():
@@ -99,12 +104,26 @@ def append(directory: Path, addition: Addition) -> None:
     """Appends one account and syncs the file, unless it is there but for its costs: the same
     command may come again, after a kill or from another process, and finds its fit made.
     """
-    checked_lines.append(directory / LEDGER, asdict(addition), once=_COSTS)
+    addition = replace(addition, errata=errata_state(directory))
+    checked_lines.append(directory / LEDGER, _fields(addition), once=_COSTS)
+
+
+def errata_state(directory: Path) -> str | None:
+    """Returns the state of a cache's errata, with which that of an account is compared."""
+    if not (path := directory / INDEX).is_file():
+        return None
+    with Index(path).reading() as db:
+        return errata.state(db)
+
+
+def _fields(addition: Addition) -> dict[str, Any]:
+    """Returns the fields of a line: without errata as earlier versions wrote it."""
+    return {name: v for name, v in asdict(addition).items() if name != "errata" or v is not None}
 
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
     """Replaces all accounts of a cache."""
-    write_file(directory / LEDGER, checked_lines.content(map(asdict, additions)))
+    write_file(directory / LEDGER, checked_lines.content(map(_fields, additions)))
 
 
 def read_additions(directory: Path) -> list[Addition]:
@@ -158,4 +177,4 @@ def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> Non
         if addition.kind == "model":
             addition = replace(addition, name=names.get(addition.name, addition.name))
         if addition not in known:
-            checked_lines.append(target / LEDGER, asdict(addition))
+            checked_lines.append(target / LEDGER, _fields(addition))

@@ -22,7 +22,9 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import (
+    corrections,
     entries,
+    errata,
     facts,
     index,
     integrity,
@@ -48,7 +50,7 @@ from nevis_stream.storage import make_directory, sync_directory
 from nevis_stream.storage.faults import clear_faults
 from nevis_stream.vocabulary import MULTI_LABEL
 
-INDEX, CELLS = "index.sqlite", index.CELLS
+INDEX, CELLS = index.INDEX, index.CELLS
 
 
 class EvaluationCache:
@@ -226,6 +228,47 @@ class EvaluationCache:
             checked = checked_weights(weights, sizes)
             about = texts.about(db) | {"dataset_weights": checked}
             texts.write_about(db, about)
+
+    def remove(
+        self,
+        models: Sequence[str] | None,
+        samples: Sequence[str] | None,
+        reason: str,
+    ) -> errata.Erratum:
+        """Removes observed cells, and records it: of some models on some samples; None: on all
+        samples, or of all models. Cells that come later are left out as well.
+
+        Raises:
+          BadInput: both are None, or the cache does not have one of them.
+        """
+        with self.index.writing() as db:
+            errata.check(db, models, samples)
+            rows, columns = (None if e is None else tuple(e) for e in (models, samples))
+            record = errata.Erratum(errata.now(), reason, rows, columns)
+            corrections.add(db, self.cells, [record])
+        return record
+
+    def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> errata.Erratum:
+        """Gives observed or removed cells other values, and records it.
+
+        Args:
+          values: by model and sample, outcomes 0 and 1, or scores in [0, 1].
+          reason: for people.
+
+        Raises:
+          BadInput: the cache does not have a model or sample, or a value is not valid.
+        """
+        plain = {m: {s: float(v) for s, v in each.items()} for m, each in values.items() if each}
+        with self.index.writing() as db:
+            errata.check(db, list(plain), sorted({s for each in plain.values() for s in each}))
+            record = errata.Erratum(errata.now(), reason, values=plain)
+            corrections.add(db, self.cells, [record])
+        return record
+
+    def errata(self) -> list[errata.Erratum]:
+        """Returns what was removed and amended, in the order in which it counts."""
+        with self.index.reading() as db:
+            return errata.records(db)
 
     def merge(
         self,

@@ -14,6 +14,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import (
     EvaluationCache,
     entries,
+    errata,
     facts,
     integrity,
     texts,
@@ -83,6 +84,8 @@ def import_file(
                     table.models, table.model_provenance or [{}] * len(table.models), strict=True
                 )
             ]
+            kept_back = errata.line_on_kept(db, table.models, table.samples, table.values)
+            table = dataclasses.replace(table, remarks=(*table.remarks, *kept_back))
             writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
             if predicted:
                 writing.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
@@ -218,33 +221,39 @@ def read_for(cache: EvaluationCache, path: str | Path, **how: Any) -> ValueTable
 
 def export_npz(cache: EvaluationCache, path: str | Path) -> None:
     """Writes everything in a cache except class probabilities as one npz file, which `import_file`
-    can read.
+    can read; models and samples that were removed as a whole are left out.
 
     Raises:
       DamagedCache: `verify` finds damage; no file is written.
     """
     integrity.check(cache)
-    models = cache.models()
+    models, samples = cache.models(), cache.samples()
     with cache.index.reading() as db:
         provenances = entries.full_provenances(db)
+        gone, lost = errata.removed(db)
+    columns = np.array([k for k, name in enumerate(samples) if name not in lost], np.int64)
+    models = {name: each for name, each in models.items() if name not in gone}
+    names, samples = list(models), [samples[k] for k in columns.tolist()]
+    provenances = [provenances[k] for k in columns.tolist()]
     arrays: dict[str, Any] = {
         "models": np.array(list(models), str),
-        "samples": np.array(cache.samples(), str),
+        "samples": np.array(samples, str),
         "model_provenance": np.array([json.dumps(each) for each in models.values()], str),
         "sample_provenance": np.array([json.dumps(each) for each in provenances], str),
     }
-    values, states = cache.matrix(), cache.states()
+    values, states = cache.matrix(names, columns), cache.states(names, columns)
     if cache.scores:  # in their own ranges, as they were imported
         low, high = np.array([facts.value_range(each) for each in provenances]).T
         arrays["score"] = low + values.astype(np.float64) * (high - low)
     else:
         arrays["correct"] = values
-    confidence, features = cache.confidence(), cache.features()
+    confidence, features = cache.confidence(names, columns), cache.features()
+    features = None if features is None else features[columns]
     if not np.isnan(confidence).all():
         arrays["confidence"] = confidence
     if (states == 2).any():
         missing = np.nan if cache.scores else UNKNOWN
-        arrays["predicted"] = np.where(states == 2, cache.predictions(), missing)
+        arrays["predicted"] = np.where(states == 2, cache.predictions(names, columns), missing)
         arrays["predicted"] = arrays["predicted"].astype(values.dtype)
     if features is not None:
         arrays["features"] = features

@@ -26,6 +26,7 @@ from nevis_stream.storage.faults import check_range_locks, clear_creation
 from nevis_stream.storage.reading import parse_json
 from nevis_stream.storage.temporaries import temporary
 
+INDEX = "index.sqlite"
 CELLS = "cells.bin"  # the file of tiles, beside the index
 READABLE = (1, 2, 3)
 LATER_PLANES_VERSION = 2  # a cache of version 1 has no scores and no features

@@ -20,10 +20,14 @@ IMPORTS = (
     "CREATE TABLE IF NOT EXISTS imports (number INTEGER PRIMARY KEY, text TEXT NOT NULL,"
     " digest BLOB NOT NULL)"
 )
+ERRATA = (
+    "CREATE TABLE IF NOT EXISTS errata (number INTEGER PRIMARY KEY, text TEXT NOT NULL,"
+    " digest BLOB NOT NULL)"
+)
 CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
 # of what the cache is about ("about", 0) and of what made a tile ("tiles", its number)
 TEXT_CHECKS = (
     "CREATE TABLE IF NOT EXISTS text_checks (of TEXT NOT NULL, number INTEGER NOT NULL,"
     " digest BLOB NOT NULL, PRIMARY KEY (of, number))"
 )
-LATER_TABLES = (CONTENTS, IMPORTS, CHECKS, TEXT_CHECKS)
+LATER_TABLES = (CONTENTS, IMPORTS, ERRATA, CHECKS, TEXT_CHECKS)

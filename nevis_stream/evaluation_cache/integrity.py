@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import DamagedCache
-from nevis_stream.evaluation_cache import entries, facts, packing, texts
+from nevis_stream.evaluation_cache import entries, errata, facts, packing, texts
 from nevis_stream.evaluation_cache.additions import LEDGER, examine
 from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
 from nevis_stream.evaluation_cache.packing import (
@@ -137,6 +137,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         damage.models[row] = f"model {name!r}: its provenance has changed since it was written"
     damage.hashes.update(entries.changed_hashes(db, samples))
     damage.imports.update(texts.changed_imports(db))
+    damage.others.extend(errata.changed(db))
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
     changed_makers = texts.changed_makers(db)

@@ -9,7 +9,9 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import (
+    corrections,
     entries,
+    errata,
     identity,
     integrity,
     packing,
@@ -81,6 +83,7 @@ def merge(
     with source.index.reading() as db:
         names, models = entries.samples(db), entries.models(db)
         provenances, imports = entries.full_provenances(db), texts.imports(db)
+        own_errata = errata.records(db)
         predicted = entries.tiles(db, "state = ?", [PREDICTED])
         features = entries.tiles(db, "plane = ?", [FEATURES])
         makers = [entries.maker(db, tile.number) for tile in predicted]
@@ -96,6 +99,11 @@ def merge(
             positions, values = tile.decode(view)
             writing.write_features(db, target.cells, columns[positions], values)
         rows, lines = variants.in_cache(list(models.items()), entries.models(db))
+        names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
+        samples_there = dict(zip(names, ids, strict=True))
+        renamed = [each.renamed(names_there, samples_there) for each in own_errata]
+        if added := corrections.add(db, target.cells, renamed):
+            lines += [f"erratum of {each.line()}" for each in added]
     models_there = [Moved(number, *row) for number, row in enumerate(rows)]
     predictions: dict[int, list[tuple[Tile, dict[str, Any]]]] = defaultdict(list)
     for tile, made_by in zip(predicted, makers, strict=True):
@@ -127,7 +135,6 @@ def merge(
             for each in part if len(part) > 1 else ():
                 add([each])
             raise
-    names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
     return Merged([*lines, *identity.missing_line(missing)], names_there)
 
 

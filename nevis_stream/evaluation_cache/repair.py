@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput, DamagedCache
-from nevis_stream.evaluation_cache import additions, entries, integrity, texts, writing
+from nevis_stream.evaluation_cache import (
+    additions,
+    corrections,
+    entries,
+    errata,
+    integrity,
+    texts,
+    writing,
+)
 from nevis_stream.evaluation_cache.index import lenient
 from nevis_stream.evaluation_cache.packing import Tile
 
@@ -61,6 +69,7 @@ def repair(
             entries.add_samples(new, samples, entries.full_provenances(db, damage.hashes))
             sound_imports = texts.imports(db, without=damage.imports)
             texts.add_imports(new, sound_imports)
+            corrections.add(new, target.cells, errata.sound(db))
             names = entries.names(db)
             for row, name in enumerate(names):
                 entries.add_model(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import entries, index, packing
+from nevis_stream.evaluation_cache import entries, errata, index, packing
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -68,7 +68,8 @@ def write(
     Args:
       db: the transaction.
       cells: the file of tiles.
-      state: "observed": cells that the cache has must agree, and are left out; "predicted": earlier
+      state: "observed": cells that the cache has must agree, and are left out, and so are cells
+        that were removed (see `errata`); "predicted": earlier
         predictions are replaced.
       rows: id and row of each of the m models.
       columns: int64[k], no column twice.
@@ -79,6 +80,8 @@ def write(
       BadInput: a value is not valid, or contradicts an observed one; the message names model and
         sample.
     """
+    if state == OBSERVED:
+        planes = errata.apply(db, [model for model, _ in rows], columns, planes)
     ascending = np.argsort(columns, kind="stable")
     real = ~np.isnan(entries.ranges(db)[0, columns[ascending]])
     new = []

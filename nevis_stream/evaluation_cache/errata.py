@@ -1,0 +1,256 @@
+"""Errata of an evaluation cache: observed cells that were removed or amended, with time and reason.
+
+A record says which cells no longer count, or which values they have from now on. Records are only
+appended. Of those about a cell the latest counts, by time and then by text, so that what a cache
+holds depends on the set of its values and records, not on the order in which they came: cells that
+come later, by import or merge, pass the same records. The index refers to tiles without the cells,
+so that every reader sees the corrected values.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import entries
+from nevis_stream.evaluation_cache.index import Unsound, has_table, text_digest
+from nevis_stream.evaluation_cache.packing import (
+    CORRECT,
+)
+from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.storage.reading import parse_json
+from nevis_stream.wording import plural
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """One record.
+
+    Attributes:
+      time: in UTC, as text.
+      reason: for people.
+      models: whose cells are removed; None: of all models.
+      samples: on which they are removed; None: on all samples, those of later imports as well.
+      values: by model and sample, the values that cells have from now on, as the cache stores them
+        (scaled to 0 to 1); then nothing is removed.
+    """
+
+    time: str
+    reason: str
+    models: tuple[str, ...] | None = None
+    samples: tuple[str, ...] | None = None
+    values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        """Returns this as JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Erratum":
+        """Reads what `to_text` wrote.
+
+        Raises:
+          Unsound: it is something else.
+        """
+        try:
+            fields = parse_json(text)
+            names = {
+                name: None if fields[name] is None else tuple(map(str, fields[name]))
+                for name in ("models", "samples")
+            }
+            values = {
+                str(model): {str(sample): float(value) for sample, value in by_sample.items()}
+                for model, by_sample in fields["values"].items()
+            }
+            return cls(str(fields["time"]), str(fields["reason"]), **names, values=values)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise Unsound(f"an erratum: {error}") from None
+
+    def renamed(self, models: Mapping[str, str], samples: Mapping[str, str]) -> "Erratum":
+        """Returns the record with the names that models and samples have in another cache."""
+
+        def rename(names: tuple[str, ...] | None, there: Mapping[str, str]):
+            return None if names is None else tuple(there.get(name, name) for name in names)
+
+        values = {
+            models.get(model, model): {samples.get(s, s): value for s, value in by_sample.items()}
+            for model, by_sample in self.values.items()
+        }
+        return Erratum(
+            self.time,
+            self.reason,
+            rename(self.models, models),
+            rename(self.samples, samples),
+            values,
+        )
+
+    def line(self) -> str:
+        """Returns a line for people."""
+        if self.values:
+            cells = sum(map(len, self.values.values()))
+            what = f"{plural(cells, 'cell')} of {_names(list(self.values))} amended"
+        else:
+            models = "all models" if self.models is None else _names(self.models)
+            samples = "all samples" if self.samples is None else _names(self.samples)
+            what = f"{models} on {samples} removed"
+        return f"{self.time}: {what}: {self.reason}"
+
+
+def now() -> str:
+    """Returns the time for a new record."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def records(db: sqlite3.Connection) -> list[Erratum]:
+    """Returns the records in the order in which they count."""
+    if not has_table(db, "errata"):
+        return []
+    texts = sorted(text for (text,) in db.execute("SELECT text FROM errata"))
+    found = [Erratum.from_text(text) for text in texts]
+    return sorted(found, key=lambda each: each.time)
+
+
+def state(db: sqlite3.Connection) -> str | None:
+    """Returns a digest of all records, None if there are none: what was computed under another one
+    did not know all of these.
+    """
+    texts = sorted(each.to_text() for each in records(db))
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16] if texts else None
+
+
+def changed(db: sqlite3.Connection) -> list[str]:
+    """Returns a line for each record that has changed since it was written."""
+    if not has_table(db, "errata"):
+        return []
+    rows = db.execute("SELECT number, text, digest FROM errata ORDER BY number")
+    return [
+        f"erratum {number}: its record has changed since it was written"
+        for number, text, digest in rows
+        if text_digest(text) != digest
+    ]
+
+
+def sound(db: sqlite3.Connection) -> list[Erratum]:
+    """Returns the records that have not changed since they were written."""
+    if not has_table(db, "errata"):
+        return []
+    rows = db.execute("SELECT text, digest FROM errata")
+    return [Erratum.from_text(text) for text, digest in rows if text_digest(text) == digest]
+
+
+def apply(
+    db: sqlite3.Connection,
+    models: Sequence[str],
+    columns: np.ndarray,
+    planes: dict[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Returns observed values, [m, k] of some models on some columns, as the records leave them:
+    unknown where they are removed, and the amended values.
+    """
+    if not (found := records(db)):
+        return planes
+    void, amended = effect(db, found, models, columns)
+    if not void.any() and np.isnan(amended).all():
+        return planes
+    values = np.array(planes[CORRECT])
+    values = values.astype(np.uint8) if values.dtype == bool else values
+    set_cells = ~np.isnan(amended)
+    if values.dtype.kind != "f" and not np.isin(amended[set_cells], (0, 1)).all():
+        values = np.where(values == UNKNOWN, np.nan, values).astype(np.float32)
+    values[void] = np.nan if values.dtype.kind == "f" else UNKNOWN
+    values[set_cells] = amended[set_cells]
+    others = {}
+    for plane, array in planes.items():
+        if plane != CORRECT:
+            others[plane] = np.array(array)
+            others[plane][set_cells] = np.nan  # of the value that was amended
+    return {CORRECT: values, **others}
+
+
+def effect(
+    db: sqlite3.Connection, found: Sequence[Erratum], models: Sequence[str], columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which cells are removed, bool[m, k], and the values of amended ones, float64[m, k]
+    with NaN.
+    """
+    shape = len(models), len(columns)
+    void, amended = np.zeros(shape, bool), np.full(shape, np.nan)
+    rows = {model: i for i, model in enumerate(models)}
+    place = {int(column): k for k, column in enumerate(columns)}
+
+    def positions(samples: Iterable[str]) -> list[int]:
+        numbers = entries.numbers(db, "samples", list(samples)).tolist()
+        return [place.get(number, -1) for number in numbers]
+
+    for each in found:
+        for model, by_sample in each.values.items():
+            if (i := rows.get(model)) is not None:
+                for k, value in zip(positions(by_sample), by_sample.values(), strict=True):
+                    if k >= 0:
+                        void[i, k], amended[i, k] = False, value
+        if each.values:
+            continue
+        at = list(range(shape[0])) if each.models is None else [rows[m] for m in each.models if m in rows]  # noqa: E501  # fmt: skip
+        on = range(shape[1]) if each.samples is None else [k for k in positions(each.samples) if k >= 0]  # noqa: E501  # fmt: skip
+        cells = np.ix_(at, list(on))
+        void[cells], amended[cells] = True, np.nan
+    return void, amended
+
+
+def removed(db: sqlite3.Connection) -> tuple[set[str], set[str]]:
+    """Returns the models, and the samples, that were removed as a whole and not amended since."""
+    models: set[str] = set()
+    samples: set[str] = set()
+    for each in records(db):
+        models -= each.values.keys()
+        samples -= {sample for by_sample in each.values.values() for sample in by_sample}
+        if not each.values and each.samples is None:
+            models |= set(each.models or ())
+        elif not each.values and each.models is None:
+            samples |= set(each.samples or ())
+    return models, samples
+
+
+def check(
+    db: sqlite3.Connection, models: Sequence[str] | None, samples: Sequence[str] | None
+) -> None:
+    """Refuses names that a cache does not have.
+
+    Raises:
+      BadInput: the message names the nearest one; or neither models nor samples are given.
+    """
+    if models is None and samples is None:
+        raise BadInput("which cells? Give models, samples, or both.")
+    for table, names in (("models", models), ("samples", samples)):
+        if names is not None:
+            entries.choose(db, table, list(names))
+
+
+def line_on_kept(
+    db: sqlite3.Connection, models: Sequence[str], samples: Sequence[str], values: Any
+) -> list[str]:
+    """Returns a line for people on values of an import that records hold back."""
+    if not records(db):
+        return []
+    columns = entries.numbers(db, "samples", list(samples))
+    void, amended = effect(db, records(db), models, columns)
+    known = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
+    if not (count := int((known & (void | ~np.isnan(amended))).sum())):
+        return []
+    return [
+        f"{plural(count, 'cell')} not taken: removed or amended in this cache before; `evaluate"
+        " amend` gives them new values"
+    ]
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,193 @@
+"""Cells that were wrong are removed or amended, with a record that merging applies in any order."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation.fitted_board import board_digest
+from nevis_stream.dynamic_evaluation.standings import rank_models
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache, errata
+from nevis_stream.evaluation_cache.additions import Addition, append, errata_state, read_additions
+from nevis_stream.evaluation_cache.exchange import export_npz, import_file
+from tests import forked
+
+VALUES = (np.random.default_rng(0).random((4, 40)) < 0.6).astype(np.uint8)
+MODELS, SAMPLES = [f"m{i}" for i in range(4)], [f"s{k}" for k in range(40)]
+
+
+def filled(directory, rows=(0, 1, 2, 3), columns=range(40), values=VALUES):
+    cache, at = EvaluationCache(directory, create=True), np.ix_(rows, columns)
+    names = [MODELS[i] for i in rows], [SAMPLES[k] for k in columns]
+    sure = np.full(values[at].shape, 0.5, np.float16)
+    cache.append_rows(*names, values[at], confidence=sure)
+    return cache
+
+
+def same(cache, expected):
+    """Whether a cache has these values, by every way in which they are read."""
+    values = cache.matrix(MODELS, SAMPLES)
+    assert np.array_equal(values, expected) and cache.verify() == []
+    known = expected != 255
+    total, count = cache.column_sums()
+    order = [cache.samples().index(name) for name in SAMPLES]
+    assert total[order].tolist() == np.where(known, expected, 0).sum(axis=0).tolist()
+    assert count[order].tolist() == known.sum(axis=0).tolist()
+    assert cache.row_sums()[1].sum() == known.sum()
+    assert (np.isnan(cache.confidence(MODELS, SAMPLES)) >= ~known).all()
+    packed = [row for row, _ in cache.packed_rows()]
+    assert sum(int(np.bitwise_count(row).sum()) for row in packed) == (expected == 1).sum()
+
+
+@pytest.mark.parametrize(
+    "models, samples", [(["m1"], None), (None, ["s3", "s9"]), (["m0", "m2"], ["s5"])]
+)
+def test_cells_are_removed_and_do_not_come_back(models, samples, tmp_path):
+    cache = filled(tmp_path / "c")
+    record = cache.remove(models, samples, "the key was wrong")
+    expected = VALUES.copy()
+    rows = range(4) if models is None else [MODELS.index(each) for each in models]
+    columns = range(40) if samples is None else [SAMPLES.index(each) for each in samples]
+    expected[np.ix_(rows, columns)] = 255
+    same(cache, expected)
+    assert cache.errata() == [record] and "the key was wrong" in record.line()
+    filled(tmp_path / "c")  # the same values again, and other ones, are held back
+    filled(tmp_path / "c", values=np.where(expected == 255, 1 - VALUES, VALUES))
+    same(cache, expected)
+    copy = EvaluationCache(tmp_path / "copy", create=True)
+    copy.merge(cache)
+    assert copy.errata() == [record]
+    same(copy, expected)
+    export_npz(cache, tmp_path / "all.npz")
+    import_file(tmp_path / "new", tmp_path / "all.npz")
+    shape = 4 - (samples is None), 40 - 2 * (models is None)
+    assert EvaluationCache(tmp_path / "new").shape == shape
+
+
+def test_cells_are_amended_whether_observed_removed_or_unknown(tmp_path):
+    cache = filled(tmp_path / "c", rows=(0, 1, 2))
+    cache.append_rows(["m3"], ["s0"], [[1]])
+    cache.remove(None, ["s1"], "ambiguous")
+    cells = {"m0": {"s0": 1 - VALUES[0, 0], "s1": 1}, "m3": {"s7": 0}}
+    cache.amend(cells, "judged again")
+    expected = VALUES.copy()
+    expected[3], expected[:, 1] = 255, 255
+    expected[3, 0], expected[3, 7], expected[0, 0], expected[0, 1] = 1, 0, 1 - VALUES[0, 0], 1
+    same(cache, expected)
+    path = tmp_path / "again.csv"
+    path.write_text(f"model,sample,outcome\nm0,s0,{VALUES[0, 0]}\nm2,s1,1\nm2,s2,{VALUES[2, 2]}\n")
+    table = import_file(cache, path)
+    assert any("2 cells not taken: removed or amended" in line for line in table.remarks)
+    same(cache, expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_merging_gives_the_same_in_any_order(seed, tmp_path):
+    random = np.random.default_rng(seed)
+    caches = []
+    for number in range(3):
+        rows = sorted(random.choice(4, 3, replace=False).tolist())
+        columns = sorted(random.choice(40, 30, replace=False).tolist())
+        cache = filled(tmp_path / f"{number}", rows, columns)
+        cache.add_samples(SAMPLES, [None] * 40)
+        for _ in range(2):
+            model = MODELS[rows[random.integers(3)]]
+            some = [SAMPLES[k] for k in random.choice(columns, 4, replace=False)]
+            if random.random() < 0.5:
+                cache.amend({model: {name: int(random.integers(2)) for name in some}}, "amended")
+            else:
+                cache.remove([model] if random.random() < 0.5 else None, some, "removed")
+        caches.append(cache)
+    found = []
+    for number, order in enumerate(itertools.permutations(range(3))):
+        target = EvaluationCache(tmp_path / f"t{number}", create=True)
+        for place in (*order, order[0]):  # the first one twice
+            target.merge(caches[place])
+        found.append((target.matrix(MODELS, SAMPLES), errata_state(target.directory)))
+        same(target, found[0][0])
+    assert len({state for _, state in found}) == 1 and len(caches[0].errata()) == 2
+
+
+def test_what_rested_on_it_is_marked_and_fits_are_made_anew(tmp_path):
+    cache = filled(tmp_path / "c")
+    cache.append("new", SAMPLES[:10], VALUES[0, :10])
+    account = {"kind": "model", "name": "new", "method": "m", "budget": 10, "seed": 0}
+    account |= {"models": 4, "samples": 40, "asked": 10, "accuracy": 0.5}
+    append(cache.directory, Addition(**account))
+    fits = board_digest(cache, ["new"])
+    row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
+    assert row.method == "m" and not row.outdated
+    words = ["nevis_stream.launch.evaluate", "remove", f"--cache={cache.directory}"]
+    assert forked.run(*words, "--samples=s3").returncode == 2  # no reason
+    done = forked.run(*words, "--samples=s3", "--reason=wrong key")
+    assert "5 observed cells removed" in done.stdout, done.stderr
+    assert "1 estimate of additions rest on values from before" in done.stdout
+    assert board_digest(cache, ["new"]) != fits
+    row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
+    assert row.outdated
+    append(cache.directory, Addition(**account))  # made again: an account of its own
+    assert [each.errata for each in read_additions(cache.directory)] == [
+        None,
+        errata_state(cache.directory),
+    ]
+    row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
+    assert not row.outdated
+    path = tmp_path / "a.csv"
+    path.write_text("model,sample,outcome\nm0,s4,1\nm0,s3,0\n")
+    words = ["nevis_stream.launch.evaluate", "amend", path, f"--cache={cache.directory}"]
+    done = forked.run(*words, "--reason=judged again")
+    assert "2 cells of m0 amended: judged again" in done.stdout, done.stderr
+    assert cache.matrix(["m0"], ["s3", "s4"]).tolist() == [[0, 1]]
+    done = forked.run("nevis_stream.launch.evaluate", "stats", f"--cache={cache.directory}")
+    assert "all models on s3 removed: wrong key" in done.stdout
+
+
+def test_names_that_are_not_there_are_refused(tmp_path):
+    cache = filled(tmp_path / "c")
+    for call, message in (
+        (lambda: cache.remove(["m9"], None, "r"), "unknown model 'm9'"),
+        (lambda: cache.remove(None, None, "r"), "Give models, samples, or both"),
+        (lambda: cache.amend({"m0": {"s99": 1}}, "r"), "unknown sample 's99'"),
+        (lambda: cache.amend({"m0": {"s1": 7}}, "r"), "is not 0, 1"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            call()
+    assert cache.errata() == []
+    same(cache, VALUES)
+
+
+def test_a_changed_record_is_noticed_and_repair_keeps_the_others(tmp_path):
+    cache = filled(tmp_path / "c")
+    kept = cache.remove(["m0"], ["s1"], "first")
+    cache.remove(["m0"], ["s2"], "second")
+    with cache.index.writing() as db:
+        db.execute("UPDATE errata SET text = replace(text, 'second', 'twice') WHERE number = 2")
+    assert cache.verify() == ["erratum 2: its record has changed since it was written"]
+    cache.repair(tmp_path / "new")
+    assert EvaluationCache(tmp_path / "new").errata() == [kept]
+
+
+def test_a_killed_correction_changes_nothing(tmp_path):
+    cache = filled(tmp_path / "c")
+    script = (
+        "import os, sys\n"
+        "from nevis_stream.evaluation_cache import EvaluationCache, packing\n"
+        "append = packing.TileFile.append\n"
+        "packing.TileFile.append = lambda *a: (append(*a), os._exit(9))\n"
+        "EvaluationCache(sys.argv[1]).remove(None, ['s3'], 'r')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(cache.directory)])
+    assert done.returncode == 9 and cache.errata() == []
+    same(cache, VALUES)
+    cache.remove(None, ["s3"], "r")
+    expected = VALUES.copy()
+    expected[:, 3] = 255
+    same(cache, expected)
+
+
+def test_a_record_is_text():
+    record = errata.Erratum("2026-01-01", "r", None, ("s",), {"m": {"s": 0.5}})
+    assert errata.Erratum.from_text(record.to_text()) == record
