@@ -158,7 +158,7 @@ SUBCOMMANDS = (
         "Begins a session in which new models are evaluated live: ask, run them, tell.",
         "start leaderboard.csv --model=new --out=sessions/new --budget=64",
         "start leaderboard.csv --model=new --out=sessions/new --until=0.1",
-        "start caches/mine --model=a --model=b --out=sessions/two --budget=5%",
+        "start lm_eval_results --model=a --out=sessions/lm --budget=5%",
         words="LEADERBOARD",
         needs=("model", "out"),
         details="The leaderboard is a file, a folder of logs or a cache. The method is chosen and"
@@ -170,7 +170,7 @@ SUBCOMMANDS = (
         "ask",
         "Prints the samples to run a new model on next, those that wait first.",
         "ask sessions/new --count=20",
-        "ask sessions/new --format=lm_eval",
+        "ask sessions/lm --format=lm_eval",
         words="DIR",
         details="lm_eval: what lm-evaluation-harness takes as --samples. inspect: what inspect_ai"
         " takes as --sample-id.",

@@ -33,7 +33,7 @@ from markupsafe import Markup
 from PIL import Image
 from safetensors.numpy import save_file
 
-from nevis_stream import catalogue, user_code
+from nevis_stream import catalogue, dynamic_evaluation, user_code
 from nevis_stream.datasets import embedded
 from nevis_stream.datasets.dataset import MULTI_LABEL, make_dataset
 from nevis_stream.datasets.images import ArrayImages
@@ -67,6 +67,8 @@ NOT_RUN = {
     r"(nevis-stream|launch\.)demo$|nevis-stream demo$": "trains for minutes",
     r"benchmarks/gpu\.sh": "tests/test_gpu_script.py runs its pieces",
     r"^ray ": "needs Ray, an extra, and several machines",
+    r"^(lm_eval|inspect) ": "needs a model; tests/launch/test_harnesses.py runs small ones",
+    r"evaluate tell sessions/lm": "needs what the harness has written",
 }
 """What is only parsed (tests/test_docs.py), by pattern, with the reason."""
 
@@ -101,7 +103,7 @@ SMALLER = {
     r"--budgets=[\d,]+": "--budgets=8",
     # the automatic choice of a method, between the two cheapest
     r"(evaluate add-model .* --cache=cache)$": r"\1 --choice_flops=3e6",
-    r"(evaluate (add-model|add-samples|fit) (?!.*--(method|help|choice_flops)).*)": (
+    r"(evaluate (add-model|add-samples|fit|start) (?!.*--(method|help|choice_flops|until)).*)": (
         r"\1 --method=stratified_mean"
     ),
     r"import FILE": "import mnist.npz",
@@ -312,7 +314,15 @@ def labels(path):
         table.writerows(row | {"label": "0"} for row in rows)
 
 
+def answers(path):
+    """Answers what waits in the session of the page."""
+    session = dynamic_evaluation.Session("sessions/new")
+    rows = [f"{sample},{number % 2}\n" for number, sample in enumerate(session.ask())]
+    path.write_text("sample,value\n" + "".join(rows))
+
+
 INPUTS = {
+    r"answers\.csv": answers,
     r"runs(/[\w-]+)+": recorded_run,
     r"mine\.csv|my_stream\.csv": stream,
     r"(leaderboard|outcomes|new|board)\.(csv|npz)|[ab]\.npz": board,

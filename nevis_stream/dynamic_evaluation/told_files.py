@@ -17,6 +17,11 @@ from nevis_stream.storage.text import read_rows, read_table, short
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
 _COLUMNS = {"sample": "the id of a sample", "value": "the model's value on it; ? if it gave none"}
+_OTHER_CONTENT = "it is another question"
+_NUMBERED_ANEW = (
+    "If it is a log of lm-evaluation-harness whose --samples did not ascend: the harness numbers"
+    " them anew; run it with what `ask --format=lm_eval` prints."
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,12 @@ def read_told(
             return _json(session, path, model)
         if path.suffix in (".csv", ".tsv", ".txt") and _has_columns(path):
             return _csv(session, path, model)
-    table = read_for(session.cache, path, **(reading or {}))
+    try:
+        table = read_for(session.cache, path, **(reading or {}))
+    except BadInput as error:
+        if _OTHER_CONTENT in str(error):
+            raise BadInput(f"{error} {_NUMBERED_ANEW}") from None
+        raise
     low, high = session.ends
     columns = {sample: column for column, sample in enumerate(session.ids)}
     answers: dict[str, dict[str, float]] = {}
