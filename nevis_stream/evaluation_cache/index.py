@@ -24,7 +24,7 @@ from nevis_stream.evaluation_cache.index_schema import SCHEMA, TEXT_CHECKS
 from nevis_stream.storage import sync_directory
 from nevis_stream.storage.faults import check_range_locks, clear_creation
 from nevis_stream.storage.reading import parse_json
-from nevis_stream.storage.temporaries import temporary
+from nevis_stream.storage.temporaries import remove_abandoned, temporary
 
 INDEX = "index.sqlite"
 CELLS = "cells.bin"  # the file of tiles, beside the index
@@ -182,6 +182,8 @@ class Index:
         """Gives the block the writers' lock; its changes count together, at the end of the block,
         or not at all.
         """
+        # a power cut may keep both names of an index that was just made
+        remove_abandoned(self.path.parent)
         return self._transaction("BEGIN IMMEDIATE")
 
 

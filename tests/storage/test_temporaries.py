@@ -112,3 +112,15 @@ def test_one_that_was_replaced_and_half_deleted_is_deleted_before_the_new_one_is
     half.mkdir()
     assert survives(lambda: recover(tmp_path / "fit"), NEVER)
     assert os.listdir(tmp_path) == ["fit"]
+
+
+def test_a_cache_that_is_written_deletes_the_second_name_of_its_index(tmp_path):
+    """Which a power cut may keep, though the index has its name."""
+    index = tmp_path / "index.sqlite"
+    Index.create(index, {})
+    second = temporaries.temporary_name(index)
+    os.link(index, second)
+    temporaries._swept.clear()
+    with Index(index).writing():
+        pass
+    assert index.exists() and not second.exists()
