@@ -8,7 +8,6 @@ The new one was trained on 2,000 pictures without 7s. "shared": two known ones l
 adds repetitions to known_models.jsonl and continues where it was stopped.
 """
 
-import time
 from pathlib import Path
 
 from absl import flags
@@ -45,19 +44,13 @@ RECORDED = RecordedPaths(
 
 def run() -> None:
     """Adds repetitions."""
-    end = time.monotonic() + SECONDS.value
-    for number in range(MOST.value):
-        for case in CASES:
-            if time.monotonic() > end:
-                return
-            recorded = RECORDED.read()
-            missing = [words for words in PLAN if number not in recorded.get((case, *words), {})]
-            if not missing:
-                continue
-            material, truth = repetition(number, case)
-            for words in missing:
-                RECORDED.measure((case, *words), number, material, truth, STEPS)
-            print(f"repetition {number}, {case}: {end - time.monotonic():.0f} s left", flush=True)
+    tests = (
+        ((case, *words), number, (number, case), STEPS)
+        for number in range(MOST.value)
+        for case in CASES
+        for words in PLAN
+    )
+    RECORDED.add_missing(tests, lambda key: repetition(*key), SECONDS.value)
 
 
 def table() -> None:

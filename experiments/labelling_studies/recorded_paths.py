@@ -4,16 +4,18 @@ A study takes hours, so each finished path is added to the record, and the table
 that: an interrupted study continues where it stopped, on any machine.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
@@ -21,6 +23,11 @@ from nevis_stream.seeds import seed_for
 from nevis_stream.storage.study_record import StudyRecord
 
 FACTS = ("n", "risk", "variance")
+ActiveTest = tuple[Sequence[str], int, Hashable, Sequence[int]]
+"""An active test: what says which it is; number of the repetition, also the seed; key of its
+subject; and the numbers of labels after which the surrogate is retrained, the last of which, or the
+last that is shown, is the number of labels.
+"""
 _PUBLISHED_RULES = ProportionalSampling(uniform=0.1)  # nearer to the papers than the default
 
 
@@ -57,25 +64,40 @@ class RecordedPaths:
             paths.setdefault(words, {})[cell["repetition"]] = values
         return paths
 
-    def measure(
+    def add_missing(
+        self,
+        tests: Iterable[ActiveTest],
+        subject: Callable[[Hashable], tuple[SurrogateData, np.ndarray]],
+        seconds: float,
+    ) -> None:
+        """Simulates the active tests that are not on record, and adds each.
+
+        Args:
+          tests: those of one key in a row.
+          subject: what is known of the tested model, and the labels of the pool, int64[n], by key.
+          seconds: wall-clock time after which nothing is begun.
+        """
+        end, record = time.monotonic() + seconds, StudyRecord(self.file)
+        subject = functools.lru_cache(maxsize=1)(subject)
+        for words, number, key, steps in tests:
+            cell = dict(zip(self.words, words, strict=True)) | {"repetition": number}
+            if cell in record:
+                continue
+            if time.monotonic() > end:
+                return
+            record.add(cell, self._simulate(words, number, *subject(key), steps))
+            left = end - time.monotonic()
+            print(f"{' '.join(words)}, repetition {number}: {left:.0f} s left", flush=True)
+
+    def _simulate(
         self,
         words: Sequence[str],
         number: int,
         material: SurrogateData,
         truth: np.ndarray,
-        steps: Sequence[int] = PUBLISHED,
-        budget: int | None = None,
-    ) -> None:
-        """Simulates one active test, and adds it.
-
-        Args:
-          words: values of the columns `words`.
-          number: of the repetition; also the seed.
-          material: of the tested model.
-          truth: int64[n], the labels of the pool.
-          steps: numbers of labels after which the surrogate is retrained; `shown` among them.
-          budget: number of labels; None: the last that is shown. There is nothing beyond it.
-        """
+        steps: Sequence[int],
+    ) -> dict[str, Any]:
+        """Returns the result of one test."""
         surrogate, loss, rule = words[-3:]
         pool = Pool.of(material.predictions, loss)
         path = simulate(
@@ -85,7 +107,7 @@ class RecordedPaths:
             Acquisition.named(
                 rule, ProportionalSampling() if rule == "rms_loss" else _PUBLISHED_RULES
             ),
-            budget or max(self.shown),
+            min(max(self.shown), max(steps)),
             seed_for(number, "path", surrogate, loss, rule),
             steps=steps,
         )
@@ -96,10 +118,8 @@ class RecordedPaths:
             if asked in place:
                 numbers[:, column] = path.estimates[:, place[asked], 0]
         variance = pool.losses[np.arange(pool.n), truth].var(ddof=1)
-        result = {
+        return {
             **dict(zip(FACTS, (pool.n, pool.risk(truth), variance), strict=True)),
             "shares": [(labels[:asked] == self.counted).mean() for asked in shares],
             "estimates": dict(zip(ESTIMATORS, numbers, strict=True)),
         }
-        cell = dict(zip(self.words, words, strict=True)) | {"repetition": number}
-        StudyRecord(self.file).add(cell, result)

@@ -8,7 +8,6 @@ was stopped; two of them must not work on the same surrogate and loss. A repetit
 pool, training pictures and networks. Needs `mnist.npz` in the folder that NEVIS_STREAM_SHARED names.
 """  # noqa: E501
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -60,25 +59,19 @@ RUN_LOSSES = flags.DEFINE_list("losses", list(LOSSES), "Losses that are run.")
 
 def run() -> None:
     """Adds repetitions."""
-    end = time.monotonic() + SECONDS.value
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
-    for size, surrogate, names, most, steps in PLAN:
-        wanted = surrogate in SURROGATES.value and str(size) in POOLS.value
-        for number in range(most) if wanted else ():
-            missing = [
-                words
-                for loss in RUN_LOSSES.value
-                for words in ((str(size), surrogate, loss, name) for name in names)
-                if number not in RECORDED.read().get(words, {})
-            ]
-            if missing:
-                material, truth = repetition(images, labels, features, number, size)
-            for words in missing:
-                if time.monotonic() > end:
-                    return
-                RECORDED.measure(words, number, material, truth, steps)
-            print(f"{surrogate}, {size}, {number}: {end - time.monotonic():.0f} s left", flush=True)
+    tests = (
+        ((str(size), surrogate, loss, name), number, (number, size), steps)
+        for size, surrogate, names, most, steps in PLAN
+        if surrogate in SURROGATES.value and str(size) in POOLS.value
+        for number in range(most)
+        for loss in RUN_LOSSES.value
+        for name in names
+    )
+    RECORDED.add_missing(
+        tests, lambda key: repetition(images, labels, features, *key), SECONDS.value
+    )
 
 
 def table() -> None:

@@ -13,7 +13,6 @@ without_shift.jsonl and continues where it was stopped.
 """  # noqa: E501
 
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -92,19 +91,18 @@ def checkpoint_of_a_run() -> tuple[SurrogateData, np.ndarray]:
 
 def run() -> None:
     """Adds repetitions."""
-    end = time.monotonic() + SECONDS.value
-    for name in NAMES.value:
-        subject = None
-        budget = DATA[name] // 10
-        steps = (0, *(step for step in STEPS if step <= budget))
-        for words in ((name, *each) for each in PLAN if each[0] in SURROGATES.value):
-            for number in set(range(REPETITIONS[words[1]])) - RECORDED.read().get(words, {}).keys():
-                if time.monotonic() > end:
-                    return
-                if subject is None:
-                    subject = checkpoint_of_a_run() if name == "mnist" else small_networks(name)
-                RECORDED.measure(words, number, *subject, steps, budget)
-            print(f"{' '.join(words)}: {end - time.monotonic():.0f} s left", flush=True)
+    tests = (
+        ((name, *words), number, name, (0, *(step for step in STEPS if step <= DATA[name] // 10)))
+        for name in NAMES.value
+        for words in PLAN
+        if words[0] in SURROGATES.value
+        for number in range(REPETITIONS[words[0]])
+    )
+    RECORDED.add_missing(
+        tests,
+        lambda name: checkpoint_of_a_run() if name == "mnist" else small_networks(name),
+        SECONDS.value,
+    )
 
 
 def table() -> None:
