@@ -94,7 +94,7 @@ def _leaderboard(
     matrix, of_part = cache.matrix(models, part.columns), facts.take(part.columns)
     mask = is_observed(matrix)
     values = np.where(mask, matrix, 0).astype(np.float32)
-    outcomes = (part.low, part.high) == (0, 1) and np.isin(values[mask], (0, 1)).all()
+    outcomes = (part.low, part.high) == (0, 1) and bool(((values == 0) | (values == 1)).all())
     if of_part.image is not None:  # the labels of an image are one sample
         values, mask, outcomes = *_by_image(values, mask, of_part.image), False
         of_part = SampleFacts(values.shape[1])
@@ -170,9 +170,11 @@ def _intervals(values, mask, strata, outcomes: bool, part: Part):
     fewest = np.full(len(values), np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         for weight, columns in strata:
+            everything = len(columns) == values.shape[1]
+            own_values = values if everything else values[:, columns]
             count = mask[:, columns].sum(axis=1)
-            total = values[:, columns].sum(axis=1, dtype=np.float64)
-            squares = np.square(values[:, columns], dtype=np.float64).sum(axis=1)
+            total = own_values.sum(axis=1, dtype=np.float64)
+            squares = _sum_squares(own_values)
             own = total / count
             mean += weight * own
             spread = np.maximum(squares / count - own**2, 0) / (count - 1)
@@ -186,6 +188,11 @@ def _intervals(values, mask, strata, outcomes: bool, part: Part):
     if part.unbounded:
         return mean, low, high
     return mean, np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def _sum_squares(values: np.ndarray) -> np.ndarray:
+    """Returns the sum of squares of each row, float64[m]."""
+    return np.einsum("ij,ij->i", values, values, dtype=np.float64)
 
 
 def _estimate(models, accounts, part: Part, counts, n: int, size: int, ends) -> list[str]:
@@ -228,10 +235,16 @@ def _better(values, mask, strata, sign: float) -> np.ndarray:
                     mask[part][:, at].astype(np.float32) for part in (rows, slice(None))
                 )
                 own, others = values[rows][:, at], values[:, at]
+                squares -= 2 * (own @ others.T)
+                if all_known.all():  # the other products are sums of rows
+                    ours, theirs = (each.sum(axis=1, dtype=np.float64) for each in (own, others))
+                    count += len(at)
+                    sums += ours[:, None] - theirs
+                    squares += _sum_squares(own)[:, None] + _sum_squares(others)
+                    continue
                 count += known @ all_known.T
                 sums += own @ all_known.T - known @ others.T
                 squares += np.square(own) @ all_known.T + known @ np.square(others).T
-                squares -= 2 * (own @ others.T)
             smooth = count + 2
             mean = sums / smooth
             difference += weight * mean

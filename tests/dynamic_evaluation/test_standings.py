@@ -119,3 +119,12 @@ def test_an_estimate_stands_for_chosen_samples_and_the_command_prints_all(tmp_pa
         table = list(csv.DictReader(text))
     assert [each["model"] for each in table] == ["m0", "m2", "m1"]
     assert table[1]["estimated_by"] == "adaptive_testing" and table[1]["rank_last"] == "3"
+
+
+def test_a_column_that_nobody_has_changes_nothing():
+    """Complete models are compared with fewer products, and so must give the same."""
+    values = (RANDOM.random((12, 90)) < 0.6).astype(np.float32)
+    mask = np.ones(values.shape, bool)
+    complete = _better(values, mask, [(1.0, np.arange(90))], 1.0)
+    more = np.pad(values, ((0, 0), (0, 1))), np.pad(mask, ((0, 0), (0, 1)))
+    assert complete.any() and np.array_equal(_better(*more, [(1.0, np.arange(91))], 1.0), complete)
