@@ -157,7 +157,7 @@ SUBCOMMANDS = (
         "start",
         "Begins a session in which new models are evaluated live: ask, run them, tell.",
         "start leaderboard.csv --model=new --out=sessions/new --budget=64",
-        "start leaderboard.csv --model=new --out=sessions/new --until=0.1",
+        "start leaderboard.csv --model=new --out=sessions/until --until=0.1",
         "start lm_eval_results --model=a --out=sessions/lm --budget=5%",
         words="LEADERBOARD",
         needs=("model", "out"),

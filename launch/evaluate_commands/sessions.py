@@ -34,9 +34,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     if values["errors"].using_default_value:
         del reading["errors"]
     board = read_board(Path(words[0]), **reading)
-    for line in board.understood:
-        print(line)
-    print(repr(board))
+    print(*board.understood or [repr(board)], sep="\n")
     count = None
     if values.budget is not None:
         count = budget(values.budget, board.shape[1], "samples", board.cache)

@@ -229,7 +229,7 @@ class Session:
           count: most samples; None: all of the round.
           model: its name; None: the only one.
           worker: who will answer, where several do at the same time: each is given samples that no
-            other one has. Without a name, everybody is given all that wait.
+            other one has. Without a name, everybody is given those that no worker with a name has.
 
         Returns: their ids; none if the session has ended, or waits for other workers.
         """
