@@ -12,7 +12,6 @@ other models of the session; so a session that was killed, or that several proce
 same as one without a break.
 """
 
-import html
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import session_loop
+from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
@@ -493,7 +492,5 @@ class Session:
         )
 
     def _repr_html_(self) -> str:
-        """Shows where each model stands, in a notebook."""
-        rule = html.escape(self.rule)
-        rows = "".join(f"<li>{html.escape(str(each))}</li>" for each in self.status())
-        return f"<p>{html.escape(repr(self))}; {rule}.</p><ul>{rows}</ul>"
+        """Shows where each model stands, and how its interval has shrunk, in a notebook."""
+        return session_view.as_html(self)

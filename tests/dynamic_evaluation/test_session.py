@@ -279,6 +279,7 @@ def test_calls_at_the_same_time_that_fail_or_take_too_long_are_made_again(tmp_pa
 def test_a_session_ends_when_its_interval_is_short_enough(tmp_path, board):
     session = start(tmp_path, board, None, None, until=0.5)
     assert "ends when the interval is at most 0.5 wide" in session.rule
+    assert "<svg" not in session._repr_html_()
     widths = []
     for ids in session.batches(count=2):
         session.tell(answers_to(ids))
@@ -288,6 +289,8 @@ def test_a_session_ends_when_its_interval_is_short_enough(tmp_path, board):
     assert widths[-1] <= 0.5 < widths[-2] and widths == sorted(widths, reverse=True)
     assert found.observed < 60 and found.low <= NEW.mean() <= found.high
     assert session.ended and not session.ask()
+    shown = session._repr_html_()  # the interval over the number of answers
+    assert shown.count("<svg") == 1 and f"after 1 to {found.observed} answers" in shown
     for words, message in [
         ({"method": "quadrature"}, "does not draw its samples one by one"),
         ({"method": "random+combination", "until": 0}, "above 0"),

@@ -1,0 +1,42 @@
+"""How a notebook shows a session: where each model stands, and how its interval has shrunk."""
+
+import html
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
+
+if TYPE_CHECKING:
+    from nevis_stream.dynamic_evaluation.session import Session
+
+_WIDE, _HIGH = 300, 60  # pixels of a figure
+
+
+def as_html(session: "Session") -> str:
+    """Returns a list of the models; with a figure of the intervals so far, those that hold at every
+    number of answers, where the method draws samples one by one with equal probabilities.
+    """
+    facts, scores = session.cache.facts(), session.cache.scores
+    rows = []
+    for each in session.status():
+        low, high = anytime_intervals(session.track(each.model), facts, scores)
+        rows.append(f"<li>{html.escape(str(each))}{_band(low, high) if len(low) else ''}</li>")
+    title = f"{html.escape(repr(session))}; {html.escape(session.rule)}"
+    return f"<p>{title}.</p><ul>{''.join(rows)}</ul>"
+
+
+def _band(low: np.ndarray, high: np.ndarray) -> str:
+    """Returns a figure of intervals, float64[k] twice, over the number of answers; the whole range
+    of the values is its height.
+    """
+    label = f"95% interval after 1 to {len(low):,} answers"
+    x = np.linspace(0, _WIDE, len(low)) if len(low) > 1 else np.array([0.0, _WIDE])
+    low, high = (np.broadcast_to(end, x.shape) for end in (low, high))
+    upper = [f"{a:.1f},{_HIGH * (1 - b):.1f}" for a, b in zip(x, high, strict=True)]
+    lower = [f"{a:.1f},{_HIGH * (1 - b):.1f}" for a, b in zip(x, low, strict=True)]
+    return (
+        f'<br><svg width="{_WIDE}" height="{_HIGH}" role="img" aria-label="{label}"'
+        ' style="border: 1px solid #999"><polygon fill="#2c5f8a"'
+        f' points="{" ".join(upper + lower[::-1])}"/></svg>'
+    )
