@@ -10,8 +10,6 @@ numbers are averaged.
 Rows and columns of summaries (average, rank, …) are left out, which is said.
 """
 
-import functools
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +24,13 @@ from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
 from nevis_stream.evaluation_cache.imported import LeftOut
 from nevis_stream.evaluation_cache.names import join_words
+from nevis_stream.evaluation_cache.summaries import (
+    COLUMNS,
+    SUMMARIES,
+    find_means,
+    is_row_number,
+    is_summary,
+)
 from nevis_stream.storage.text import read_header, read_rows, read_text
 
 _VALUE = ("score", "outcome")
@@ -33,16 +38,6 @@ _TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
 TRIALS = ("trial", "epoch")  # columns that number repeated values of a cell, which are averaged
 _LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, *TRIALS, "confidence", "group"}
 PERCENT = (0.0, 100.0)  # the range of values with percent signs
-# words for summaries in the names of rows, also in other languages
-SUMMARIES = frozenset(
-    (
-        *("average", "avg", "mean", "overall", "total", "median", "std", "deviation"),
-        *("durchschnitt", "mittelwert", "gesamt", "moyenne", "promedio", "media", "平均"),
-    )
-)
-# and of columns, with those that number the rows
-COLUMNS = SUMMARIES | {"rank", "rang", "score", "correct", "accuracy", "sum", "summe", "index"}
-_BESIDE = frozenset(("macro", "micro", "weighted", "standard", "all", "score"))
 Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
 
 
@@ -141,7 +136,8 @@ def read_csv(
     if not rows:
         raise BadInput(f"{path}: is empty.")
     # where a comma separates no field of the header, it may stand before decimals
-    decimal_comma = ";" in (first := _first_line(path)) and "," not in first
+    first = next(iter(read_text(path, str(path)).lstrip().splitlines()), "")
+    decimal_comma = ";" in first and "," not in first
     return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma, grades))
 
 
@@ -153,7 +149,7 @@ def _read_large(path: Path) -> RawTable | None:
     value_columns = [name for name in _VALUE if name in header]
     if len(value_columns) != 1:
         return None
-    numbers = [k for k, name in enumerate(header) if _is_row_number(name)]
+    numbers = [k for k, name in enumerate(header) if is_row_number(name)]
     cells = large_tables.read_cells(path, delimiter, header, value_columns[0], numbers)
     names = [] if cells is None else [*cells.models, *(sample for _, sample, _ in cells.keys)]
     if cells is None or any(is_summary(name, SUMMARIES) for name in names):
@@ -169,10 +165,6 @@ def _read_large(path: Path) -> RawTable | None:
         lines=cells.lines,
         left_out=_left_out("columns of row numbers", [header[k] for k in numbers]),
     )
-
-
-def _first_line(path: Path) -> str:
-    return next(iter(read_text(path, str(path)).lstrip().splitlines()), "")
 
 
 def read_parquet(
@@ -269,31 +261,13 @@ def _without_row_numbers(header: list[str], rows: Rows) -> tuple[list[str], Rows
     """Returns a table with a row for each cell without the columns of row numbers that it gained
     when it was saved, and what is left out; any other table as it is.
     """
-    numbers = [k for k, name in enumerate(header) if _is_row_number(name)]
+    numbers = [k for k, name in enumerate(header) if is_row_number(name)]
     if not numbers or not {"model", "sample"} <= {*header}:
         return header, rows, []
     kept = [k for k in range(len(header)) if k not in numbers]
     rows = [(place, [row[k] for k in kept]) for place, row in rows]
     left_out = LeftOut("columns of row numbers", len(numbers), repr(header[numbers[0]]))
     return [header[k] for k in kept], rows, [left_out]
-
-
-def _is_row_number(name) -> bool:
-    """Whether a column numbers the rows, as pandas calls it."""
-    plain = str(name or "").strip().lower()
-    return not plain or plain == "index" or plain.startswith(("unnamed:", "__index_level"))
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def is_summary(name, names: frozenset[str]) -> bool:
-    """Returns whether a name of a row or column is one of summaries, such as "Mean (%)" or "macro
-    avg", or of a column of numbers that a table gained when it was saved.
-    """
-    plain = str(name or "").strip().strip("*_#⬆️↑ ").lower()
-    if names is COLUMNS and (not plain or _is_row_number(name)):
-        return True
-    words = set(re.split(r"[\W_]+", plain)) - {""}
-    return bool(words & names) and words <= names | _BESIDE
 
 
 def _check_wide(path: Path, header: list[str], value_columns: list[str]) -> None:
@@ -342,14 +316,14 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
     for i, (place, row) in enumerate(rows):
         for k, column in enumerate(columns):
             values[i, k] = numbers.read(row[column], place, names[i], header[column], column)
-    means = _columns_of_means(values)
+    means = find_means(values)
     left_out += _left_out(
         "columns that are the mean of the others", [header[columns[k]] for k in means]
     )
     columns = [column for k, column in enumerate(columns) if k not in means]
     values = np.delete(values, means, axis=1)
     if trial is None:
-        means = _columns_of_means(values.T)
+        means = find_means(values.T)
         left_out += _left_out("rows that are the mean of the others", [names[i] for i in means])
         kept = [i for i in range(len(rows)) if i not in means]
         rows, names, values = [rows[i] for i in kept], [names[i] for i in kept], values[kept]
@@ -389,20 +363,6 @@ def _failed(
 
 def _left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
     return [LeftOut(reason, len(names), repr(names[0]))] if names else []
-
-
-def _columns_of_means(values: np.ndarray) -> list[int]:
-    """Returns the columns, of values float64[m, n], in which every model has the mean of its other
-    values; [] if there are too few to tell.
-    """
-    m, n = values.shape
-    if m < 3 or n < 4 or np.isnan(values).any():
-        return []
-    rest = (values.sum(axis=1, keepdims=True) - values) / (n - 1)
-    close = np.abs(values - rest) <= 0.006 * max(1.0, float(np.abs(values).max()) / 100)
-    varied = np.ptp(values, axis=0) > 0
-    fractional = (values != np.round(values)).any(axis=0)
-    return np.flatnonzero(close.all(axis=0) & varied & fractional).tolist()
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
