@@ -1,5 +1,7 @@
 """The known models of a board and a method fitted to them, to evaluate a model step by step."""
 
+import contextlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from nevis_stream.dynamic_evaluation.known_models import digest
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
 from nevis_stream.dynamic_evaluation.ranking import known_models
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.cached_oracle import bound_means
@@ -143,10 +145,14 @@ def board_digest(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
 
 
 def copy_board(source: EvaluationCache, directory: Path) -> EvaluationCache:
-    """Copies a board's values and its stored fits to a new directory."""
-    import shutil
-
-    shutil.rmtree(directory, ignore_errors=True)  # of a start that was killed
+    """Copies a board's values and its stored fits to a directory; a whole copy that a killed start
+    has left there is kept, with what was fitted.
+    """
+    with contextlib.suppress(NevisStreamError):
+        cache = EvaluationCache(directory)
+        if board_digest(cache) == board_digest(source):
+            return cache
+    shutil.rmtree(directory, ignore_errors=True)
     cache = EvaluationCache(directory, create=True, about=source.about)
     cache.merge(source)
     if (source.directory / FOLDER).is_dir():

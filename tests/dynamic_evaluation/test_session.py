@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
+from nevis_stream.dynamic_evaluation import session_start
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, SETTINGS
 from nevis_stream.dynamic_evaluation.stopping import anytime_interval
 from nevis_stream.errors import BadInput
@@ -171,6 +172,23 @@ def test_the_same_start_opens_the_session(tmp_path, board):
         start(tmp_path, board)
     with pytest.raises(BadInput, match="there is no evaluation session here"):
         de.Session(session.directory)
+
+
+def test_a_start_that_was_killed_keeps_the_fit_of_the_same_board(tmp_path, board, monkeypatch):
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session_start, "fit_method", killed)
+        with pytest.raises(KeyboardInterrupt):
+            start(tmp_path, board)
+    unfinished = tmp_path / "session" / "board" / "unfinished"
+    unfinished.touch()
+    start(tmp_path, board)
+    assert unfinished.exists()
+    (tmp_path / "session" / SETTINGS).unlink()
+    start(tmp_path, de.read_board(1 - KNOWN))
+    assert not unfinished.exists()
 
 
 def test_damage_is_named(tmp_path, board):
