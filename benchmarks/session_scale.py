@@ -4,7 +4,8 @@
     [--method=stratified_mean] [--budget=256]
 
 Makes a synthetic board, starts a session, and answers it 20 samples at a time in one process; then
-asks, tells and shows another one by commands. CPU seconds, and the largest memory of a process.
+asks, tells and shows another one by commands. CPU seconds, and the largest memory of the
+process that started it.
 """
 
 import resource
@@ -83,8 +84,6 @@ def measure_commands(directory: Path) -> None:
     answers.write_text("sample,value\n" + "".join(f"{each},1\n" for each in ids))
     run("tell", directory, answers)
     run("status", directory)
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
-    print(f"\nAt most {most:.2f} GB in a command.")
 
 
 def main() -> None:
@@ -112,7 +111,7 @@ def main() -> None:
     timed("estimate", session.estimate)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     measure_commands(values.out / "commands")
-    print(f"At most {most:.2f} GB in the process that started and answered.")
+    print(f"\nAt most {most:.2f} GB in the process that started and answered.")
 
 
 if __name__ == "__main__":
