@@ -26,7 +26,7 @@ from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, prin
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, flops
-from nevis_stream.queries.oracle import Oracle, Query, Responses
+from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOT_STATED, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage.reading import real_path
@@ -390,13 +390,21 @@ def _print_account(
         interval = f"no interval: {addition.reason}"
         if addition.low is not None:
             low, high = map(part.unscale, (addition.low, addition.high))
-            interval = f"95%: {low:.4f} to {high:.4f}"
+            interval = f"95%: {low:.4f} to {high:.4f}, for {addition.holds_for or NOT_STATED}"
         known = f"{models:,} known model{'s'[: models != 1]}"
         samples = f"{addition.budget:,} sample{'s'[: addition.budget != 1]}"
         basis = f"estimated by {addition.method} from {samples} and {known}"
         if complete:
             basis = "the mean of all samples"
         print(f"  {measure} {part.unscale(addition.accuracy):.4f} ({interval}), {basis}")
+    if addition.note:
+        print(f"  {addition.note}")
+    if addition.other is not None:
+        ends = [addition.other_low, addition.other_high]
+        low, high = (f"{np.nan if end is None else part.unscale(end):.4f}" for end in ends)
+        interval = "" if addition.other_low is None else f" (95%: {low} to {high})"
+        like = ANY_MODEL if addition.holds_for == LIKE_KNOWN else LIKE_KNOWN
+        print(f"  the estimate for {like} differs: {part.unscale(addition.other):.4f}{interval}")
     if addition.rank is not None:
         low, high = addition.rank_low, addition.rank_high
         interval = "" if low is None else f" (95%: {low} to {high})"

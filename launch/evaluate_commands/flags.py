@@ -228,13 +228,15 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     ends = {"lower_bound": -(2**63), "upper_bound": 2**63 - 1}
     flag(f"{adding} fit start", whole, "seed", 0, "Seed of the method's random choices.", **ends)
 
-    flag(trying, words, "methods", [], "Methods to compare; default: the main ones.")
+    meaning = "Methods to compare; `default`: what add-model chooses; none: the main ones."
+    flag(trying, words, "methods", [], meaning)
     meaning = "Policies to cross with --predictors, or `all`."
     flag(trying, words, "policies", [], meaning)
     flag(trying, words, "predictors", [], "Predictors to cross with --policies, or `all`.")
     meaning = (
         "Known and new models: random, group (whole groups), biased:KIND (known models of one group"
-        " or COLUMN=VALUE, all others new) or by:COLUMN (the first ones, for example by date)."
+        " or COLUMN=VALUE, all others new), by:COLUMN (the first ones, for example by date), or"
+        " stronger or weaker (the best or worst quarter new)."
         " Default: group where there are groups."
     )
     flag("study", text, "model_split", "", meaning)

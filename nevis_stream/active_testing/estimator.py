@@ -68,4 +68,5 @@ class Estimator:
         if missing > MOST_MISSING:
             reason = result.reason or too_many_missing(missing)
             return replace(result, low=np.nan, high=np.nan, reason=reason)
-        return result
+        low, high = min(result.low, result.value), max(result.high, result.value)
+        return replace(result, low=low, high=high)

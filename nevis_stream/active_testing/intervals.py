@@ -88,7 +88,9 @@ def _size(values: np.ndarray) -> float:
 
 def bound(evidence: LabelledDraws, value: float, low: float, high: float) -> Estimate:
     """Returns an estimate whose interval contains no risk that the pool and the labels so far make
-    impossible. The value stays as it is: clipping it would bias it.
+    impossible, unless the value itself is such a risk: an unbiased value may be, if most of the
+    pool has labels. It stays as it is, since clipping it would bias it, and the interval reaches to
+    it.
     """
     pool = evidence.pool
     unknown = np.ones(pool.n, bool)
@@ -101,8 +103,8 @@ def bound(evidence: LabelledDraws, value: float, low: float, high: float) -> Est
     least, most = least - slack, most + slack
     return Estimate(
         value,
-        float(np.clip(low, least, most)),
-        float(np.clip(high, least, most)),
+        min(float(np.clip(low, least, most)), value),
+        max(float(np.clip(high, least, most)), value),
         observed=evidence.asked,
         cost=evidence.cost,
     )

@@ -33,7 +33,7 @@ from nevis_stream.evaluation_cache.cached_oracle import (
 )
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
-from nevis_stream.queries.oracle import Cost, Estimate, Oracle, Query, Responses
+from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.storage import make_directory
 from nevis_stream.wording import plural
@@ -179,6 +179,9 @@ class PartAdder:
                 dataset=self._part.name or None,
                 lower=self._part.lower or None,
                 failed=len(row.failed) or None,
+                holds_for=NOBODY if low is None else estimates[i].holds_for,
+                note=estimates[i].note or None,
+                **_other(estimates[i].other),
                 **cost_of(
                     [row.asked_before],
                     [len(columns)],
@@ -192,6 +195,12 @@ class PartAdder:
             answers_or_expected = np.where(is_observed(row.values), row.values, estimates.values[i])
             expected[row.model][columns] = answers_or_expected
         return accounts
+
+
+def _other(other: tuple[float, float, float] | None) -> dict[str, float | None]:
+    """Returns the entries of an account for an estimate that holds for others."""
+    values = (None if np.isnan(each) else each for each in other or [np.nan] * 3)
+    return dict(zip(("other", "other_low", "other_high"), values, strict=True))
 
 
 def _of_rows(rows: Sequence[CachedOracle], query: Query) -> Responses:

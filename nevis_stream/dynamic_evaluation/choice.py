@@ -5,6 +5,9 @@ Cross-validation on few known models is noisy. So there is a default, and anothe
 place only if its errors are clearly smaller: on average over the known models by `MARGIN`, and by
 more than two standard errors. The default is the method that was best over all matrices that were
 measured (see `default`). A method that would compute too much is not tried.
+
+What is chosen is used guarded (see `methods.guarded`): the cross-validation says how good a method
+is for models like the known ones, and nothing of others.
 """
 
 import hashlib
@@ -35,7 +38,7 @@ FEW_SCORES = 20  # up to this budget `quadrature` is the default for scores
 MARGIN = 0.05  # least relative improvement over the default
 CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 7  # of stored choices
+VERSION = 8  # of stored choices
 
 
 def default(budget: int, known: KnownModels) -> str:
@@ -116,7 +119,8 @@ def choose(
         cheap = predicted_cost.within(limit, known, models, budget)
         return Choice(cheap or baseline, too_dear, 0, key)
     if len(affordable) == 1:  # nothing to compare it with
-        return Choice(affordable[0], too_dear, 0, key)
+        used, unguarded = _guard(affordable[0], known, models, budget, limit)
+        return Choice(used, too_dear + unguarded, 0, key)
     errors, costs = {}, {}
     for name in affordable:
         progress(name)
@@ -126,11 +130,28 @@ def choose(
     chosen, reason = best(errors, default(budget, known), independent(known))
     if left_out:
         reason += f"; {too_dear}"
-    # The fit of the chosen method is charged when it is used, its errors are of the choice alone.
-    flops = int(sum(part[name == chosen] for name, part in costs.items()))
-    record = {"key": key, "method": chosen, "reason": reason, "flops": flops}
+    used, unguarded = _guard(chosen, known, models, budget, limit)
+    reason += unguarded
+    # The fit of the method that is used is charged when it is used, its errors are of the choice
+    # alone.
+    flops = int(sum(part[name == used] for name, part in costs.items()))
+    record = {"key": key, "method": used, "reason": reason, "flops": flops}
     write_file(path, json.dumps(record, indent=1, sort_keys=True).encode())
-    return Choice(chosen, reason, flops, key)
+    return Choice(used, reason, flops, key)
+
+
+def _guard(
+    name: str, known: KnownModels, models: int, budget: int, most_flops: float
+) -> tuple[str, str]:
+    """Returns the method guarded against models unlike the known ones; or as it is, with a text
+    that says why, if that would cost too much.
+    """
+    guarded = methods.guarded_name(name)
+    price = predicted_cost.price(methods.get(guarded), known, models, budget)
+    if guarded != name and price > most_flops:
+        why = f"guarding it against models unlike the known ones would cost {engineering(price)}"
+        return name, f"; {why} FLOPs"
+    return guarded, ""
 
 
 def best(errors: Mapping[str, np.ndarray], usual: str, independent: int) -> tuple[str, str]:

@@ -1,11 +1,11 @@
 """A method's estimates of new models: every cell, and each model's mean with its interval."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.queries.oracle import Cost, Estimate, Responses
+from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Responses
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Estimates:
       low, high: float64[m], 95% interval of the accuracy; NaN if there is none.
       reason: why there is no interval; empty if there is one.
       cost: of asking and of computing all this, including a fit that was made for it.
+      holds_for: for whom each interval holds, m texts (see `oracle.Estimate`).
+      notes: for people, on each estimate, m texts.
+      others: float64[3, m], value, low and high of an estimate that holds for others, where it
+        differs, else NaN; or None.
     """
 
     values: np.ndarray
@@ -30,6 +34,9 @@ class Estimates:
     high: np.ndarray
     reason: str = ""
     cost: Cost = Cost()
+    holds_for: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    others: np.ndarray | None = None
 
     @property
     def outcomes(self) -> np.ndarray:
@@ -55,4 +62,11 @@ class Estimates:
         """Returns the estimate of one model's mean; its cost is that of all models together."""
         asked = self.answers.samples.shape[1]
         value, low, high = (float(each[model]) for each in (self.accuracy, self.low, self.high))
-        return Estimate(value, low, high, self.reason, asked, self.cost)
+        holds_for = self.holds_for[model] if self.holds_for else NOT_STATED
+        note = self.notes[model] if self.notes else ""
+        reason = self.reason if np.isnan(low) else ""
+        others = np.full(3, np.nan) if self.others is None else self.others[:, model]
+        other = None if np.isnan(others[0]) else tuple(others.tolist())
+        return Estimate(
+            value, low, high, reason, asked, self.cost, holds_for=holds_for, note=note, other=other
+        )

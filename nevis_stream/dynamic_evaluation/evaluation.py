@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
-from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, given_numbers
+from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Query, Responses, given_numbers
 from nevis_stream.queries.samples import SampleFacts
 
 AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
@@ -79,13 +79,27 @@ def evaluate(
         if board.temporary:
             _copy_fits(cache.directory, board.cache.directory)
     start, width = float(low[0]), float(high[0] - low[0])
-    value, lower, upper = (
+    value, lower, upper, *other = (
         np.nan if each is None else start + width * float(each)
-        for each in (account.accuracy, account.low, account.high)
+        for each in (
+            *(account.accuracy, account.low, account.high),
+            *(account.other, account.other_low, account.other_high),
+        )
     )
     cost = Cost(account.flops_method, uncounted=UNCOUNTED)
     reason, failed = account.reason or "", account.failed or 0
-    return Estimate(value, lower, upper, reason, account.asked, cost, failed)
+    return Estimate(
+        value,
+        lower,
+        upper,
+        reason,
+        account.asked,
+        cost,
+        failed,
+        account.holds_for or NOT_STATED,
+        account.note or "",
+        None if np.isnan(other[0]) else (other[0], other[1], other[2]),
+    )
 
 
 def _check(

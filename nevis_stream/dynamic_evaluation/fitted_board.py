@@ -21,7 +21,7 @@ from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.cached_oracle import bound_means
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.matrix import is_observed, unknown_cells
-from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses
+from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Query, Responses
 
 
 class FittedBoard:
@@ -104,7 +104,15 @@ class FittedBoard:
             low = high = np.nan
             reason = f"before {self._budget:,} answers are there, the method has none"
         count = query.samples.shape[1]
-        return Estimate(value, low, high, reason, count, self._cost, failed)
+        of = estimates[0]
+        other = of.other and tuple(self._part.unscale(each) for each in of.other)
+        holds_for = NOBODY if np.isnan(low) else of.holds_for
+        return Estimate(
+            *(value, low, high, reason, count, self._cost, failed),
+            holds_for=holds_for,
+            note=of.note,
+            other=other,
+        )
 
     def _of_fewer(self, answers: Responses):
         """Returns the estimates where a model has no more samples with an answer: those of a budget

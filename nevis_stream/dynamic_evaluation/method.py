@@ -30,7 +30,16 @@ from nevis_stream.dynamic_evaluation.upright import (
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import whole_images
-from nevis_stream.queries.oracle import Cost, MatrixOracle, Oracle, Query, Responses, check_budget
+from nevis_stream.queries.oracle import (
+    LIKE_KNOWN,
+    NOBODY,
+    Cost,
+    MatrixOracle,
+    Oracle,
+    Query,
+    Responses,
+    check_budget,
+)
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -49,6 +58,11 @@ class Prediction:
       deviation: float64[m], the predictor's own standard deviation of the mean; cross-validated
         intervals are proportional to it. None: all models' intervals are of one width.
       keeps_answers: whether asked cells keep their answers.
+      holds_for: for whom each model's interval holds, m texts; None: see `ScorePredictor`. The
+        interval, where it is given, is then that of the models that it holds for any model for.
+      notes: for people, on each model's estimate, m texts; None: nothing is to be said.
+      others: float64[3, m], value, low and high of an estimate that holds for others, where it
+        differs, else NaN; None: there is none.
     """
 
     values: np.ndarray
@@ -56,6 +70,9 @@ class Prediction:
     interval: tuple[np.ndarray, np.ndarray] | None = None
     deviation: np.ndarray | None = None
     keeps_answers: bool = True
+    holds_for: Sequence[str] | None = None
+    notes: Sequence[str] | None = None
+    others: np.ndarray | None = None
 
     @property
     def unit(self) -> np.ndarray:
@@ -74,6 +91,8 @@ class ScorePredictor:
         then also given the other labels of the images that a policy asks; otherwise only what the
         policy asks.
       gives: the quantities, named in `beliefs`, that its beliefs give to policies.
+      holds_for: for whom its own intervals hold; cross-validated ones hold for models like the
+        known ones.
     """
 
     about = ""
@@ -81,6 +100,7 @@ class ScorePredictor:
     out_of_core = False
     takes_all = False
     gives: frozenset[str] = frozenset()
+    holds_for = LIKE_KNOWN
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Returns whether its intervals, from cells that this policy asks, need no further
@@ -327,7 +347,7 @@ class Evaluator:
                     elif (errors := method.predictor.errors(*arguments)) is not None:
                         unit = np.ones(len(errors))
                     else:
-                        errors, unit = self._errors(tree, budget)
+                        errors, unit = self.cross_validate(tree, budget)
                     groups = self.known.groups or range(self.known.shape[0])
                     half = intervals.cross_validate(errors, unit, groups)
                     learned = {"errors": errors}
@@ -345,7 +365,7 @@ class Evaluator:
             return tuned["predictor"]["errors"]
         if "errors" not in tuned:
             with self.ctx.phase("validate"):
-                tuned["errors"], _ = self._errors(tuned["predictor"], budget)
+                tuned["errors"], _ = self.cross_validate(tuned["predictor"], budget)
         return tuned["errors"]
 
     def plan(self, budget: int) -> Plan:
@@ -373,12 +393,38 @@ class Evaluator:
             unit = prediction.unit
             half = np.where(unit == 0, 0, unit * tuned["half"])
             low, high = np.clip(mean - half, least, most), np.clip(mean + half, least, most)
-            reason = intervals.TOO_FEW if np.isnan(half).any() else ""
+            if prediction.interval is not None:  # of some models, which it holds for otherwise
+                own = ~np.isnan(prediction.interval[0])
+                low, high = (
+                    np.where(own, mine, end)
+                    for mine, end in zip(prediction.interval, (low, high), strict=True)
+                )
+            reason = intervals.TOO_FEW if np.isnan(low).any() else ""
         elif prediction.interval is not None and unbounded:
             reason = intervals.NEEDS_BOUNDS
         elif prediction.interval is not None:
             (low, high), reason = prediction.interval, ""
-        return Estimates(prediction.values, answers, mean, low, high, reason)
+        if not unbounded:  # a model that was right on all samples so far may be right on all others
+            right, wrong = ((answers.values == end).all(axis=1) for end in (1, 0))
+            high = np.where(right & (high < 1), 1.0, high)
+            low = np.where(wrong & (low > 0), 0.0, low)
+        own_holds = LIKE_KNOWN if self.method.cross_validated else self.method.predictor.holds_for
+        holds_for = prediction.holds_for or [own_holds] * len(mean)
+        holds_for = [
+            NOBODY if np.isnan(end) else of for of, end in zip(holds_for, low, strict=True)
+        ]
+        notes = list(prediction.notes or [""] * len(mean))
+        return Estimates(
+            prediction.values,
+            answers,
+            mean,
+            low,
+            high,
+            reason,
+            holds_for=holds_for,
+            notes=notes,
+            others=prediction.others,
+        )
 
     def _prediction(self, tuned: Tree, answers: Responses) -> tuple[Prediction, np.ndarray]:
         """Returns the predictor's prediction with the answers in its values, and the means."""
@@ -394,7 +440,7 @@ class Evaluator:
         mean = self.known.facts.mean(values) if counted else prediction.mean
         return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
-    def _errors(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    def cross_validate(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the cross-validation errors of known models' means, each predicted by a fit
         without its fold, and the unit of each.
 

@@ -11,6 +11,7 @@ import dataclasses
 import io
 import json
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +23,14 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_agreement
+from nevis_stream.dynamic_evaluation.choice import choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known_models import InMemory
+from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import is_observed, unknown_cells
+from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.spreadsheet import quote, unquote
@@ -103,7 +106,14 @@ class Matrix:
     @property
     def models(self) -> Models:
         """What is known about the models."""
-        return Models(len(self.values), self.groups, self.columns)
+        facts = self.facts or SampleFacts(self.values.shape[1])
+        means = None
+        if len(facts.parts) == 1:
+            mask = is_observed(self.values)
+            weight = mask @ facts.weights
+            means = (numbers(self.values) @ facts.weights) / np.where(weight > 0, weight, 1)
+            means = -means if facts.parts[0].lower else means
+        return Models(len(self.values), self.groups, self.columns, means)
 
 
 @dataclass(frozen=True)
@@ -280,16 +290,21 @@ def parts(
             ]
             if not budgets:
                 continue
-            method = methods.get(name)
-            if not design.cross_validated:
-                method = dataclasses.replace(method, cross_validated=False)
-            least = method.policy.least(known_models.facts)
+            least = methods.get(name).policy.least(known_models.facts)
             if not (budgets := [budget for budget in budgets if budget >= least]):
                 continue
             fit_key, key = jax.random.split(jax.random.key(seed))
             start = time.perf_counter()
-            evaluator, part = method.fit(known_models, None, fit_key), []
+            fitted: dict[str, Evaluator] = {}
+            part = []
             for budget in budgets:
+                used = _method(name, known_models, len(truth), budget, seed)
+                if used not in fitted:
+                    method = methods.get(used)
+                    if not design.cross_validated:
+                        method = dataclasses.replace(method, cross_validated=False)
+                    fitted[used] = method.fit(known_models, None, fit_key)
+                evaluator = fitted[used]
                 estimates = evaluator.evaluate(
                     MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
                 )
@@ -309,6 +324,14 @@ def parts(
                 )
                 start = time.perf_counter()
             yield part
+
+
+def _method(name: str, known: InMemory, models: int, budget: int, seed: int) -> str:
+    """Returns the name of the method to use: this one, or the one that `add-model` chooses."""
+    if name != methods.DEFAULT:
+        return name
+    with tempfile.TemporaryDirectory(prefix="nevis-stream-study-") as folder:
+        return choose(Path(folder), known, models, budget, seed, []).method
 
 
 def open_record(file: Path, settings: Mapping[str, Any] | None = None) -> StudyRecord:

@@ -20,6 +20,7 @@ from nevis_stream.dynamic_evaluation.policies import clusters, sequential
 from nevis_stream.dynamic_evaluation.policies.adaptive import Adaptive
 from nevis_stream.dynamic_evaluation.policies.clusters import Clusters
 from nevis_stream.dynamic_evaluation.policies.combinatorial import Combinatorial
+from nevis_stream.dynamic_evaluation.policies.part_first import Guard, PartFirst
 from nevis_stream.dynamic_evaluation.policies.quadrature import Quadrature
 from nevis_stream.dynamic_evaluation.policies.representative import (
     Datasets,
@@ -29,6 +30,7 @@ from nevis_stream.dynamic_evaluation.policies.representative import (
 )
 from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
 from nevis_stream.dynamic_evaluation.policies.sparse_anchors import SparseAnchors
+from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors.anchor_weights import AnchorWeights
 from nevis_stream.dynamic_evaluation.predictors.averaged_response import (
@@ -36,9 +38,11 @@ from nevis_stream.dynamic_evaluation.predictors.averaged_response import (
     ResponseAndGaussian,
 )
 from nevis_stream.dynamic_evaluation.predictors.combination import Combination
+from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean, UnweightedMean
+from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.predictors.nearest import Nearest
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.predictors.stratified import Stratified
@@ -46,6 +50,7 @@ from nevis_stream.dynamic_evaluation.published_script import PublishedPolicy, Pu
 from nevis_stream.dynamic_evaluation.reinforcement.trained_policy import Reinforcement
 from nevis_stream.dynamic_evaluation.response_posterior import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.queries.oracle import ANY_MODEL
 
 POLICIES: Mapping[str, Policy] = {
     "clusters_features": Clusters(
@@ -109,6 +114,7 @@ POLICIES: Mapping[str, Policy] = {
         False, "as reinforcement, but rewarded at the end of an episode alone"
     ),
     "sparse_anchors": SparseAnchors(),
+    "staged_strata": StagedStrata(),
     "strata": Strata(),
     "uncertainty": Sequential(
         sequential.variance,
@@ -129,6 +135,7 @@ PREDICTORS: Mapping[str, ScorePredictor] = {
     "linear_gaussian": LinearGaussian(),
     "mean": Mean(),
     "mean_unweighted": UnweightedMean(),
+    "model_assisted": ModelAssisted(),
     "nearest": Nearest(),
     "neural_process": NeuralProcess(),
     "oracle_accuracy_prefix": OracleAccuracyPrefix(),
@@ -156,6 +163,10 @@ PAIRS = {
     "copy_nearest": ("random_shared+nearest", "the values of the known model that agrees best"),
     "random_mean": ("random+mean", "the mean of random samples; needs no known models"),
     "stratified_mean": ("strata+stratified", "the mean of one random sample per stratum"),
+    "model_assisted": (
+        "staged_strata+model_assisted",
+        "for any new model: random samples per stratum, corrected predictions; unbiased",
+    ),
     "irt_1pl": ("uniform+irt_1pl", "one-parameter item response model"),
     "irt_2pl": ("uniform+irt_2pl", "two-parameter item response model"),
     "irt_2pl_adaptive": (
@@ -288,12 +299,50 @@ def get(name: str) -> Method:
     Raises:
       BadInput: there is no such method; the message lists the valid names.
     """
+    if name == DEFAULT:  # what holds for all that may be chosen
+        return dataclasses.replace(guarded("recommended"), name=DEFAULT)
+    if name.startswith(GUARDED):
+        return guarded(name.removeprefix(GUARDED))
     if "+" in name:
         return pair(name)
     if name not in METHODS:
-        hint = " Or a pair, POLICY+PREDICTOR."
+        hint = f" Or a pair, POLICY+PREDICTOR, or {GUARDED}METHOD; for studies, {DEFAULT}."
         raise BadInput(unknown("method", name, METHODS) + hint)
     return METHODS[name]
+
+
+DEFAULT = "default"
+"""In a study: the method that `add-model` chooses, for each split and budget."""
+GUARDED = "guarded_"
+"""Before the name of a method: see `guarded`."""
+
+
+@functools.cache
+def guarded(name: str) -> Method:
+    """Returns a method that asks and predicts as the named one, but estimates models unlike the
+    known ones so that the interval holds for any model.
+
+    Raises:
+      BadInput: there is no such method.
+    """
+    base = get(name)
+    policy = PartFirst(base.policy)
+    return dataclasses.replace(
+        base,
+        name=GUARDED + base.name,
+        policy=Guard(base.policy),
+        predictor=GuardedPredictor(base.predictor, policy),
+        fallback=stratified,
+        about=f"{base.about}; of models unlike the known ones, an estimate for any model",
+    )
+
+
+def guarded_name(name: str) -> str:
+    """Returns the name of the method to use where this one was chosen: it guarded, unless its
+    intervals hold for any model already.
+    """
+    method = get(name)
+    return name if method.predictor.holds_for == ANY_MODEL else GUARDED + name
 
 
 def is_bound(name: str) -> bool:
@@ -308,6 +357,8 @@ def within_budget(name: str) -> Method:
     Raises:
       BadInput: there is no such method, or it looks at every cell.
     """
+    if name == DEFAULT:
+        raise BadInput("the default is the method that is chosen without --method.")
     method = get(name)
     if is_bound(name):
         valid = ", ".join(each for each in METHODS if not is_bound(each))

@@ -5,6 +5,9 @@ group          whole groups (the checkpoints of one run are a group)
 biased:KIND    known models are drawn from one kind, all models of other kinds are new; KIND is a
                group, or COLUMN=VALUE of the facts about models
 by:COLUMN      the first models in the order of a column, for example a date, are known
+stronger       the best quarter of the models, or of their groups by their best model, is new; known
+               models are drawn from the rest
+weaker         the same with the worst quarter
 """
 
 from collections.abc import Mapping
@@ -14,7 +17,9 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 
-KINDS = ("random", "group", "biased:KIND", "by:COLUMN")
+KINDS = ("random", "group", "biased:KIND", "by:COLUMN", "stronger", "weaker")
+ENDS = ("stronger", "weaker")
+NEW = 0.25  # of the models, or groups, in a split by strength
 GROUP = "group"
 
 
@@ -50,11 +55,14 @@ class Models:
       count: m.
       groups: str[m], or None.
       columns: further facts about them by name, str[m] each; "" is unknown.
+      means: float64[m], of each model's values, higher ones better; only splits by strength need
+        them.
     """
 
     count: int
     groups: np.ndarray | None = None
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
+    means: np.ndarray | None = None
 
     def column(self, name: str) -> np.ndarray:
         """Returns a fact about the models, str[m].
@@ -80,8 +88,8 @@ class ModelSplit:
     """A way to divide models.
 
     Attributes:
-      kind: "random", "group", "biased" or "by"; "" is "group" where there are groups, else
-        "random".
+      kind: "random", "group", "biased", "by", "stronger" or "weaker"; "" is "group" where there
+        are groups, else "random".
       name: the kind of the known models, or the column.
     """
 
@@ -90,13 +98,13 @@ class ModelSplit:
 
     @classmethod
     def parse(cls, text: str) -> "ModelSplit":
-        """Reads "random", "group", "biased:KIND" or "by:COLUMN".
+        """Reads one of `KINDS`.
 
         Raises:
           BadInput: it is none of them.
         """
         kind, colon, name = text.partition(":")
-        if kind in ("", "random", "group") and not colon:
+        if kind in ("", "random", "group", *ENDS) and not colon:
             return cls(kind)
         if kind in ("biased", "by") and name:
             return cls(kind, name)
@@ -122,6 +130,9 @@ class ModelSplit:
         """Returns in words which models are known, given their share."""
         if self.kind == "biased":
             return f"{known:.0%} of the models of kind {self.name} known, all of other kinds new"
+        if self.kind in ENDS:
+            end = "best" if self.kind == "stronger" else "worst"
+            return f"the {end} {NEW:.0%} of the models new, {known:.0%} of the others known"
         if self.kind == "by":
             return f"the first {known:.0%} of the models by {self.name} known"
         return f"{known:.0%} of the models known"
@@ -155,6 +166,8 @@ class ModelSplit:
                 )
             drawn = np.random.default_rng(seed).permutation(kind)[:count]
             return np.sort(drawn), others
+        if self.kind in ENDS:
+            return self._by_strength(models, known, seed)
         if self.kind == "by":
             values = models.column(self.name)
             mask = np.flatnonzero(values != "")
@@ -162,6 +175,25 @@ class ModelSplit:
             count = _known_count(known, len(order), f"models with a {self.name}")
             return np.sort(order[:count]), np.sort(order[count:])
         return split(models.count, None if self.kind == "random" else models.groups, known, seed)
+
+    def _by_strength(
+        self, models: Models, known: float, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if models.means is None:
+            raise BadInput(f"{self.kind}: the models have no common mean to order them by.")
+        groups = np.arange(models.count) if models.groups is None else models.groups
+        _, group = np.unique(groups, return_inverse=True)
+        best = np.full(int(group.max()) + 1, -np.inf)
+        np.maximum.at(best, group, models.means)
+        order = np.argsort(best, kind="stable")
+        quarter = _known_count(NEW, len(order), "groups of models")
+        new = order[-quarter:] if self.kind == "stronger" else order[:quarter]
+        rest = np.setdiff1d(order, new)
+        count = round(known * len(rest)) if 0 < known <= 1 else 0
+        if not count:
+            raise BadInput(f"a known share of {known} of {len(rest)} models leaves none known.")
+        drawn = np.random.default_rng(seed).permutation(rest)[:count]
+        return np.flatnonzero(np.isin(group, drawn)), np.flatnonzero(np.isin(group, new))
 
 
 def _sortable(values: np.ndarray, name: str) -> np.ndarray:

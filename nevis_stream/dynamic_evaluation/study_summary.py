@@ -52,8 +52,11 @@ def write(folder: Path, summary: dict[str, Any]) -> None:
 
 
 def _pair(name: str) -> list[str]:
-    text = methods.PAIRS[name][0] if name in methods.PAIRS else name
-    return text.split("+")
+    if name == methods.DEFAULT:
+        return [name, name]
+    base = name.removeprefix(methods.GUARDED)
+    policy, predictor = (methods.PAIRS[base][0] if base in methods.PAIRS else base).split("+")
+    return [policy if base == name else methods.GUARDED + policy, predictor]
 
 
 def _matrix(matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> dict[str, Any]:

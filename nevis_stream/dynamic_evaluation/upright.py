@@ -54,6 +54,7 @@ def turned_estimates(estimates: Estimates) -> Estimates:
         accuracy=1 - estimates.accuracy,
         low=1 - estimates.high,
         high=1 - estimates.low,
+        others=None if estimates.others is None else 1 - estimates.others[[0, 2, 1]],
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from nevis_stream.errors import DamagedCache, unknown
 from nevis_stream.evaluation_cache import errata
 from nevis_stream.evaluation_cache.index import INDEX, Index
+from nevis_stream.queries.oracle import HOLDS_FOR
 from nevis_stream.storage import checked_lines, write_file
 from nevis_stream.storage.checks import choice, json_object, number, show_value, whole
 from nevis_stream.storage.record import Record
@@ -17,6 +18,8 @@ KINDS = ("model", "samples")
 _COSTS = ("flops_spent", "flops_saved", "flops_method")
 Flops = Annotated[float, number(-1e36, 1e36)] | None
 Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
+
+HoldsFor = Annotated[str, choice("holds_for", HOLDS_FOR)] | None
 
 
 def _name(value: Any) -> str:
@@ -65,6 +68,10 @@ class Addition(Record):
       failed: number of samples that were asked without an answer; None: 0.
       errata: the state of the cache's errata when the account was made; None if there were none. If
         there are others now, the account rests on values that no longer count.
+      holds_for: for a model, for whom the interval holds (see `oracle.Estimate`); None in accounts
+        of earlier versions, which did not state it.
+      note: what else is to be known of the estimate, for people.
+      other, other_low, other_high: an estimate that holds for others, where it differs.
     """
 
     kind: Annotated[str, choice("kind", KINDS)]
@@ -91,6 +98,11 @@ class Addition(Record):
     lower: Annotated[bool, _flag] | None = None
     failed: int | None = None
     errata: Annotated[str, _name] | None = None
+    holds_for: HoldsFor = None
+    note: Annotated[str, _name] | None = None
+    other: Proportion = None
+    other_low: Proportion = None
+    other_high: Proportion = None
 
     def __post_init__(self) -> None:
         if self.kind == "samples" and not self.name.split(" ")[0].isdecimal():

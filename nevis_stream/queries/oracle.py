@@ -105,6 +105,25 @@ class Responses:
         """int64[m, b], the asked samples."""
         return self.query.samples
 
+    def first(self, count: int) -> "Responses":
+        """Returns the first answers of each model, [m, count]; their cost is not known apart."""
+        return self._take(np.arange(len(self.values)), slice(count))
+
+    def of(self, models: np.ndarray) -> "Responses":
+        """Returns the answers of some models, int64 rows; their cost is not known apart."""
+        return self._take(models, slice(None))
+
+    def _take(self, models: np.ndarray, columns: slice) -> "Responses":
+        def take(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[models][:, columns]
+
+        query = Query(
+            self.samples[models][:, columns],
+            take(self.query.probabilities),
+            take(self.query.shares),
+        )
+        return Responses(query, self.values[models][:, columns])
+
     def valid(self) -> "Responses":
         """Returns the labels that are known, of one model."""
         known = self.values[0] != NO_LABEL
@@ -243,6 +262,16 @@ def _number(value: Any) -> float:
         return np.nan
 
 
+ANY_MODEL = "any model"
+"""An interval that rests on draws with known probabilities alone."""
+LIKE_KNOWN = "models like the known ones"
+"""An interval that was calibrated on the known models."""
+NOBODY = "nobody"
+"""There is no interval."""
+NOT_STATED = "not stated"
+"""Of estimates that were recorded before this was."""
+HOLDS_FOR = (ANY_MODEL, LIKE_KNOWN, NOBODY, NOT_STATED)
+
 NO_LABEL = -1
 """Stands where a label is not known."""
 MOST_WITHOUT_ANSWER = 20
@@ -261,6 +290,10 @@ class Estimate:
       observed: number of cells that gave an answer for it.
       cost: of asking and of computing it.
       failed: number of further cells that were asked and gave no answer.
+      holds_for: for whom the interval holds, one of `HOLDS_FOR`.
+      note: what else is to be known of it, for people: why it holds for whom, a misfit.
+      other: value, low and high of the estimate that holds for others (for models like the known
+        ones, if this one holds for any model), if it differs; else None.
     """
 
     value: float
@@ -270,6 +303,9 @@ class Estimate:
     observed: int = 0
     cost: Cost = Cost()
     failed: int = 0
+    holds_for: str = NOT_STATED
+    note: str = ""
+    other: tuple[float, float, float] | None = None
 
     def __str__(self) -> str:
         """Returns the estimate with its interval, for people.
@@ -280,6 +316,8 @@ class Estimate:
         interval = f"no interval: {self.reason or 'none was computed'}"
         if not math.isnan(self.low):
             interval = f"95%: {self.low:.4f} to {self.high:.4f}"
+            if self.holds_for in (ANY_MODEL, LIKE_KNOWN):
+                interval += f" for {self.holds_for}"
         failed = f", {self.failed:,} more gave no answer" if self.failed else ""
         return f"{self.value:.4f} ({interval}; {self.observed:,} asked{failed})"
 

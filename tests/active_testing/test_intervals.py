@@ -5,6 +5,7 @@ import pytest
 
 from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS
+from nevis_stream.active_testing.intervals import bound
 from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from tests.active_testing.pools import example
@@ -211,3 +212,12 @@ def test_a_model_that_is_never_worse_can_be_compared(loss):
         assert estimate.low <= compared.risk(labels) <= estimate.high
         widths.append(estimate.high - estimate.low)
     assert widths[0] == pytest.approx(widths[1]) and widths[0] < 0.6
+
+
+def test_an_estimate_lies_in_its_own_interval():
+    """Also if it is unbiased, and so may be a risk that the labels exclude."""
+    pool, labels, members = example(60, 1)
+    evidence = run(pool, labels, members, 45, rule="uniform")
+    for value in (-0.2, 2.0):
+        estimate = bound(evidence, value, value - 0.1, value + 0.1)
+        assert estimate.low <= value <= estimate.high

@@ -121,3 +121,15 @@ def test_an_earlier_account_opens_and_verify_says_what_is_not_checked(tmp_path):
     file.write_bytes(file.read_bytes().replace(b"0.5", b"0.6"))  # in the earlier line
     with pytest.raises(DamagedCache, match="line 2: .*a line before it has changed"):
         read_additions(cache.directory)
+
+
+def test_an_account_of_an_earlier_version_does_not_state_whom_it_holds_for():
+    """Old lines have no such key; new ones name one of a few."""
+    old = {
+        **{"kind": "model", "name": "a", "method": "recommended", "budget": 8, "seed": 0},
+        **{"models": 5, "samples": 9, "asked": 8, "accuracy": 0.5},
+    }
+    assert Addition.from_json(old).holds_for is None
+    assert Addition.from_json(old | {"holds_for": "any model"}).holds_for == "any model"
+    with pytest.raises(ValueError, match="holds_for"):
+        Addition.from_json(old | {"holds_for": "all"})

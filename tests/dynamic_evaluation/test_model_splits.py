@@ -74,3 +74,16 @@ def test_hidden_data_sets_are_named_or_drawn():
             hidden_samples(dataset, hide, 0)
     with pytest.raises(BadInput, match="belong to no data sets"):
         hidden_samples(None, "1", 0)
+
+
+def test_the_strongest_or_weakest_quarter_is_new():
+    groups = np.array([*"aabbccddeeff", "g", "h"])
+    means = np.array([0.1, 0.9, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4, 0.5, 0.5, 0.6, 0.6, 0.95, 0.05])
+    models = Models(14, groups, means=means)
+    known, new = ModelSplit.parse("stronger").divide(models, 0.5, 0)
+    assert set(groups[new]) == {"a", "g"}  # by their best model
+    assert len(set(groups[known])) == 3 and not set(groups[known]) & set(groups[new])
+    known, new = ModelSplit.parse("weaker").divide(models, 1.0, 0)
+    assert set(groups[new]) == {"h", "b"} and len(known) + len(new) == 14
+    with pytest.raises(BadInput, match="no common mean"):
+        ModelSplit.parse("stronger").divide(Models(14, groups), 0.5, 0)

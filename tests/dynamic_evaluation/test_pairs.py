@@ -30,7 +30,10 @@ PAIRS = sorted(
     }
     | {f"{policy}+irt_2pl" for policy in SEEING}
     | {f"strata+{predictor}" for predictor in methods.PREDICTORS}
-    - {"strata+single_order_floor", "strata+oracle_accuracy_prefix"}  # need every sample
+    # need every sample, or draws of another kind
+    - {f"strata+{name}" for name in ("single_order_floor", "oracle_accuracy_prefix")}
+    - {"strata+model_assisted"}
+    | {"staged_strata+model_assisted"}
 )
 
 

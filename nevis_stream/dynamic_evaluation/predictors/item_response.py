@@ -26,7 +26,7 @@ class ResponseBeliefs(ResponsePosterior):
 
     def __init__(self, items: response.Items, weights: np.ndarray, ctx):
         super().__init__(len(weights), items=items)
-        self._weights, self._ctx = weights.astype(np.float32), ctx
+        self.weights, self._ctx = weights.astype(np.float32), ctx
 
     def _of(self, function, answers, *more):
         evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
@@ -37,7 +37,7 @@ class ResponseBeliefs(ResponsePosterior):
         items = response.Items(
             *(np.asarray(each)[columns] for each in (self.items.mean, self.items.covariance))
         )
-        return ResponseBeliefs(items, self._weights[columns], self._ctx)
+        return ResponseBeliefs(items, self.weights[columns], self._ctx)
 
     def moments(self, answers):
         """See `ResponsePosterior`."""
@@ -49,7 +49,7 @@ class ResponseBeliefs(ResponsePosterior):
 
     def reduction(self, answers):
         """See `ResponsePosterior`."""
-        return np.asarray(self._of(_reduction, answers, self._weights))
+        return np.asarray(self._of(_reduction, answers, self.weights))
 
 
 def _state(items, evidence):

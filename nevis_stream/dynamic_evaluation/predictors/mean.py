@@ -4,7 +4,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.estimation import intervals
-from nevis_stream.queries.oracle import Responses
+from nevis_stream.queries.oracle import ANY_MODEL, Responses
 from nevis_stream.queries.samples import SampleFacts
 
 
@@ -18,6 +18,7 @@ class Mean(ScorePredictor):
     about = "mean of the asked samples"
     takes_scores = True
     out_of_core = True
+    holds_for = ANY_MODEL
 
     def is_calibrated(self, policy) -> bool:
         """Returns whether the cells stand for all samples."""

@@ -11,6 +11,7 @@ from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import sampling
 from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.oracle import ANY_MODEL
 
 MODELS_FOR_DESIGN = 64
 
@@ -21,6 +22,7 @@ class Stratified(SortAndSearch):
     """
 
     takes_all = False  # its strata are those of the asked samples
+    holds_for = ANY_MODEL
 
     def __init__(self):
         super().__init__()

@@ -1,0 +1,169 @@
+"""Estimates of models like the known ones, stronger and weaker ones, guessers and broken ones.
+
+    python -m experiments.evaluation_studies.any_model run --out=FOLDER
+    python -m experiments.evaluation_studies.any_model table --out=FOLDER
+
+`run` adds the cells that FOLDER/study.jsonl lacks, one split of all matrices after the other, and
+may be stopped at any time; `table` prints error, coverage with its 95% interval (Wilson's, as if
+new models were independent) and width, means over new models and splits.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
+from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
+from nevis_stream.estimation.intervals import wilson
+from nevis_stream.experiments.machine import describe
+from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.oracle import MatrixOracle
+from nevis_stream.storage.study_record import StudyRecord
+
+METHODS = ("guarded_adaptive_testing", "adaptive_testing", "model_assisted", "stratified_mean")
+BUDGETS = (50,)
+REGIMES = {"like": "", "stronger": "stronger", "weaker": "weaker"}
+# by name of a row of the table: file, number of known models (None: 60%, or 80% of the rest)
+MATRICES = {
+    "zeroeval_crux": ("zeroeval_crux", None),
+    "alpaca_eval2": ("alpaca_eval2", None),
+    "metabench_gsm8k, 400 known": ("metabench_gsm8k", 400),
+    "cifar10.1_v6": ("cifar10.1_v6", None),
+    "mmlu_pro": ("mmlu_pro", None),
+    "metabench_gsm8k, 35 known": ("metabench_gsm8k", 35),
+}
+ODD = (
+    "metabench_gsm8k, 400 known",
+    "zeroeval_crux",
+)  # where guessers and the like are made as well
+NEW, OF_A_KIND = 12, 6
+
+
+def matrix_of(folder: Path, name: str) -> Matrix:
+    """Returns outcomes; those that the source lacks are unknown."""
+    with np.load(folder / f"{MATRICES[name][0]}.npz", allow_pickle=True) as data:
+        values = data["correct"].astype(np.uint8)
+        if "imputed" in data:
+            values[data["imputed"] > 0] = UNKNOWN
+    return Matrix(name, values)
+
+
+def design_of(matrix: Matrix, regime: str) -> StudyDesign:
+    """Returns how its models are divided."""
+    count, models = MATRICES[matrix.name][1], len(matrix.values)
+    rest = models if regime == "like" else models - round(0.25 * models)
+    known = count / rest if count else 0.6 if regime == "like" else 0.8
+    way = ModelSplit.parse(REGIMES[regime])
+    return StudyDesign(METHODS, BUDGETS, known, new=NEW, model_split=way)
+
+
+def odd_models(truth: np.ndarray, seed: int) -> tuple[np.ndarray, list[str]]:
+    """Returns guessers (right with a probability of .25), broken models (40% of the answers of a
+    median model set to 0) and perfect ones, [m, n], and the kind of each.
+    """
+    random, n = np.random.default_rng([seed, 7]), truth.shape[1]
+    median = truth[np.argsort(truth.mean(axis=1))[len(truth) // 2]]
+    guessers = random.random((OF_A_KIND, n)) < 0.25
+    broken = median * (random.random((OF_A_KIND, n)) >= 0.4)
+    kinds = np.repeat(["guesser", "broken", "perfect"], OF_A_KIND).tolist()
+    return np.concatenate([guessers, broken, np.ones((OF_A_KIND, n))]).astype(np.uint8), kinds
+
+
+def rows(folder: Path, name: str, regime: str, seed: int):
+    """Yields a record of each method, budget and new model of a split."""
+    matrix = matrix_of(folder, name)
+    known, truth = split(matrix, design_of(matrix, regime), seed)
+    kinds = [regime] * len(truth)
+    if regime == "like" and name in ODD:
+        more, names = odd_models(truth, seed)
+        truth, kinds = np.concatenate([truth, more]), kinds + names
+    means = truth.mean(axis=1)
+    for method in METHODS:
+        fit_key, key = jax.random.split(jax.random.key(seed))
+        evaluator = methods.get(method).fit(known, None, fit_key)
+        for budget in BUDGETS:
+            start = time.perf_counter()
+            estimates = evaluator.evaluate(
+                MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
+            )
+            seconds = time.perf_counter() - start
+            for estimate, mean, kind in zip(estimates, means, kinds, strict=True):
+                yield {
+                    **{"kind": kind, "split": seed, "known": known.shape[0]},
+                    **{"method": method, "budget": budget, "seconds": seconds / len(truth)},
+                    "error": abs(estimate.value - mean),
+                    "covered": bool(estimate.low - 1e-9 <= mean <= estimate.high + 1e-9),
+                    "width": estimate.high - estimate.low,
+                    "holds_for": estimate.holds_for,
+                    "misfit": "misfit" in estimate.note,
+                }
+
+
+def record_of(out: Path) -> StudyRecord:
+    """Opens the record in a folder."""
+    return StudyRecord(out / "study.jsonl", {"budgets": BUDGETS, "new": NEW, "methods": METHODS})
+
+
+def run(folder: Path, out: Path, splits: int) -> None:
+    """Adds the cells that the record lacks."""
+    record = record_of(out)
+    for seed in range(splits):
+        for name in MATRICES:
+            for regime in REGIMES:
+                cell = {"matrix": name, "seed": seed, "regime": regime}
+                if cell not in record:
+                    jax.clear_caches()
+                    record.add(cell, list(rows(folder, name, regime, seed)))
+                    print(f"split {seed}: {name}, {regime}", flush=True)
+
+
+def table(out: Path) -> None:
+    """Prints a markdown table."""
+    frame = pd.DataFrame(list(record_of(out).rows()))
+    print(f"{describe()}\n")
+    print("| regime | matrix | K | splits | n | " + " | ".join(METHODS) + " |")
+    print("|---|---|---:|---:|---:|" + "---|" * len(METHODS))
+    for (regime, matrix, budget), part in frame.groupby(["kind", "matrix", "budget"]):
+        line = [regime, matrix, budget, part["split"].nunique()]
+        line.append(len(part) // part["method"].nunique())
+        for method in METHODS:
+            line.append(_cell(part[part["method"] == method]))
+        print("| " + " | ".join(map(str, line)) + " |")
+    print()
+    for (regime, budget), part in frame.groupby(["kind", "budget"]):
+        shown = "; ".join(f"{method} {_cell(part[part['method'] == method])}" for method in METHODS)
+        print(f"- {regime}, K = {budget}, pooled: {shown}")
+
+
+def _cell(part: pd.DataFrame) -> str:
+    """Returns error, coverage with its interval, mean width, and the share for any model."""
+    (low,), (high,) = wilson(part["covered"].mean()[None], float(len(part)))
+    any_model = (part["holds_for"] == "any model").mean()
+    text = f"{part['error'].mean():.3f}, {part['covered'].mean():.2f} ({low:.2f}–{high:.2f}),"
+    text += f" {part['width'].mean():.3f}"
+    if 0 < any_model < 1 or part["misfit"].any():
+        text += f", any {any_model:.2f}, misfit {part['misfit'].mean():.2f}"
+    return text
+
+
+def main() -> None:
+    """Runs one of the two commands."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("command", choices=("run", "table"))
+    parser.add_argument("--matrices", type=Path, default=Path("../shared/matrices"))
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--splits", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.command == "run":
+        run(arguments.matrices, arguments.out, arguments.splits)
+    else:
+        table(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""A predictor whose estimate, for a model that the known ones say little about, is one that holds
+for any model.
+
+A fit to the known models is wrong for models unlike them: samples that every known model fails tell
+nothing about who solves them, so the mean of a stronger model is pulled towards the known ones.
+Three things are looked at (`GuardedBeliefs.unlike`): whether the model may lie beyond the best, or
+the worst, known model; whether fits without the strongest, or the weakest, quarter of the known
+models were right about these; and how improbable the answers are under the fit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation import folds, response
+from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
+from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policies import sequential
+from nevis_stream.dynamic_evaluation.policies.part_first import LookedAt, PartFirst
+from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
+from nevis_stream.dynamic_evaluation.predictors import model_assisted
+from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
+from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.matrix import is_observed, numbers
+from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, MatrixOracle, Responses
+from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
+
+SURROGATE = ModelAssisted()
+REACH = (
+    1.96 * 1.5
+)  # standard deviations, of the end of the interval that is compared with the range
+BEYOND = 1.5  # factor of the interval of a model that may lie beyond the known ones
+EXTRAPOLATES = 1.3  # greatest error, in claimed standard deviations, of a fit that extrapolates
+HELD_OUT = 20  # models, at most, on which it is seen whether a fit extrapolates
+MISFIT = -2.3  # standardised log-likelihood below which answers are improbable under the fit
+ENDS = ("strongest", "weakest")
+_POLICY = PartFirst(Sequential(sequential.reduction, "reduction", "the variance of the mean"))
+
+
+class GuardedBeliefs(LookedAt):
+    """The beliefs of the guarded predictor, and what tells whether a model is like the known ones.
+
+    Args:
+      base: of the guarded predictor.
+      surrogate: of the item response model that assists the estimate for any model.
+      ends: the least and the greatest mean of a known model.
+      ratios: by budget and end, root mean square of error ÷ claimed standard deviation of the
+        models of that end, held out; infinite where they are too few.
+    """
+
+    def __init__(
+        self,
+        base: ResponsePosterior,
+        surrogate: ResponseBeliefs,
+        ends: tuple[float, float],
+        ratios: Mapping[str, Mapping[str, float]],
+    ):
+        super().__init__(base.n, base.rank, base.items)
+        self.base, self.surrogate, self.ends, self.ratios = base, surrogate, ends, ratios
+
+    def moments(self, answers):
+        """Returns those of the surrogate."""
+        return self.surrogate.moments(answers)
+
+    def unlike(self, answers, budget, ctx) -> np.ndarray:
+        """Returns which models the known ones say little about, bool[m]."""
+        look = self.look(answers, budget, ctx)
+        return look.beyond("strongest") | look.beyond("weakest") | (look.fit < MISFIT)
+
+    def look(self, answers: Responses, budget: int, ctx: Compute) -> "Look":
+        """Returns what the answers so far say about m models."""
+        evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+        weights = self.surrogate.weights
+        p, deviation = (
+            np.asarray(each, np.float64)
+            for each in ctx.jit(_predict)(self.surrogate.items, evidence, weights)
+        )
+        np.put_along_axis(p, answers.samples, answers.values, axis=1)
+        mean = p @ weights.astype(np.float64)
+        fit = np.asarray(ctx.jit(_fit)(self.surrogate.items, evidence), np.float64)
+        if answers.values.dtype != np.uint8:
+            fit = np.zeros(len(fit))  # scores have no probability under the fit
+        ratios = dict.fromkeys(ENDS, np.inf) | dict(self.ratios.get(str(budget), {}))
+        return Look(mean, deviation, fit, self.ends, ratios)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the answers of m models say.
+
+    Attributes:
+      mean, deviation: float64[m], of the models' means under the fit.
+      fit: float64[m], the log-likelihood of the answers, each predicted from the others, less its
+        expectation under these predictions, in standard deviations.
+      ends: see `GuardedBeliefs`.
+      ratios: by end, those of the budget.
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    fit: np.ndarray
+    ends: tuple[float, float]
+    ratios: Mapping[str, float]
+
+    def outside(self, end: str) -> np.ndarray:
+        """Returns which models may lie beyond the known models at this end, bool[m]."""
+        reach = REACH * self.deviation
+        if end == "strongest":
+            return self.mean + reach > self.ends[1]
+        return self.mean - reach < self.ends[0]
+
+    def beyond(self, end: str) -> np.ndarray:
+        """Returns which of these are beyond what the fit has been seen to predict, bool[m]."""
+        return self.outside(end) & (self.ratios[end] > EXTRAPOLATES)
+
+    def reason(self, model: int) -> str:
+        """Returns in words why a model's estimate is for any model, or not."""
+        for end, word in zip(ENDS, ("best", "worst"), strict=True):
+            if not self.outside(end)[model]:
+                continue
+            seen = f"{self.ratios[end]:.1f} claimed standard deviations"
+            if np.isinf(self.ratios[end]):
+                seen = "not measured: too few known models"
+            what = f"it may lie beyond the {word} known model"
+            if self.beyond(end)[model]:
+                return f"{what}, where the fit does not extrapolate (error on the {end}: {seen})"
+            if self.fit[model] >= MISFIT:
+                return f"{what}, where the fit extrapolates (error on the {end}: {seen})"
+        if self.fit[model] < MISFIT:
+            return "its answers are improbable under the fit to the known models"
+        return "it lies within the range of the known models"
+
+
+class GuardedPredictor(ScorePredictor):
+    """Another predictor; of models unlike the known ones, an item response model whose mean is
+    corrected by draws of known probabilities.
+
+    Args:
+      base: the other predictor.
+      policy: its policy.
+    """
+
+    takes_all = False
+
+    def __init__(self, base: ScorePredictor, policy: PartFirst):
+        self.base, self.policy = base, policy
+        self.about = f"{base.about}; for models unlike the known ones, {SURROGATE.about}"
+        self.takes_scores, self.gives = base.takes_scores, base.gives
+
+    def is_calibrated(self, policy) -> bool:
+        """Returns what the other predictor says."""
+        return self.base.is_calibrated(self.policy)
+
+    def fit(self, known, key, ctx):
+        """Fits the other predictor, and item response models to all known models and without those
+        of either end.
+        """
+        surrogate, means = SURROGATE.fit(known, key, ctx), _means(known)
+        tree: Tree = {
+            "base": self.base.fit(known, key, ctx),
+            "surrogate": surrogate,
+            "ends": [float(np.nanmin(means)), float(np.nanmax(means))],
+            "without": {},
+            "ratios": {},
+        }
+        for end, rows in held_out(known, means).items():
+            rest = InMemory(known.matrix(), known.groups, known.facts).without(rows)
+            tree["without"][end] = {"rows": rows, "fit": SURROGATE.fit(rest, key, ctx)}
+        return tree
+
+    def fit_budget(self, tree, known, policy, budget, key, ctx):
+        """Fits the other predictor, and looks how well the fit extrapolates at this budget."""
+        if str(budget) not in tree["ratios"]:
+            tree["ratios"][str(budget)] = {
+                end: _ratio(fit, known, budget, key, ctx) for end, fit in tree["without"].items()
+            }
+        base = self.base.fit_budget(tree["base"], known, self.policy, budget, key, ctx)
+        calibration = {name: base[name] for name in ("errors", "unit") if name in base}
+        if not calibration and not self.base.is_calibrated(self.policy):
+            errors, unit = self._base_errors(tree, base, known, budget, key, ctx)
+            calibration = {"errors": errors, "unit": unit}
+        return {"base": base, "budget": budget} | calibration
+
+    def _base_errors(self, tree, tuned, known, budget, key, ctx):
+        """Returns the other predictor's cross-validation errors, float64[k], and their unit."""
+        arguments = tree["base"], known, self.policy, budget, key, ctx
+        if (errors := self.base.errors(*arguments)) is not None:
+            return errors, np.ones(len(errors))
+        method = Method("", self.policy, self.base, cross_validated=True)
+        inner = {"predictor": tree["base"], "policy": {}, "folds": tree.setdefault("folds", [])}
+        return Evaluator(method, known, inner, key, ctx).cross_validate(tuned, budget)
+
+    def beliefs(self, tree, known, ctx) -> GuardedBeliefs:
+        """Returns the beliefs."""
+        base = self.base.beliefs(tree["base"], known, ctx)
+        surrogate = SURROGATE.beliefs(tree["surrogate"], known, ctx)
+        least, greatest = tree["ends"]
+        return GuardedBeliefs(base, surrogate, (least, greatest), tree["ratios"])
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Predicts as the other predictor; of models whose last samples were drawn, the mean that
+        holds for any model.
+        """
+        base = self.base.predict(tree["base"], tuned["base"], known, answers, ctx)
+        values = np.array(base.values, np.float64)
+        if base.keeps_answers:
+            np.put_along_axis(values, answers.samples, answers.values, axis=1)
+        mean = np.array(known.facts.mean(values) if base.mean is None else base.mean, np.float64)
+        low, high = (np.full(len(mean), np.nan) for _ in range(2))
+        if base.interval is not None:
+            low, high = (np.array(end, np.float64) for end in base.interval)
+        beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
+        budget, count = tuned["budget"], answers.samples.shape[1]
+        first = self.policy.first(budget)
+        if count < budget:  # asked step by step: which estimate it will be is open
+            return Prediction(values, mean, None, base.deviation, base.keeps_answers)
+        shares = answers.query.shares
+        drawn = np.zeros((len(mean), 0), bool) if shares is None else shares[:, first:] > 0
+        switched = drawn.any(axis=1)
+        look, notes = beliefs.look(answers, budget, ctx), []
+        others = np.full((3, len(mean)), np.nan)
+        for model in range(len(mean)):
+            row, stages, seen = answers.of(np.array([model])), [(0, first)], look
+            if switched[model]:
+                start = first + int(drawn[model].argmax())
+                stages.append((start, budget))
+                seen = beliefs.look(row.first(start), budget, ctx)
+            other = model_assisted.estimate(beliefs.surrogate, weights, row, stages, ctx)[:, 0]
+            own = mean[model], low[model], high[model]
+            if switched[model]:
+                mean[model], low[model], high[model] = other
+            if not other[1] <= own[0] <= other[2]:
+                others[:, model] = own if switched[model] else other
+            note = seen.reason(0 if switched[model] else model)
+            if look.fit[model] < MISFIT:
+                note += (
+                    "; misfit: its answers are improbable under the fit, by"
+                    f" {-look.fit[model]:.1f} standard deviations"
+                )
+            notes.append(note)
+        # beyond the known models the calibration on them is not enough, even if a fit extrapolates
+        outside = (look.outside("strongest") | look.outside("weakest")) & ~switched
+        wider = np.where(outside, BEYOND, 1.0)
+        low, high = mean - wider * (mean - low), mean + wider * (high - mean)
+        holds_for = [ANY_MODEL if each else LIKE_KNOWN for each in switched]
+        return Prediction(
+            *(values, mean, (low, high), wider * base.unit, base.keeps_answers),
+            holds_for=holds_for,
+            notes=notes,
+            others=others,
+        )
+
+
+def _means(known: KnownModels) -> np.ndarray:
+    """Returns the weighted mean of each known model's observed samples, float64[m]."""
+    matrix, weights = known.matrix(), known.facts.weights
+    mask = is_observed(matrix)
+    return (numbers(matrix) @ weights) / np.where(mask.any(axis=1), mask @ weights, np.nan)
+
+
+def held_out(known: KnownModels, means: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the rows of the strongest and of the weakest quarter of the groups of known models;
+    {} if fewer than eight groups are known.
+    """
+    groups = np.array(known.groups if known.groups else np.arange(len(means)))
+    names = np.unique(groups)
+    if len(names) < 8:
+        return {}
+    best = np.array([np.nanmax(means[groups == name], initial=-1) for name in names])
+    worst = np.array([np.nanmin(means[groups == name], initial=2) for name in names])
+    quarter = len(names) // 4
+    parts = names[np.argsort(-best)[:quarter]], names[np.argsort(worst)[:quarter]]
+    return {
+        end: np.flatnonzero(np.isin(groups, part)) for end, part in zip(ENDS, parts, strict=True)
+    }
+
+
+def _ratio(fit: Tree, known: KnownModels, budget: int, key, ctx: Compute) -> float:
+    """Returns the root mean square of error ÷ claimed standard deviation of held-out models."""
+    rows, random = np.asarray(fit["rows"]), numpy_generator(key)
+    rest = InMemory(known.matrix(), known.groups, known.facts).without(rows)
+    rows = rows[np.linspace(0, len(rows) - 1, min(HELD_OUT, len(rows))).astype(int)]
+    oracle = MatrixOracle(folds.fill(known.matrix(rows), random))
+    beliefs = SURROGATE.beliefs(fit["fit"], rest, ctx)
+    plan = _POLICY.plan(_POLICY.fit(rest, beliefs, key, ctx), beliefs, budget, key, ctx)
+    answers = _POLICY.ask(plan, oracle, len(rows), key, ctx)
+    look = GuardedBeliefs(beliefs, beliefs, (0, 1), {}).look(answers, budget, ctx)
+    error = known.facts.mean(oracle.truth) - look.mean
+    usable = look.deviation > 1e-6
+    if not usable.any():
+        return 0.0
+    return float(np.sqrt(np.mean((error[usable] / look.deviation[usable]) ** 2)))
+
+
+def _predict(items, evidence, weights):
+    logits, deviation = response.predict(items, evidence, weights)
+    return jax.nn.sigmoid(logits), deviation
+
+
+def _fit(items, evidence):
+    """Returns `Look.fit`, float32[m]."""
+
+    def of_one(one):
+        samples, values, mask = one
+        p = model_assisted.leave_each_out(items, samples, values, mask)
+        p = jnp.clip(p, 1e-4, 1 - 1e-4)
+        odds = jnp.log(p / (1 - p))
+        away = ((values - p) * odds * mask).sum()
+        spread = jnp.sqrt((p * (1 - p) * odds**2 * mask).sum())
+        return away / jnp.maximum(spread, 1e-6)
+
+    return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.mask))

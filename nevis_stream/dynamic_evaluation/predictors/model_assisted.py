@@ -1,0 +1,164 @@
+"""A mean that holds for any new model: predictions corrected by draws with known probabilities."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.method import Prediction
+from nevis_stream.dynamic_evaluation.policies import staged_strata
+from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
+from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse, ResponseBeliefs
+from nevis_stream.errors import BadInput
+from nevis_stream.estimation import difference
+from nevis_stream.queries.oracle import ANY_MODEL, Responses
+
+FACTORS = 4
+
+
+class ModelAssisted(ItemResponse):
+    """An item response model of four factors; the mean is corrected by the differences between
+    the answers and predictions that do not depend on them (see `estimation.difference`).
+
+    The mean is exactly unbiased and its interval holds for any new model, however unlike the known
+    ones; like them, it has a short interval.
+    """
+
+    takes_scores = True
+    holds_for = ANY_MODEL
+
+    def __init__(self):
+        super().__init__(
+            "item response model of four factors; the mean is corrected by draws of known"
+            " probabilities, for any model",
+            factors=FACTORS,
+        )
+
+    def is_calibrated(self, policy) -> bool:
+        """Returns True: the intervals are those of the draws.
+
+        Raises:
+          BadInput: the policy draws no sample of each stratum.
+        """
+        if not isinstance(policy, StagedStrata):
+            raise BadInput(
+                "model_assisted needs draws from strata with known probabilities: policy"
+                " staged_strata."
+            )
+        return True
+
+    def fit_budget(self, tree, known, policy, budget, key, ctx):
+        """Notes the budget, which says where the stages end."""
+        return {"budget": budget}
+
+    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+        """Predicts the cells by all answers, and the mean by the stages of draws that are whole."""
+        prediction = super().predict(tree, tuned, known, answers, ctx)
+        ends = np.cumsum([0, *staged_strata.stages(tuned["budget"])])
+        ends = ends[ends <= answers.samples.shape[1]].tolist()
+        if len(ends) == 1:  # asked step by step, and the first stage has just begun
+            return dataclasses.replace(prediction, deviation=None)
+        beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
+        stages = list(zip(ends[:-1], ends[1:], strict=True))
+        mean, low, high = estimate(beliefs, weights, answers.first(ends[-1]), stages, ctx)
+        return Prediction(prediction.values, mean, (low, high))
+
+
+def estimate(
+    beliefs: ResponseBeliefs,
+    weights: np.ndarray,
+    answers: Responses,
+    stages: Sequence[tuple[int, int]],
+    ctx: Compute,
+) -> np.ndarray:
+    """Returns value, low and high of each model's mean, float64[3, m].
+
+    Args:
+      beliefs: of an item response model.
+      weights: float64[n], of the samples in the mean.
+      answers: of m models.
+      stages: the columns of the answers, from and to, that were drawn in each stage, in the order
+        of the strata; others, that were not drawn, are known to later stages.
+      ctx: compiles, and counts FLOPs.
+    """
+    models, n = len(answers.values), beliefs.n
+    drawn_stages: list[list[difference.Stage]] = [[] for _ in range(models)]
+    chances = answers.query.probabilities
+    if chances is None:
+        raise ValueError("the answers were not drawn with known probabilities")
+    for start, end in stages:
+        strata = staged_strata.cut(beliefs, answers.first(start), weights, end - start)
+        until = answers.first(end)
+        for model, stratum in enumerate(strata):
+            drawn = answers.samples[model, start:end]
+            predicted = _without_each(beliefs, until, model, start, stratum, ctx)
+            stage = difference.Stage(stratum, drawn, chances[model, start:end], predicted)
+            drawn_stages[model].append(stage)
+    values = np.full((models, n), np.nan)
+    np.put_along_axis(values, answers.samples, answers.values.astype(np.float64), axis=1)
+    outcomes = answers.values.dtype == np.uint8
+    ctx.charge(10 * n * models * len(stages))
+    rows = [
+        difference.estimate(each, row, weights, outcomes=outcomes)
+        for each, row in zip(drawn_stages, values, strict=True)
+    ]
+    return np.array(rows).T
+
+
+def _without_each(
+    beliefs: ResponseBeliefs,
+    answers: Responses,
+    model: int,
+    start: int,
+    stratum: np.ndarray,
+    ctx: Compute,
+) -> np.ndarray:
+    """Returns each sample's expected value given all answers of a model but the one that was drawn
+    in the sample's stratum, float64[n]; the draws begin at column `start`.
+    """
+    one = answers.of(np.array([model]))
+    evidence = response.PaddedAnswers.of(one, one.samples.shape[1])
+    columns = np.where(stratum >= 0, stratum + start, 0).astype(np.int32)
+    return np.asarray(ctx.jit(_leave_each_out)(beliefs.items, evidence, columns), np.float64)
+
+
+def _leave_each_out(items, evidence, columns):
+    """Returns p[j] for each sample, given all answers but that in column `columns[j]`."""
+    abilities = _abilities(items, evidence.samples[0], evidence.values[0], evidence.mask[0])
+    of_sample = response.Abilities(abilities.mean[columns], abilities.covariance[columns])
+    return _expected(items, of_sample)
+
+
+def leave_each_out(items, samples, values, mask):
+    """Returns the expected value of each of a model's answers, float32[b], given all others.
+
+    Args:
+      items: of n samples.
+      samples, values, mask: [b] each, see `response.PaddedAnswers`.
+    """
+    own = response.Items(items.mean[samples], items.covariance[samples])
+    return _expected(own, _abilities(items, samples, values, mask))
+
+
+def _abilities(items, samples, values, mask) -> response.Abilities:
+    """Returns the abilities given all answers but one, for each of them."""
+    length = len(mask)
+    rest = response.PaddedAnswers(
+        jnp.broadcast_to(samples, (length, length)),
+        jnp.broadcast_to(values, (length, length)),
+        mask * (1 - jnp.eye(length)),
+    )
+    return response.infer(items, rest)
+
+
+def _expected(items, of_sample):
+    """Returns the expected value of each sample, each for abilities of its own."""
+    mean = jnp.einsum("ni,ni->n", of_sample.extended, items.mean)
+    a = items.mean[:, 1:]
+    ability = jnp.einsum("ni,nij,nj->n", a, of_sample.covariance, a)
+    item = jnp.einsum("nij,nij->n", of_sample.second_moment, items.covariance)
+    return jax.nn.sigmoid(response.moderate(mean, ability + item))

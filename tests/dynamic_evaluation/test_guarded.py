@@ -1,0 +1,161 @@
+"""A model that the known ones say little about gets an estimate that holds for any model."""
+
+import jax
+import numpy as np
+import pytest
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.predictors import guarded
+from nevis_stream.errors import BadInput
+from nevis_stream.estimation import difference
+from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOBODY, MatrixOracle
+from tests.dynamic_evaluation.making import one_order
+
+N, BUDGET = 150, 40
+MATRIX = one_order(40, N, noise=1.0)
+MATRIX = MATRIX[np.argsort(MATRIX.mean(axis=1))]
+STRONG = MATRIX[-6:]
+KNOWN = MATRIX[:-10]
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    return methods.get("guarded_irt").fit(KNOWN, None, jax.random.key(0))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    """A guarded pair whose fits are fast."""
+    method = methods.guarded("fisher+irt_2pl")
+    before = methods.get
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            methods, "get", lambda name: method if name == "guarded_irt" else before(name)
+        )
+        yield
+
+
+def evaluate(evaluator, truth, seed=1, budget=BUDGET):
+    return evaluator.evaluate(MatrixOracle(truth), len(truth), budget, jax.random.key(seed))
+
+
+def second_look(self, answers, budget, ctx):
+    """Every model is unlike the known ones, which the first look does not see."""
+    return np.full(len(answers.values), answers.samples.shape[1] > 10)
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """The fit is taken to extrapolate nowhere, and every model to be beyond."""
+    monkeypatch.setattr(guarded, "EXTRAPOLATES", -1.0)
+    monkeypatch.setattr(guarded, "REACH", 1e9)
+
+
+def test_beyond_the_known_models_the_rest_is_drawn(evaluator, always, monkeypatch):
+    """The strata that the estimate is made of are those that were drawn from."""
+    seen, estimate = [], difference.estimate
+
+    def checked(stages, values, weights, **more):
+        for stage in stages:
+            np.testing.assert_array_equal(stage.stratum[stage.drawn], np.arange(len(stage.drawn)))
+        seen.append([len(stage.drawn) for stage in stages])
+        return estimate(stages, values, weights, **more)
+
+    monkeypatch.setattr(difference, "estimate", checked)
+    estimates = evaluate(evaluator, STRONG)
+    assert seen == [[10, 30]] * len(STRONG)
+    assert set(estimates.holds_for) == {ANY_MODEL}
+    assert all("beyond the best known model" in note for note in estimates.notes)
+    mean = STRONG.mean(axis=1)
+    assert ((estimates.low <= mean) & (mean <= estimates.high)).mean() > 0.6
+    assert (estimates.answers.query.shares > 0).all()
+
+
+def test_a_model_that_turns_out_to_be_unlike_keeps_its_answers(evaluator, monkeypatch):
+    """At the second look: the adaptive answers before it are known, and no draw is asked twice."""
+    monkeypatch.setattr(guarded.GuardedBeliefs, "unlike", second_look)
+    estimates = evaluate(evaluator, STRONG)
+    shares = estimates.answers.query.shares
+    assert (shares[:, :10] > 0).all() and (shares[:, 25:] > 0).all()
+    assert not shares[:, 10:25].any()
+    assert set(estimates.holds_for) == {ANY_MODEL}
+    assert np.abs(estimates.accuracy - STRONG.mean(axis=1)).mean() < 0.15
+
+
+def test_the_estimate_is_unbiased_after_adaptive_answers(evaluator, monkeypatch):
+    """Over many seeds the mean error is 0 within its noise, though the known models are weaker."""
+    monkeypatch.setattr(guarded.GuardedBeliefs, "unlike", second_look)
+    rows = np.repeat(STRONG[-1:], 60, axis=0)
+    estimates = evaluate(evaluator, rows, seed=3)
+    errors = estimates.accuracy - rows.mean(axis=1)
+    assert abs(errors.mean()) < 3.5 * errors.std() / np.sqrt(len(errors))
+    truth = rows.mean(axis=1)
+    covered = (estimates.low <= truth) & (truth <= estimates.high)
+    assert covered.mean() >= 0.85
+
+
+def test_where_nothing_speaks_against_it_the_base_estimates(evaluator, monkeypatch):
+    monkeypatch.setattr(guarded, "EXTRAPOLATES", np.inf)
+    monkeypatch.setattr(guarded, "MISFIT", -np.inf)
+    estimates = evaluate(evaluator, MATRIX[10:14])
+    assert set(estimates.holds_for) == {LIKE_KNOWN}
+    assert (estimates.answers.query.shares[:, 10:] == 0).all()
+    assert np.isfinite(estimates.low).all()
+
+
+@pytest.mark.parametrize("name", ["adaptive_testing", "sort_and_search"])
+def test_all_right_and_all_wrong_with_calibrated_intervals(name):
+    truth = np.stack([np.ones(N), np.zeros(N)]).astype(np.uint8)
+    key = jax.random.key(0)
+    estimates = methods.get(name).fit(KNOWN, None, key).evaluate(MatrixOracle(truth), 2, 20, key)
+    assert estimates.high[0] == 1 and estimates.low[1] == 0
+
+
+def test_all_right_and_all_wrong(evaluator, always):
+    truth = np.stack([np.ones(N), np.zeros(N)]).astype(np.uint8)
+    estimates = evaluate(evaluator, truth)
+    assert estimates.high[0] == pytest.approx(1) and estimates.low[1] == 0
+
+
+def test_improbable_answers_are_a_misfit(evaluator):
+    """Right answers that have nothing to do with the samples."""
+    truth = (np.random.default_rng(0).random((6, N)) < 0.5).astype(np.uint8)
+    estimates = evaluate(evaluator, truth)
+    assert sum("improbable" in note for note in estimates.notes) >= 4
+    alike = evaluate(evaluator, MATRIX[5:30:4])
+    assert sum("improbable" in note for note in alike.notes) <= 1
+
+
+def test_what_other_methods_hold_for():
+    key = jax.random.key(0)
+    for name, holds_for in (
+        ("strata+stratified", ANY_MODEL),
+        ("random_mean", ANY_MODEL),
+        ("model_assisted", ANY_MODEL),
+        ("sort_and_search", LIKE_KNOWN),
+        ("published", NOBODY),
+    ):
+        estimates = (
+            methods.get(name)
+            .fit(KNOWN, None, key)
+            .evaluate(MatrixOracle(STRONG), len(STRONG), 20, key)
+        )
+        assert set(estimates.holds_for) == {holds_for}, name
+        assert estimates[0].holds_for == holds_for
+
+
+def test_model_assisted_needs_its_draws():
+    with pytest.raises(BadInput, match="staged_strata"):
+        methods.get("uniform+model_assisted")
+
+
+def test_a_round_at_a_time_before_the_stages_are_whole():
+    """Answers step by step give a value without an interval."""
+    evaluator = methods.get("model_assisted").fit(KNOWN, None, jax.random.key(0))
+    evaluator.fit_budget(BUDGET)
+    whole = evaluate(evaluator, STRONG[:1]).answers
+    for count in (5, 20, 30, 40):
+        part = whole.first(count)
+        estimates = evaluator.predict(part, BUDGET)
+        assert 0 <= estimates.accuracy[0] <= 1
+        assert np.isnan(estimates.low[0]) == (count < 20)
