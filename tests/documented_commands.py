@@ -67,8 +67,9 @@ NOT_RUN = {
     r"(nevis-stream|launch\.)demo$|nevis-stream demo$": "trains for minutes",
     r"benchmarks/gpu\.sh": "tests/test_gpu_script.py runs its pieces",
     r"^ray ": "needs Ray, an extra, and several machines",
-    r"^(lm_eval|inspect) ": "needs a model; tests/launch/test_harnesses.py runs small ones",
-    r"evaluate tell sessions/lm": "needs what the harness has written",
+    r"^(lm_eval|inspect) |evaluate tell sessions/lm": (
+        "needs a model, or what it wrote; tests/launch/test_harnesses.py runs small ones"
+    ),
 }
 """What is only parsed (tests/test_docs.py), by pattern, with the reason."""
 

@@ -240,7 +240,7 @@ def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
     pairs = {"strata+mean", "strata+linear_gaussian", "mean_variance+linear_gaussian"}
     assert set(rows["method"]) == pairs and len(rows) == 3 * 3 * 2 and (rows["flops"] > 0).all()
     assert (folder / "board.pdf").is_file()
-    assert "--model_split=by:year" in refused(*words)
+    assert 'model_split: there "by:year", now ""' in refused(*words)
     assert forked.run("launch.report", folder, f"--out={tmp_path / 'out'}").returncode == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Methods of evaluation" in page and "study_crossing_1_1" in page
