@@ -43,7 +43,7 @@ def rebuild(text: str) -> str:
 def main() -> None:
     """Makes pages anew, and names those that have changed."""
     for page in [Path(name) for name in sys.argv[1:]] or sorted(EVIDENCE.rglob("*.md")):
-        before = page.read_text()
+        before = read_bytes(page).decode()
         after = rebuild(before)
         if after != before:
             page.write_text(after)

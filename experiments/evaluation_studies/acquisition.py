@@ -23,6 +23,7 @@ from nevis_stream.evaluation_cache.facts_files import read_model_facts
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.samples import SampleFacts, checked_weights
+from nevis_stream.storage.npz import read_npz
 
 BUDGETS = (5, 10, 20, 50, 100, 200)
 KNOWN = 0.6
@@ -71,12 +72,12 @@ def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
       model_facts: a csv of facts about the models.
     """
     file_name = name.removesuffix("_datasets").removesuffix(f"_{FEW}")
-    with np.load(shared_directory() / "matrices" / f"{file_name}.npz") as file:
-        values = file["correct"]
-        if "score" in file:
-            values = np.where(file["imputed"] == 1, np.nan, file["score"]).astype(np.float32)
-        groups, dataset = file.get("group"), file.get("dataset")
-        models = file["models"].tolist()
+    file = read_npz(shared_directory() / "matrices" / f"{file_name}.npz")
+    values = file["correct"]
+    if "score" in file:
+        values = np.where(file["imputed"] == 1, np.nan, file["score"]).astype(np.float32)
+    groups, dataset = file.get("group"), file.get("dataset")
+    models = file["models"].tolist()
     facts = SampleFacts(values.shape[1])
     if name.endswith("_datasets"):
         weights = checked_weights("equal", Counter(dataset.tolist()))

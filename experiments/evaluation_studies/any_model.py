@@ -23,6 +23,7 @@ from nevis_stream.estimation.intervals import wilson
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import MatrixOracle
+from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
 METHODS = ("guarded_adaptive_testing", "adaptive_testing", "model_assisted", "stratified_mean")
@@ -46,10 +47,10 @@ NEW, OF_A_KIND = 12, 6
 
 def matrix_of(folder: Path, name: str) -> Matrix:
     """Returns outcomes; those that the source lacks are unknown."""
-    with np.load(folder / f"{MATRICES[name][0]}.npz", allow_pickle=True) as data:
-        values = data["correct"].astype(np.uint8)
-        if "imputed" in data:
-            values[data["imputed"] > 0] = UNKNOWN
+    data = read_npz(folder / f"{MATRICES[name][0]}.npz", ("correct", "imputed"))
+    values = data["correct"].astype(np.uint8)
+    if "imputed" in data:
+        values[data["imputed"] > 0] = UNKNOWN
     return Matrix(name, values)
 
 

@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.oracle import MatrixOracle
+from nevis_stream.storage.npz import read_npz
 
 NEW = 60  # at most this many new models in a split
 
@@ -34,8 +35,8 @@ def main() -> None:
         flush=True,
     )
     for path in options.matrices:
-        with np.load(path) as file:
-            outcomes, groups = file["correct"], file.get("group")
+        file = read_npz(path)
+        outcomes, groups = file["correct"], file.get("group")
         for by_group in (False, True) if groups is not None else (False,):
             splits = [
                 measure_coverage(outcomes, groups if by_group else None, seed, options)

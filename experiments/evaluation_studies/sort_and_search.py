@@ -29,6 +29,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.queries.oracle import MatrixOracle, Responses
+from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
 KNOWN_SHARE = 0.6
@@ -102,7 +103,7 @@ def cells(files: list[Path], splits: range) -> None:
     """Prints the errors of cells by the library's search and by the published rule."""
     rows = []
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
-        matrix = np.load(file)["correct"]
+        matrix = read_npz(file)["correct"]
         n = matrix.shape[1]
         for split in splits:
             known, new = split_of(matrix, split)
@@ -141,7 +142,7 @@ def split_of(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
 
 def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[str]) -> None:
     """Adds a row for each budget of the splits and methods of a matrix that are missing."""
-    matrix = np.load(file)["correct"]
+    matrix = read_npz(file)["correct"]
     n = matrix.shape[1]
     budgets = [8 << power for power in range(20) if 8 << power <= n // 2]
     for split in splits:
@@ -261,7 +262,7 @@ def correlations(files: list[Path]) -> None:
         " |\n|---|---:|---:|---:|---:|"
     )
     for file in files:
-        correlations = agreement.model_correlations(np.load(file)["correct"])
+        correlations = agreement.model_correlations(read_npz(file)["correct"])
         pairs = correlations[np.triu_indices(len(correlations), 1)]
         pairs = pairs[~np.isnan(pairs)]
         print(
