@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from nevis_stream.storage.reading import read_bytes
+
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "docs" / "evidence"
 PRINTED = re.compile(
