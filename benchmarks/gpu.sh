@@ -44,7 +44,9 @@ step() {
     fi
 }
 bench() { # bench LIMIT NAME MODULE FLAGS...
-    step "$1" "$2" "$python" -u -m "benchmarks.$3" "${@:4}"
+    local module=benchmarks.$3
+    case $3 in *.*) module=$3 ;; esac
+    step "$1" "$2" "$python" -u -m "$module" "${@:4}"
 }
 
 if [ -n "$dry" ]; then
@@ -184,7 +186,7 @@ small() {
         --run_dir="$out/runs/small/ft_dynamic/seed-0" "${flags[@]}" --config.stream="$data"
     sed -n '/^real/p' "$table.log" | tee -a "$table"
     if [ -s "$out/runs/small/ft_dynamic/seed-0/ledger.jsonl" ]; then
-        bench 20 "errors" local25 "$out/runs/small"
+        bench 20 "errors" experiments.learner_studies.local25 "$out/runs/small"
     fi
 }
 
@@ -205,7 +207,7 @@ bfloat16() {
             --config.train.steps="$(pick 2400 4)" --config.train.validate_every="$(pick 600 4)" \
             --config.network.precision=$precision --run_dir="$out/runs/bfloat16/$precision/$(pick . seed-0)"
     done
-    bench 30 "bfloat16 against float32" local25 "$out/runs/bfloat16"
+    bench 30 "bfloat16 against float32" experiments.learner_studies.local25 "$out/runs/bfloat16"
 }
 
 waiting() {

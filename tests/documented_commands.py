@@ -23,6 +23,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -414,7 +415,9 @@ def run(text: str) -> tuple[int, str]:
     signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         try:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+            with warnings.catch_warnings():  # it may be imported already
+                warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)
+                runpy.run_module(module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
             status = end.code or 0
         except BaseException:

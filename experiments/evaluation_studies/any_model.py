@@ -167,4 +167,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from nevis_stream.launch import entry
+
+    entry.guard(main)

@@ -81,7 +81,7 @@ def _add_a_model(cache, tmp_path):
     assert "its 3 data sets differ in direction or range" in output and "0 to 100" in output
     for name, asked in (("squad", 14), ("chat", 13), ("math", 13)):
         assert f"model new on {name}: {asked} of 60 cells observed" in output
-    found = re.search(r"on squad: .*\n  mean score (\S+) \(95%: (\S+) to (\S+)\)", output)
+    found = re.search(r"on squad: .*\n  mean score (\S+) \(95%: (\S+) to ([\d.]+)", output)
     value, least, most = map(float, found.groups())  # in the range 0 to 100
     assert least <= value <= most and least <= 100 * row[facts.dataset == "squad"].mean() <= most
     complete = command(*add[:2], "--budget=100%", add[-1], "--method=random_mean")
