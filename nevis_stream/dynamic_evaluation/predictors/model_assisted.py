@@ -64,7 +64,9 @@ class ModelAssisted(ItemResponse):
             return dataclasses.replace(prediction, deviation=None)
         beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
         stages = list(zip(ends[:-1], ends[1:], strict=True))
-        mean, low, high = estimate(beliefs, weights, answers.first(ends[-1]), stages, ctx)
+        found = estimate(beliefs, weights, answers.first(ends[-1]), stages, ctx)
+        # of few draws it may lie outside what a mean can be; only there clipping makes it biased
+        mean, low, high = np.clip(found, 0, 1)
         return Prediction(prediction.values, mean, (low, high))
 
 
