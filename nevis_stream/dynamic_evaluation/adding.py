@@ -314,7 +314,13 @@ def add_samples(
         asked=int(np.count_nonzero(is_observed(values))),
         fit=stored.key,
         failed=len(failed) or None,
-        **cost_of(asked_before, [len(samples)] * len(names), prices, sum(costs, Cost()), own),
+        **cost_of(
+            asked_before,
+            [len(samples)] * len(names),
+            prices,
+            sum(costs, Cost()),
+            own.fit + own.evaluation,
+        ),
     )
     append(cache.directory, account)
     return account

@@ -135,7 +135,7 @@ class PartAdder:
                 ) from None
             replaced = Substitutes(known, np.stack([is_observed(row.values) for row in rows]))
             estimates, own = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
-        own += 0 if choice is None else choice.flops
+        own = dataclasses.replace(own, fit=own.fit + (0 if choice is None else choice.flops))
         models = [row.model for row in rows]
         failed = np.array([len(row.failed) for row in rows])
         if (unasked.any() or not failed.any()) and replaced.counts.any():
@@ -187,7 +187,8 @@ class PartAdder:
                     [len(columns)],
                     [row.flops_each],
                     row.cost,
-                    own // len(rows),
+                    # as if the models were added one after the other: the first pays for the fit
+                    own.evaluation // len(rows) + (0 if i else own.fit),
                 ),
             )
             accounts.append(account)
@@ -238,6 +239,14 @@ def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[l
     return [estimate.value, low, high], ""
 
 
+@dataclasses.dataclass(frozen=True)
+class OwnCost:
+    """FLOPs that a method computed itself: to fit it, and to evaluate new models with the fit."""
+
+    fit: int
+    evaluation: int
+
+
 def evaluate(
     stored: StoredFit,
     known: KnownModels,
@@ -246,15 +255,16 @@ def evaluate(
     budget: int,
     seed: int,
     progress: Callable[[str], None],
-) -> tuple[Estimates, int]:
+) -> tuple[Estimates, OwnCost]:
     """Returns the estimates of new models, and the FLOPs that the method computed itself."""
     if stored.outdated:
         progress("the stored fit is of other known models or another seed; fitting anew")
     ctx = staged_context(progress)
     fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
     evaluator = stored.evaluator(known, budget, fit_key, ctx)
+    fit = total(ctx.meter.counts())
     estimates = evaluator.evaluate(oracle, new, budget, evaluation_key)
-    return estimates, total(ctx.meter.counts())
+    return estimates, OwnCost(fit, total(ctx.meter.counts()) - fit)
 
 
 def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.session_log import damage, read_lines
 from nevis_stream.seeds import generator
-from nevis_stream.storage.checks import number, show_value, whole
+from nevis_stream.storage.checks import number, show_value, string, whole
 from nevis_stream.storage.record import Record
 
 SETTINGS, ROUNDS, ANSWERS, HANDED = (
@@ -27,18 +27,6 @@ Cell = tuple[str, int]
 """A model and the column of a sample."""
 Answer = float | None
 """A value in the units of the board; None: the model gave none."""
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"is {show_value(value)}, not a string")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"is {show_value(value)}, not true or false")
-    return value
 
 
 def _names(value: Any) -> list[str]:
@@ -67,9 +55,9 @@ class EvaluationSettings(Record):
 
     kind = KIND
     models: Annotated[Sequence[str], _names]
-    method: Annotated[str, _text]
-    reason: Annotated[str, _text]
-    numbered: Annotated[bool, _flag]
+    method: Annotated[str, string]
+    reason: Annotated[str, string]
+    numbered: bool
     budget: Annotated[int, whole(1)]
     seed: Annotated[int, whole(-(2**63), 2**63 - 1)]
     board: str

@@ -10,7 +10,7 @@ from nevis_stream.evaluation_cache import errata
 from nevis_stream.evaluation_cache.index import INDEX, Index
 from nevis_stream.queries.oracle import HOLDS_FOR
 from nevis_stream.storage import checked_lines, write_file
-from nevis_stream.storage.checks import choice, json_object, number, show_value, whole
+from nevis_stream.storage.checks import choice, json_object, number, string, whole
 from nevis_stream.storage.record import Record
 
 LEDGER = "additions.jsonl"
@@ -20,20 +20,6 @@ Flops = Annotated[float, number(-1e36, 1e36)] | None
 Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
 
 HoldsFor = Annotated[str, choice("holds_for", HOLDS_FOR)] | None
-
-
-def _name(value: Any) -> str:
-    """A string of any length, like the ids of models."""
-    if not isinstance(value, str):
-        raise ValueError(f"is {show_value(value)}, not a string")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise ValueError(f"is {show_value(value)}, not true or false")
-    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +43,9 @@ class Addition(Record):
       flops_saved: FLOPs of observing every cell, less those spent; below 0 if the method, or asking
         few cells at a time, cost more. None if the price of an answer is unknown.
       flops_method: FLOPs of the method itself, part of those spent: fit, cross-validation,
-        selection and prediction; of models that were added together, one model's share. None in
-        accounts of earlier versions, which did not count them.
+        selection and prediction. Of models that were added together the first pays for the fit, as
+        if one were added after the other; in accounts of earlier versions they shared it. None in
+        accounts of still earlier ones, which did not count them.
       fit: the key of the stored fit (see `fits`) that the method used.
       choice: the key of the stored choice (see `choice`) of the method; None if the method was
         given.
@@ -75,7 +62,7 @@ class Addition(Record):
     """
 
     kind: Annotated[str, choice("kind", KINDS)]
-    name: Annotated[str, _name]
+    name: Annotated[str, string]
     method: str
     budget: int
     seed: Annotated[int, whole(-(2**63), 2**63 - 1)]
@@ -94,12 +81,12 @@ class Addition(Record):
     flops_method: Annotated[int, whole(0, 10**36)] | None = None
     fit: str | None = None
     choice: str | None = None
-    dataset: Annotated[str, _name] | None = None
-    lower: Annotated[bool, _flag] | None = None
+    dataset: Annotated[str, string] | None = None
+    lower: bool | None = None
     failed: int | None = None
-    errata: Annotated[str, _name] | None = None
+    errata: Annotated[str, string] | None = None
     holds_for: HoldsFor = None
-    note: Annotated[str, _name] | None = None
+    note: Annotated[str, string] | None = None
     other: Proportion = None
     other_low: Proportion = None
     other_high: Proportion = None

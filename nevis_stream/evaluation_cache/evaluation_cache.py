@@ -48,6 +48,7 @@ from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.queries.whole_images import images_of
 from nevis_stream.storage import make_directory, sync_directory
 from nevis_stream.storage.faults import clear_faults
+from nevis_stream.storage.temporaries import remove_abandoned
 from nevis_stream.vocabulary import MULTI_LABEL
 
 INDEX, CELLS = index.INDEX, index.CELLS
@@ -75,6 +76,8 @@ class EvaluationCache:
         self.directory = Path(directory)
         self.index = index.Index(self.directory / INDEX)
         self.cells = packing.TileFile(self.directory / CELLS)
+        if create:
+            remove_abandoned(self.directory)  # also if there is nothing to write then
         if create and not self.index.path.exists():
             if self.directory.exists() and not self.directory.is_dir():
                 raise BadInput(f"{self.directory}: is a file; a cache is a directory.")

@@ -15,11 +15,23 @@ LARGEST_COUNT = 10**15
 _LONGEST_TEXT = 1000
 
 
-def text(value: Any) -> str:
-    """A string of at most 1,000 characters."""
+def string(value: Any) -> str:
+    """A string of any length, like the ids of models."""
     if not isinstance(value, str):
         raise ValueError(f"is {show_value(value)}, not a string")
-    if len(value) > _LONGEST_TEXT:
+    return value
+
+
+def flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"is {show_value(value)}, not true or false")
+    return value
+
+
+def text(value: Any) -> str:
+    """A string of at most 1,000 characters."""
+    if len(string(value)) > _LONGEST_TEXT:
         raise ValueError(f"has {len(value)} characters; at most {_LONGEST_TEXT} are valid")
     return value
 
@@ -97,7 +109,7 @@ def several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
     return check
 
 
-_BY_TYPE: dict[Any, Check] = {int: whole(), str: text, Mapping: json_object}
+_BY_TYPE: dict[Any, Check] = {bool: flag, int: whole(), str: text, Mapping: json_object}
 
 
 @functools.cache

@@ -290,6 +290,18 @@ def test_several_models_side_by_side_are_as_one_after_the_other(cache):
     assert add_model(other, "m13", truth, 18, "sort_and_search").accuracy == both[1].accuracy
 
 
+@pytest.mark.parametrize("method", ["stratified_mean", "sort_and_search"])
+def test_a_kill_between_the_accounts_of_models_changes_none(cache, method):
+    names, truth = ["m11", "m12", "m13"], table(ordered(M + 2))
+    asks = file_asks(cache, truth, names)
+    whole = add_models(cache, asks, 18, method)
+    assert whole[0].flops_method > whole[1].flops_method == whole[2].flops_method > 0
+    file = cache.directory / "additions.jsonl"
+    file.write_text(file.read_text().split("\n", 1)[0] + "\n")
+    assert add_models(cache, asks, 18, method)[1:] == whole[1:]
+    assert read_additions(cache.directory) == whole
+
+
 def test_models_that_are_hardly_observed_are_not_learned_from(cache):
     cache.append("poor", ["s0", "s1"], [1, 1])
     assert add_model(cache, "m11", table(ordered()), 10, "sort_and_search").models == 11
