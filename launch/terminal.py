@@ -1,12 +1,14 @@
 """Tables, progress bars and numbers, printed in the same way by every command."""
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.progress import progress_bars
+from nevis_stream.queries.oracle import Estimate
 from nevis_stream.terminal import Console
 
 T = TypeVar("T")
@@ -44,6 +46,14 @@ def track(title: str, items: Sequence[T]) -> Iterator[T]:
     """Yields the items; a progress bar shows the number done."""
     with progress_bars() as bars:
         yield from bars.track(items, description=f"{title:<14}")
+
+
+def estimate_cells(estimate: Estimate) -> tuple[str, str]:
+    """Returns the cells of a table for an estimate, and for its interval or why there is none."""
+    value = "–" if math.isnan(estimate.value) else f"{estimate.value:z.4f}"
+    if math.isnan(estimate.low):
+        return value, f"no interval: {estimate.reason}"
+    return value, f"{estimate.low:z.4f} to {estimate.high:z.4f}"
 
 
 def flops(value: float | None) -> str:

@@ -20,7 +20,7 @@ from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import budget
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import bar, console
+from nevis_stream.launch.terminal import bar, console, estimate_cells
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.wording import plural
 
@@ -118,10 +118,7 @@ def status(words: Sequence[str], values: FlagValues) -> None:
     table = Table("model", "estimate", "95% interval", "answers", "no answer", "waiting")
     for each in rows:
         estimate = each.estimate
-        interval = f"no interval: {estimate.reason}"
-        if np.isfinite(estimate.low):
-            interval = f"{estimate.low:.4f} to {estimate.high:.4f}"
-        value = "–" if np.isnan(estimate.value) else f"{estimate.value:.4f}"
+        value, interval = estimate_cells(estimate)
         answers = f"{each.answered:,} of {each.budget:,}"
         waiting = "ended" if each.ended else f"{each.waiting:,}"
         table.add_row(each.model, value, interval, answers, f"{each.failed:,}", waiting)

@@ -13,7 +13,7 @@ from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.experiments.labelling import report_page
 from nevis_stream.launch import entry
 from nevis_stream.launch.label_commands.sessions import sample_images
-from nevis_stream.launch.terminal import console
+from nevis_stream.launch.terminal import console, estimate_cells
 from nevis_stream.wording import plural
 
 FEWEST_TO_STOP = 100  # labels; who stops sooner has too often seen too few large losses
@@ -28,10 +28,7 @@ def status(words: Sequence[str], values: FlagValues) -> None:
     rows = accounts(session, values.estimator)
     for account in rows:
         estimate = account.estimate
-        interval = f"no interval: {estimate.reason}"
-        if np.isfinite(account.width):
-            interval = f"{estimate.low:z.4f} to {estimate.high:z.4f}"
-        value = "–" if np.isnan(estimate.value) else f"{estimate.value:z.4f}"
+        value, interval = estimate_cells(estimate)
         width = "–" if np.isnan(account.width) else f"{account.width:.4f}"
         table.add_row(account.name, value, interval, width, str(estimate.observed))
     console().print(table)

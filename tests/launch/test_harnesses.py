@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from tests.documented_commands import run
 from tests.dynamic_evaluation.session_worker import KNOWN
 from tests.evaluation_cache import harness_logs
+from tests.launch.test_evaluate_sessions import evaluate
 
 METHOD = "--method=stratified_mean"
 TASK = """
@@ -31,12 +31,6 @@ metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}}]
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def evaluate(words, status=0):
-    found, output = run(f"nevis-stream evaluate {words}")
-    assert found == status, output
-    return output
 
 
 def start(board):

@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.report.build import write_report
 from tests.analysis.test_transfer_matrix import write
 from tests.report.chromium import PATH, Browser
-from tests.report.synthetic import SyntheticRun
+from tests.report.synthetic import SyntheticRun, on_two_streams
 
 pytestmark = [
     pytest.mark.slow,
@@ -221,15 +221,7 @@ def sections(tmp_path_factory):
     root = tmp_path_factory.mktemp("sections")
     run = SyntheticRun(tasks=9, meta_test=3, stream="full")
     ours = run.but(learner="ft_d", skill=0.2, start="related", mistakes=True)
-    other = {"digest": "f" * 16, "stream": "remove_first_30", "skip": 3}
-    runs = [
-        run,
-        ours,
-        ours.but(seed=1),
-        run.but(**other),
-        ours.but(**other),
-        run.but(learner="L" * 400),
-    ]
+    runs = [*on_two_streams(run, ours), run.but(learner="L" * 400)]
     return write_report(
         [write(root / "matrix"), *(r.write(root / str(i)) for i, r in enumerate(runs))],
         root / "out",

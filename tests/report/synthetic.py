@@ -215,3 +215,9 @@ def _strip(seed: int) -> Image.Image:
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 255, (4, 48, 3)).astype(np.uint8)
     return Image.fromarray(coarse).resize((598, 48), Image.Resampling.BICUBIC)
+
+
+def on_two_streams(first: SyntheticRun, second: SyntheticRun) -> list[SyntheticRun]:
+    """Returns two runs on their stream and on a variant of it, the second with two seeds."""
+    other = {"digest": "f" * 16, "stream": "remove_first_30", "skip": 3}
+    return [first, second, second.but(seed=1), first.but(**other), second.but(**other)]

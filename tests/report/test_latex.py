@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nevis_stream.report import latex
 from nevis_stream.report.build import write_report
 from nevis_stream.report.latex import MOST_ROWS, latex_document, latex_table
-from tests.report.synthetic import SyntheticRun
+from tests.report.synthetic import SyntheticRun, on_two_streams
 
 PDFLATEX = shutil.which("pdflatex")
 TEXTS = [
@@ -104,15 +104,7 @@ def test_every_table_compiles_and_fits_on_its_page(tmp_path):
     run = SyntheticRun(learner="Indep", tasks=5, meta_test=2, stream="full", mistakes=True)
     stand_in = "ft_d (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"
     ours = run.but(learner=stand_in, skill=0.2, start="related")
-    other = {"digest": "f" * 16, "stream": "remove_first_30", "skip": 3}
-    runs = [
-        run,
-        ours,
-        ours.but(seed=1),
-        run.but(**other),
-        ours.but(**other),
-        run.but(seed=1, events=3),
-    ]
+    runs = [*on_two_streams(run, ours), run.but(seed=1, events=3)]
     write_report([r.write(tmp_path / str(i)) for i, r in enumerate(runs)], tmp_path / "out")
     folder = tmp_path / "out" / "latex"
     for name, texts in (("texts", TEXTS), ("many", TEXTS * 6)):

@@ -31,7 +31,7 @@ class Account:
 
     @property
     def width(self) -> float:
-        """Of the interval; NaN if there is none."""
+        """The width of the interval; NaN if there is none."""
         return self.estimate.high - self.estimate.low
 
 
