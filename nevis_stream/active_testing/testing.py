@@ -63,7 +63,7 @@ def active_test(
     Args:
       pool: the tested model.
       surrogate: is called before the first and after every batch.
-      ask: answers cells int64[1, b] with labels int[1, b] from 0 to c - 1.
+      oracle: answers cells int64[1, b] with labels int[1, b] from 0 to c - 1.
       budget: number of samples to ask, at most all.
       random: draws the samples.
       rule: a name of `acquisition_functions.RULES`.

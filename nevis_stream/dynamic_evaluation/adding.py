@@ -65,8 +65,8 @@ def add_models(
     see `oracle.ask_checked` and `substitutes`.
 
     Args:
-      cache: the cache. The method learns from its known models (see `known.learned_from`), except
-        those that are added.
+      cache: the cache. The method learns from its known models (see
+        `known_models.learned_from`), except those that are added.
       asks: by the id of each new model, what answers for it: takes columns of the cache, int64[1,
         b].
       budget: number of samples to observe of each model; in a multi-label data set of images, each
@@ -211,7 +211,7 @@ def add_samples(
     """Evaluates a few of the known models on new samples: models and samples change places.
 
     Args:
-      cache: the cache; its known models (see `known.learned_from`) are asked, or predicted.
+      cache: the cache; its known models (see `known_models.learned_from`) are asked, or predicted.
       samples: ids of the new samples.
       asks: by the id of a model, what answers for it: takes positions in `samples`, int64[1, b].
       budget: number of models to observe on each sample.

@@ -23,8 +23,8 @@ from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.upright import (
     is_lower,
     turn,
-    turned_ask,
-    turned_estimates,
+    turn_estimates,
+    turn_oracle,
     upright,
 )
 from nevis_stream.errors import BadInput
@@ -223,7 +223,7 @@ class Method:
         """Learns from the known models, once for all new models.
 
         Args:
-          known: a `known.KnownModels`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores.
+          known: `KnownModels`, or uint8[m0, n] of 0, 1 and 255, or float[m0, n] of scores.
           groups: the known models' groups, or None; a `KnownModels` has its own groups.
           key: a JAX key.
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
@@ -274,7 +274,7 @@ class Evaluator:
         """Evaluates new models, all in one batch.
 
         Args:
-          ask: answers for the new models.
+          oracle: answers for the new models.
           models: number of new models.
           budget: number of samples asked of each model.
           key: a JAX key, the only source of randomness.
@@ -283,7 +283,7 @@ class Evaluator:
         self.method.check(budget, self.known)
         tuned = self.fit_budget(budget)
         with ctx.phase("select"):
-            higher = turned_ask(oracle) if self._lower else oracle
+            higher = turn_oracle(oracle) if self._lower else oracle
             answers = self._answers(higher, models, budget, key)
         return self._estimates(tuned, answers)
 
@@ -297,7 +297,7 @@ class Evaluator:
           key: a JAX key, the same in each step.
         """
         with self.ctx.phase("select"):
-            return self.method.policy.next(self.plan(budget), self._turned(answers), key, self.ctx)
+            return self.method.policy.next(self.plan(budget), self._turn(answers), key, self.ctx)
 
     @in_full_precision
     def predict(self, answers: Responses, budget: int) -> Estimates:
@@ -308,9 +308,9 @@ class Evaluator:
           answers: at least one of each model.
           budget: number of samples asked of each model over all steps.
         """
-        return self._estimates(self.fit_budget(budget), self._turned(answers))
+        return self._estimates(self.fit_budget(budget), self._turn(answers))
 
-    def _turned(self, answers: Responses) -> Responses:
+    def _turn(self, answers: Responses) -> Responses:
         if not self._lower:
             return answers
         return dataclasses.replace(answers, values=turn(answers.values))
@@ -319,7 +319,7 @@ class Evaluator:
         with self.ctx.phase("predict"):
             estimates = self._predict(tuned, answers)
         if self._lower:
-            estimates = turned_estimates(estimates)
+            estimates = turn_estimates(estimates)
         before, self._charged = self._charged, total(self.ctx.meter.counts())
         cost = answers.cost + Cost(self._charged - before, uncounted=UNCOUNTED)
         return dataclasses.replace(estimates, cost=cost)

@@ -57,7 +57,7 @@ def _result(shaped, asked: np.ndarray) -> np.ndarray:
 
 
 class Blank:
-    """Known models (`known.KnownModels`) that are wrong on every sample, so that nothing is read.
+    """Known models (`KnownModels`) that are wrong on every sample, so that nothing is read.
 
     Args:
       known: the models whose shape, groups and kind of values they have.
@@ -68,16 +68,16 @@ class Blank:
         self.facts = SampleFacts(known.shape[1])
 
     def column_sums(self, models=None):
-        """See `known.KnownModels`."""
+        """See `KnownModels`."""
         models, n = self.shape[0] if models is None else len(models), self.shape[1]
         return np.zeros(n), np.full(n, models)
 
     def row_sums(self):
-        """See `known.KnownModels`."""
+        """See `KnownModels`."""
         return np.zeros(self.shape[0]), np.full(self.shape[0], self.shape[1])
 
     def matrix(self, models=None, samples=None):
-        """See `known.KnownModels`."""
+        """See `KnownModels`."""
         rows, columns = (
             size if chosen is None else len(chosen)
             for size, chosen in zip(self.shape, (models, samples), strict=True)

@@ -16,7 +16,7 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     """Ranks samples from easy to hard.
 
     Args:
-      known: an `EvaluationCache` (its observed cells), or a `known_models.KnownModels`; or
+      known: an `EvaluationCache` (its observed cells), or a `KnownModels`; or
         uint8[m0, n] of 0, 1 and 255, or, for "confidence", float[m0, n], confidences of the true
         class with NaN.
       by: "sum" of the outcomes, "confidence" sum, or "recursive" sum.
@@ -54,7 +54,7 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
 
 
 def rank_samples(known, ctx, by: str = "sum") -> Rank:
-    """Returns the rank of known models (a `known.KnownModels`), and counts the FLOPs of `sort`."""
+    """Returns the rank of known models (a `KnownModels`), and counts the FLOPs of `sort`."""
     models, n = known.shape
     ctx.charge((2 if by == "sum" else 6) * models * n + n * max(n - 1, 1).bit_length())
     return sort(known, by)

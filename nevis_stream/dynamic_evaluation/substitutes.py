@@ -49,7 +49,7 @@ class Substitutes:
 
         Args:
           query: [m, b].
-          ask: returns answers, unknown where a model gave none; a cell that was answered before
+          oracle: returns answers, unknown where a model gave none; a cell that was answered before
             costs nothing.
 
         Raises:

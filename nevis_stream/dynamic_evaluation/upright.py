@@ -34,17 +34,17 @@ def upright(known: KnownModels) -> KnownModels:
     return cast(KnownModels, _Turned(known)) if is_lower(known) else known
 
 
-def turned_ask(oracle: Oracle) -> Oracle:
+def turn_oracle(oracle: Oracle) -> Oracle:
     """Returns an `Oracle` that answers 1 minus each value."""
 
-    def turned_answers(query: Query) -> Responses:
+    def answer_turned(query: Query) -> Responses:
         answers = oracle(query)
         return dataclasses.replace(answers, values=turn(np.asarray(answers.values)))
 
-    return turned_answers
+    return answer_turned
 
 
-def turned_estimates(estimates: Estimates) -> Estimates:
+def turn_estimates(estimates: Estimates) -> Estimates:
     """Returns the estimates of values from those of 1 minus each."""
     answers = estimates.answers
     return dataclasses.replace(

@@ -57,7 +57,7 @@ class CachedOracle:
         image: np.ndarray | None = None,
     ):
         self.model, self.cost, self.failed = model, Cost(), set[int]()
-        self._cache, self._provenance, self._ask = cache, provenance, oracle
+        self._cache, self._provenance, self._oracle = cache, provenance, oracle
         self._columns, self._scores, self._image = columns, cache.scores, image
         self._failures = 0  # in a row
         self.values = unknown_cells((len(columns),), self._scores)
@@ -85,7 +85,7 @@ class CachedOracle:
                 new = with_all_labels(new, self._image)
                 new = new[~is_observed(self.values[new])]
             columns = self._columns[new]
-            answers = ask_checked(self._ask, Query(columns[None]), self._scores)
+            answers = ask_checked(self._oracle, Query(columns[None]), self._scores)
             cost, values = answers.cost, answers.values[0]
             known = is_observed(values)
             self.failed |= set(new[~known].tolist())

@@ -161,8 +161,8 @@ def ask_checked(
     """Asks for some samples of one model and checks the answers: only a valid number is one.
 
     Args:
-      ask: may return anything for a cell that is no number (255, NaN, None, a text), or raise: then
-        its cells are asked one at a time, those that raise again have no answer, and after
+      oracle: may return anything for a cell that is no number (255, NaN, None, a text), or raise:
+        then its cells are asked one at a time, those that raise again have no answer, and after
         `MOST_WITHOUT_ANSWER` in a row the others are not asked.
       query: int64[1, b].
       scores: whether values are scores in [0, 1] instead of outcomes.

@@ -62,7 +62,7 @@ class MovableCheckpoint:
         ids: IdsOfColumns,
     ):
         self._model, self._path, self._trial = model, checkpoint, trial
-        self._open, self._ids, self._ask = open_run, ids, None
+        self._open, self._ids, self._oracle = open_run, ids, None
 
     def __call__(self, query: Query) -> Responses:
         """Runs the model, as `CheckpointOracle` does.
@@ -70,9 +70,9 @@ class MovableCheckpoint:
         Raises:
           BadInput: its checkpoint is missing, or belongs to another model.
         """
-        if self._ask is None:
-            self._ask = self._open_checkpoint()
-        return self._ask(query)
+        if self._oracle is None:
+            self._oracle = self._open_checkpoint()
+        return self._oracle(query)
 
     def _open_checkpoint(self) -> CheckpointOracle:
         if not self._path.is_dir():
