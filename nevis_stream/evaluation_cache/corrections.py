@@ -17,6 +17,8 @@ from nevis_stream.evaluation_cache.packing import (
     SCORE,
 )
 
+_MOST_CELLS = 1 << 22  # of the models whose tiles are looked at together
+
 
 def add(db: sqlite3.Connection, cells: packing.TileFile, new: Iterable[Erratum]) -> list[Erratum]:
     """Adds records and applies them, within the transaction `db`; those that are there change
@@ -43,33 +45,33 @@ def _rewrite(db: sqlite3.Connection, cells: packing.TileFile, added: Sequence[Er
     names, everything = entries.names(db), np.arange(entries.count(db, "samples"))
     of_all = any(not each.values and each.models is None for each in added)
     about = {m for each in added for m in (*each.values, *(each.models or ()))}
-    for row, model in enumerate(names):
-        if not of_all and model not in about:
-            continue
-        (touched,), (amended,) = _touched(db, added, model, everything)
-        view, kept = cells.view(entries.end(db)), []
-        where = "model = ? AND state = ? AND plane IN (?, ?, ?, ?)"
+    rows = [row for row, model in enumerate(names) if of_all or model in about]
+    found, view = errata.records(db), cells.view(entries.end(db))
+    size = max(1, _MOST_CELLS // max(1, len(everything)))
+    for part in (rows[start : start + size] for start in range(0, len(rows), size)):
+        models = [names[row] for row in part]
+        void, new = errata.effect(db, added, models, everything)
+        touched = void | ~np.isnan(new)
+        place, kept = {row: i for i, row in enumerate(part)}, []
+        where = "state = ? AND plane IN (?, ?, ?, ?)"
         planes = (CORRECT, SCORE, CONFIDENCE, PROBABILITIES)
-        for tile in entries.tiles(db, where, [row, OBSERVED, *planes]):
-            columns, values = tile.decode(view)
-            columns = np.arange(len(everything))[columns]
-            stays = ~touched[columns]
+        for tile in entries.tiles(db, where, [OBSERVED, *planes], np.array(part)):
+            row, (columns, values) = tile.shape.model, tile.decode(view)
+            columns = everything[columns]
+            stays = ~touched[place[row], columns]
             if stays.all():
                 continue
             db.execute("DELETE FROM tiles WHERE number = ?", [tile.number])
             if stays.any():
-                shape = tile.shape
-                part = packing.encode(row, OBSERVED, shape.plane, columns[stays], values[stays])
-                kept.append((model, *part))
+                shape = row, OBSERVED, tile.shape.plane
+                kept.append((names[row], *packing.encode(*shape, columns[stays], values[stays])))
         writing.enter(db, cells, kept, None)
-        if len(columns := np.flatnonzero(touched & ~np.isnan(amended))):
-            planes_there = {CORRECT: amended[columns][None].astype(np.float32)}
-            writing.write(db, cells, OBSERVED, [(model, row)], columns, planes_there)
-
-
-def _touched(db: sqlite3.Connection, added: Sequence[Erratum], model: str, columns: np.ndarray):
-    """Returns the cells of a model that new records are about, bool[1, n], and the values that all
-    records together give to amended cells, float64[1, n].
-    """
-    void, amended = errata.effect(db, added, [model], columns)
-    return void | ~np.isnan(amended), errata.effect(db, errata.records(db), [model], columns)[1]
+        # records from elsewhere may be older than those that are here: all together decide
+        _, amended = errata.effect(db, found, models, everything)
+        amended[~touched] = np.nan
+        columns = np.flatnonzero(~np.isnan(amended).all(axis=0))
+        if len(columns):
+            values = {CORRECT: amended[:, columns].astype(np.float32)}
+            writing.write(
+                db, cells, OBSERVED, list(zip(models, part, strict=True)), columns, values
+            )

@@ -19,15 +19,12 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import entries
+from nevis_stream.evaluation_cache.imported import list_names
 from nevis_stream.evaluation_cache.index import Unsound, has_table, text_digest
-from nevis_stream.evaluation_cache.packing import (
-    CORRECT,
-)
-from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.evaluation_cache.packing import CORRECT
+from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.storage.reading import parse_json
 from nevis_stream.wording import plural
-
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -80,10 +77,10 @@ class Erratum:
         def rename(names: tuple[str, ...] | None, there: Mapping[str, str]):
             return None if names is None else tuple(there.get(name, name) for name in names)
 
-        values = {
-            models.get(model, model): {samples.get(s, s): value for s, value in by_sample.items()}
-            for model, by_sample in self.values.items()
-        }
+        values: dict[str, dict[str, float]] = {}
+        for model, by_sample in self.values.items():  # several may be one model there
+            row = values.setdefault(models.get(model, model), {})
+            row |= {samples.get(sample, sample): value for sample, value in by_sample.items()}
         return Erratum(
             self.time,
             self.reason,
@@ -96,10 +93,10 @@ class Erratum:
         """Returns a line for people."""
         if self.values:
             cells = sum(map(len, self.values.values()))
-            what = f"{plural(cells, 'cell')} of {_names(list(self.values))} amended"
+            what = f"{plural(cells, 'cell')} of {list_names(list(self.values))} amended"
         else:
-            models = "all models" if self.models is None else _names(self.models)
-            samples = "all samples" if self.samples is None else _names(self.samples)
+            models = "all models" if self.models is None else list_names(self.models)
+            samples = "all samples" if self.samples is None else list_names(self.samples)
             what = f"{models} on {samples} removed"
         return f"{self.time}: {what}: {self.reason}"
 
@@ -184,24 +181,26 @@ def effect(
     shape = len(models), len(columns)
     void, amended = np.zeros(shape, bool), np.full(shape, np.nan)
     rows = {model: i for i, model in enumerate(models)}
-    place = {int(column): k for k, column in enumerate(columns)}
+    place = np.full(entries.count(db, "samples") + 1, -1)  # the last one: of unknown samples
+    place[columns] = np.arange(len(columns))
 
-    def positions(samples: Iterable[str]) -> list[int]:
-        numbers = entries.numbers(db, "samples", list(samples)).tolist()
-        return [place.get(number, -1) for number in numbers]
+    def positions(samples: Iterable[str]) -> np.ndarray:
+        """Returns int64[k], the places of samples among the columns, −1 for others."""
+        return place[entries.numbers(db, "samples", list(samples))]
 
     for each in found:
         for model, by_sample in each.values.items():
             if (i := rows.get(model)) is not None:
-                for k, value in zip(positions(by_sample), by_sample.values(), strict=True):
-                    if k >= 0:
-                        void[i, k], amended[i, k] = False, value
+                at = positions(by_sample)
+                amended[i, at[at >= 0]] = np.array([*by_sample.values()])[at >= 0]
+                void[i, at[at >= 0]] = False
         if each.values:
             continue
-        at = list(range(shape[0])) if each.models is None else [rows[m] for m in each.models if m in rows]  # noqa: E501  # fmt: skip
-        on = range(shape[1]) if each.samples is None else [k for k in positions(each.samples) if k >= 0]  # noqa: E501  # fmt: skip
-        cells = np.ix_(at, list(on))
-        void[cells], amended[cells] = True, np.nan
+        names = models if each.models is None else each.models
+        of_models = [rows[model] for model in names if model in rows]
+        on = np.arange(shape[1]) if each.samples is None else positions(each.samples)
+        removed_cells = np.ix_(of_models, on[on >= 0])
+        void[removed_cells], amended[removed_cells] = True, np.nan
     return void, amended
 
 
@@ -238,19 +237,14 @@ def line_on_kept(
     db: sqlite3.Connection, models: Sequence[str], samples: Sequence[str], values: Any
 ) -> list[str]:
     """Returns a line for people on values of an import that records hold back."""
-    if not records(db):
+    if not (found := records(db)):
         return []
     columns = entries.numbers(db, "samples", list(samples))
-    void, amended = effect(db, records(db), models, columns)
-    known = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
+    void, amended = effect(db, found, models, columns)
+    known = is_observed(values)
     if not (count := int((known & (void | ~np.isnan(amended))).sum())):
         return []
     return [
         f"{plural(count, 'cell')} not taken: removed or amended in this cache before; `evaluate"
         " amend` gives them new values"
     ]
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
