@@ -1,4 +1,4 @@
-"""How the benchmarks describe the machine, and its matrix-product peak, of the same run."""
+"""How studies and benchmarks describe the machine, and its matrix-product peak, of the same run."""
 
 import datetime
 import os

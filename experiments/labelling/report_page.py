@@ -35,7 +35,7 @@ def write(
 
     Args:
       session: with at least one label.
-      estimator: a name of `registries.ESTIMATORS`.
+      estimator: a name of `estimators.ESTIMATORS`.
       images: returns the images of samples, by position.
 
     Raises:

@@ -1,5 +1,4 @@
-"""Known networks and a new one on MNIST, as `known_models` and `small_pools` need
-them."""
+"""Known networks and a new one on MNIST, as `known_models` and `small_pools` need them."""
 
 from functools import cache
 

@@ -82,7 +82,7 @@ def simulate(
       acquisition: which samples are asked.
       budget: number of labels.
       seed: of the draws.
-      estimators: names of `registries.ESTIMATORS`.
+      estimators: names of `estimators.ESTIMATORS`.
       steps: increasing numbers of labels, at which estimates are made.
     """
     schedule = Schedule(tuple(steps))

@@ -35,7 +35,7 @@ def temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
     descriptor = None
     while descriptor is None:
         made = temporary_name(path)
-        descriptor = _made(made, is_folder)
+        descriptor = _make(made, is_folder)
     try:
         yield made
     finally:
@@ -70,7 +70,7 @@ def _remove_if_abandoned(path: Path) -> None:
         os.close(descriptor)
 
 
-def _made(path: Path, is_folder: bool) -> int | None:
+def _make(path: Path, is_folder: bool) -> int | None:
     """Makes and locks a file or folder; None if another process has deleted it before the lock."""
     descriptor = None
     try:

@@ -1,6 +1,6 @@
 """Commands in processes forked from a warm one, whose changes of files can be made to fail.
 
-A process that `restart_preloaded` has started has the C library of file_faults.c before all others.
+A process with the environment of `preload` has the C library of file_faults.c before all others.
 It imports the project once; a command that is forked from it begins in a few milliseconds.
 """
 
@@ -80,7 +80,7 @@ def build(folder: Path) -> Path:
     return library
 
 
-def preloaded(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+def preload(folder: Path, environment: dict[str, str]) -> dict[str, str]:
     """Returns the environment of a Python process that can call `start`."""
     library = str(build(folder))
     return {**environment, "LD_PRELOAD": library, "FILE_FAULTS": library}

@@ -16,7 +16,7 @@ needs_compiler = pytest.mark.skipif(not forking.compiler(), reason="needs a C co
 def test_planted_faults_are_found(tmp_path):
     """A writer that does not sync loses at a power cut; one that does not rename, at a kill."""
     command = [sys.executable, "-m", "tests.nightly.planted", str(tmp_path / "work")]
-    environment = forking.preloaded(tmp_path, dict(os.environ))
+    environment = forking.preload(tmp_path, dict(os.environ))
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -40,7 +40,7 @@ def accounts(session: Session, estimator: str) -> list[Account]:
 
     Args:
       session: a session.
-      estimator: a name of `registries.ESTIMATORS` that needs no surrogate now.
+      estimator: a name of `estimators.ESTIMATORS` that needs no surrogate now.
     """
     estimate = look_up(ESTIMATORS, "estimator", estimator)
     if estimator == "ase":

@@ -74,7 +74,7 @@ def image(name: str, grey: bool = False, shrink: int = 1) -> np.ndarray:
     """Reads one of the packages' images.
 
     Args:
-      name: one of `PICTURES`.
+      name: one of `IMAGES`.
       grey: return luminance instead of RGB.
       shrink: integer factor; every shrink x shrink block of pixels becomes its mean.
 

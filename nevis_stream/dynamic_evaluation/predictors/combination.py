@@ -154,7 +154,7 @@ def _calibrated(
     random: np.random.Generator,
     ctx,
 ):
-    """Returns weights, correction and widening; see `Combination.tune`.
+    """Returns weights, correction and widening; see `Combination.fit_budget`.
 
     Args:
       views: of each fold's models.
