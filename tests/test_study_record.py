@@ -1,6 +1,7 @@
 """The record of a study: kept cell by cell, continued after a kill, and not mixed with another."""
 
 import json
+import lzma
 import math
 
 import numpy as np
@@ -113,6 +114,7 @@ def test_packed_cells_are_there_and_others_come_after_them(tmp_path):
     assert len(StudyRecord(file)) == 5 and (tmp_path / "study.jsonl.xz").read_bytes() == first
     again = pack(file)
     assert len(StudyRecord(file)) == 5 and not file.exists()
-    again.write_bytes(first[:-20])
-    with pytest.raises(BadInput, match="study.jsonl.xz: damaged"):
-        StudyRecord(file)
+    for damaged in (first[:-20], lzma.compress(b"no JSON\n")):
+        again.write_bytes(damaged)
+        with pytest.raises(BadInput, match="study.jsonl.xz: damaged"):
+            StudyRecord(file)

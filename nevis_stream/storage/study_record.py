@@ -62,8 +62,8 @@ class StudyRecord:
             write_file(file, checked_lines.content(_line(*each) for each in cells))
         self._results: dict[str, tuple[Cell, Any]] = {}
         if packed.exists():
-            for text in _unpack(packed).splitlines():
-                self._keep(parse_json(text))
+            for line in _unpack(packed):
+                self._keep(line)
         for line in checked_lines.read(file):
             if line.problem or not isinstance(line.values, dict) or _CELL not in line.values:
                 raise BadInput(
@@ -133,10 +133,10 @@ def _packed(file: Path) -> Path:
     return file.with_name(f"{file.name}.xz")
 
 
-def _unpack(packed: Path) -> str:
+def _unpack(packed: Path) -> list[dict[str, Any]]:
     try:
-        return lzma.decompress(read_bytes(packed)).decode()
-    except (lzma.LZMAError, UnicodeDecodeError) as error:
+        return [parse_json(line) for line in lzma.decompress(read_bytes(packed)).splitlines()]
+    except (lzma.LZMAError, ValueError) as error:
         raise BadInput(f"{packed}: damaged ({error}). Restore it, or delete it.") from None
 
 
