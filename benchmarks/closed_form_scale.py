@@ -26,6 +26,7 @@ import sys
 from pathlib import Path
 
 from nevis_stream.analysis.points import phase_flops
+from nevis_stream.experiments.commands import make_parser
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
@@ -39,7 +40,6 @@ _NETWORK = (
     "--config.search.learning_rate=(0.1,0.1)",
     "--config.search.label_smoothing=(0.1,0.1)",
 )
-_AS_WRITTEN = argparse.RawDescriptionHelpFormatter
 _HEADER = "order,year,task_id,dataset_id,meta_split,source\n"
 
 
@@ -82,7 +82,7 @@ def _item(word: str) -> str:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_AS_WRITTEN)
+    parser = make_parser(__doc__)
     parser.add_argument("folder", type=Path, help="of the runs")
     parser.add_argument("items", nargs="+", type=_item, help="DATASET[:indep]=NUMBER,NUMBER,…")
     words = parser.parse_args()

@@ -8,7 +8,6 @@ directory, with no cache from earlier runs. Prints a Markdown table. The package
 package index or from pip's cache of it, so the time of the installation depends on the network.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from nevis_stream.experiments.commands import call, positive
+from nevis_stream.experiments.commands import call, make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 
@@ -86,7 +85,7 @@ def measure(folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--repeats", type=positive, default=1, help="number of times that the steps are taken"
     )

@@ -7,21 +7,16 @@ meet an input, not padding) and dense layer. For the networks they leave out bat
 ReLU, residual sums, pooling and the loss; for the training step they include the optimiser.
 """
 
-import datetime
-import os
-import platform
 import time
-from pathlib import Path
 
-import flax
 import jax
-import jaxlib
 import numpy as np
 import optax
 from jax import lax
 from jax import numpy as jnp
 
 from nevis_stream.cost import flops
+from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.networks import Head, make_backbone
 
@@ -145,19 +140,9 @@ def resnet_rows():
     yield "ResNet-34 training step", training, step, (params, stats, momentum, images, labels)
 
 
-def machine() -> str:
-    """Returns date, processor and versions in one line."""
-    info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    models = [line.partition(":")[2].strip() for line in info.splitlines() if "model name" in line]
-    versions = f"Python {platform.python_version()}, jax {jax.__version__}, "
-    versions += f"jaxlib {jaxlib.__version__}, flax {flax.__version__}"
-    processor = models[0] if models else platform.processor()
-    return f"{datetime.date.today()}; {processor}, {os.cpu_count()} cores; {versions}"
-
-
 def main(_) -> None:
     """Prints the table."""
-    print(machine())
+    print(describe())
     print(f"\nResNet-34: small stem, {SIZE}×{SIZE} images, batch {BATCH}, {CLASSES} classes.\n")
     print("| program | analytic FLOPs | counted | ratio | seconds to count |")
     print("|---|---:|---:|---:|---:|")

@@ -11,6 +11,7 @@ made anew.
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from nevis_stream.storage.reading import read_bytes
@@ -42,9 +43,9 @@ def rebuild(text: str) -> str:
     return PRINTED.sub(lambda part: part["mark"] + print_tables(part["command"]), text)
 
 
-def main() -> None:
+def main(names: Sequence[str]) -> None:
     """Makes pages anew, and names those that have changed."""
-    for page in [Path(name) for name in sys.argv[1:]] or sorted(EVIDENCE.rglob("*.md")):
+    for page in map(Path, names or sorted(EVIDENCE.rglob("*.md"))):
         before = read_bytes(page).decode()
         after = rebuild(before)
         if after != before:
@@ -53,4 +54,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from nevis_stream.launch import entry
+
+    entry.start(main, words="[PAGE.md ...]")

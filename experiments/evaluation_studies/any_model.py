@@ -8,7 +8,6 @@ may be stopped at any time; `table` prints error, coverage with its 95% interval
 new models were independent) and width, means over new models and splits.
 """
 
-import argparse
 import time
 from pathlib import Path
 
@@ -16,10 +15,12 @@ import jax
 import numpy as np
 import pandas as pd
 
+from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.estimation.intervals import wilson
+from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import MatrixOracle
@@ -154,11 +155,11 @@ def _cell(part: pd.DataFrame) -> str:
 
 def main() -> None:
     """Runs one of the two commands."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = make_parser(__doc__)
     parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--matrices", type=Path, default=Path("../shared/matrices"))
+    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=positive, default=3)
     arguments = parser.parse_args()
     if arguments.command == "run":
         run(arguments.matrices, arguments.out, arguments.splits)

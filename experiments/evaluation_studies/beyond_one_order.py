@@ -6,12 +6,12 @@ Results are written to beyond_one_order.jsonl, a line for each method and split;
 again, it continues. All matrices get the first seed before any gets the second.
 """
 
-import os
 from pathlib import Path
 
 import pandas as pd
 from absl import flags
 
+from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.storage.npz import read_npz
 
@@ -28,10 +28,9 @@ SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 
 def matrices():
     """Returns the matrices of the protocol, small ones first."""
-    shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
     studied = [
         method_study.Matrix(path.stem, arrays["correct"], arrays.get("group"))
-        for path in sorted((shared / "matrices").glob("*.npz"))
+        for path in sorted((shared_directory() / "matrices").glob("*.npz"))
         for arrays in (read_npz(path, ("correct", "group")),)
     ]
     return sorted(

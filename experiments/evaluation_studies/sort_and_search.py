@@ -8,7 +8,6 @@ The record in --out has a line for each matrix, split and method, and the study 
 stopped; --matrices is matrices/ of NEVIS_STREAM_SHARED by default.
 """  # noqa: E501
 
-import os
 import sys
 import time
 import tracemalloc
@@ -20,6 +19,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
+from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies.representative import grid
@@ -52,10 +52,9 @@ REFERENCE_PEAK = 365e9
 
 def main() -> None:
     """Runs the chosen parts and prints the tables."""
-    shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--matrices", type=Path, default=shared / "matrices")
+    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
     parser.add_argument("--splits", type=positive, default=10)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
     parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")

@@ -14,7 +14,7 @@ from absl import flags
 
 from nevis_stream.experiments.labelling_studies.known_networks import repetition
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
-from nevis_stream.experiments.labelling_studies.tested_models import ratio_rows
+from nevis_stream.experiments.labelling_studies.tested_models import print_heads, ratio_rows
 from nevis_stream.experiments.machine import describe
 
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
@@ -56,9 +56,7 @@ def run() -> None:
 def table() -> None:
     """Prints the ratios, in Markdown."""
     print(f"{describe()}\n")
-    heads = " | ".join(f"M = {asked}" for asked in SHOWN)
-    print(f"| case | loss | surrogate | acquisition | estimator | n | {heads} |")
-    print("|---|---|---|---|---|---:|" + "---:|" * len(SHOWN))
+    print_heads(dict.fromkeys(("case", "loss", "surrogate", "acquisition"), "---"), SHOWN)
     recorded = RECORDED.read()
     for case in CASES:
         for surrogate, loss, rule in PLAN:

@@ -1,4 +1,4 @@
-"""What the benchmarks of label-efficient testing share: data, tested models, tables."""
+"""What the studies of label-efficient testing share: data, tested models, tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -54,6 +54,18 @@ def train_networks(
     )
     ensemble = RetrainedEnsemble(ARCHITECTURE, "images", material, seed, members)
     return np.asarray(ensemble(NO_ANSWERS).probabilities, np.float64)
+
+
+def print_heads(columns: Mapping[str, str], shown: Sequence[int]) -> None:
+    """Prints the first two lines of a table with `ratio_rows`, in Markdown.
+
+    Args:
+      columns: heads of the columns that say which test it was, with their alignments.
+      shown: numbers of labels, a column each.
+    """
+    columns = {**columns, "estimator": "---", "n": "---:"}
+    columns |= {f"M = {asked}": "---:" for asked in shown}
+    print(f"| {' | '.join(columns)} |\n|{'|'.join(columns.values())}|")
 
 
 def ratio_rows(

@@ -20,6 +20,7 @@ from nevis_stream.experiments.labelling_studies.shifted_pool import MISSING, rep
 from nevis_stream.experiments.labelling_studies.tested_models import (
     bootstrap_interval,
     load,
+    print_heads,
     ratio_rows,
 )
 from nevis_stream.experiments.machine import describe
@@ -77,9 +78,8 @@ def run() -> None:
 def table() -> None:
     """Prints the table of ratios, in Markdown."""
     print(f"{describe()}\n")
-    heads = " | ".join(f"M = {asked}" for asked in SHOWN)
-    print(f"| pool | surrogate | loss | acquisition | estimator | n | {heads} |")
-    print("|---:|---|---|---|---|---:|" + "---:|" * len(SHOWN))
+    columns = {"pool": "---:", "surrogate": "---", "loss": "---", "acquisition": "---"}
+    print_heads(columns, SHOWN)
     recorded = RECORDED.read()
     for size, surrogate, names, *_ in PLAN:
         for loss in LOSSES:

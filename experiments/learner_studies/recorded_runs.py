@@ -47,13 +47,12 @@ class RecordedRuns:
         Raises:
           BadInput: none is recorded.
         """
-        if not len(self._record):
+        record = self._record
+        if not len(record):
             raise BadInput(
                 f"{self.file}: no complete run is recorded; run this without --print_only"
             )
-        return {
-            tuple(cell[name] for name in self._names): run for cell, run in self._record.items()
-        }
+        return {tuple(cell[name] for name in self._names): run for cell, run in record.items()}
 
     def measure(self, run: Run, run_dir: Path, values: Mapping[str, object]) -> None:
         """Runs a learner, unless the run is on record, and adds the result.

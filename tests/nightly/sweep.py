@@ -176,7 +176,7 @@ def _of_output(ended: Ended) -> dict[str, str]:
     return {"wrong": ended.stderr[-200:]} if ended.hangs else {}
 
 
-def chosen(points: list, most: int) -> list:
+def choose(points: list, most: int) -> list:
     """Returns at most `most` points, from all parts of a command."""
     if len(points) <= most:
         return points
@@ -195,7 +195,7 @@ def sweep(command: Command, folder: Path, file: Path, most: int) -> None:
     points = list(result.points())
     most = max(1, most // 5) if command.trains else most
     for kind in KINDS:
-        for point in chosen([each for each in points if each[0] == kind], most):
+        for point in choose([each for each in points if each[0] == kind], most):
             if (command.name, *point) in done:
                 continue
             began = time.monotonic()
@@ -214,11 +214,11 @@ def read_points(file: Path) -> list[list]:
 
 def summary(points: list[list]) -> str:
     """Returns the day, the machine, the number of points and the table of counts."""
-    from benchmarks.flops_table import machine
+    from nevis_stream.experiments.machine import describe  # loads JAX: not before the forks
 
     seconds = sum(point[-1] for point in points)
     return (
-        f"{machine()}; {len(points):,} points in {seconds / 60:.0f}"
+        f"{describe()}; {len(points):,} points in {seconds / 60:.0f}"
         f" minutes of their processes.\n\n{table(points)}"
     )
 
@@ -248,7 +248,7 @@ def main() -> None:
         raise SystemExit("a C compiler is needed: cc, gcc or clang, or the one that CC names")
     words.out.mkdir(parents=True, exist_ok=True)
     if "FILE_FAULTS" not in os.environ:
-        environment = forking.preloaded(words.out, os.environ | _environment(words.out))
+        environment = forking.preload(words.out, os.environ | _environment(words.out))
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
     part, parts = map(int, words.part.split("/"))
     named = [each for each in COMMANDS if not words.commands or each.name in words.commands]
