@@ -9,20 +9,22 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from nevis_stream.evaluation_cache.facts import METRIC
 from nevis_stream.storage.reading import open_file
+
+if TYPE_CHECKING:  # imported where a file is large: importing it takes a third of a second
+    import pandas as pd
 
 LARGE = 1 << 22  # bytes; a smaller file is read by `tables`
 _BYTES, _ROWS = 1 << 24, 1 << 20  # of a block
 _KEY = ("dataset", "sample", METRIC)
 
 
-class Cells:
+class Cells(NamedTuple):
     """The cells of a file.
 
     Attributes:
@@ -33,12 +35,11 @@ class Cells:
       repeats: number of repeated cells.
     """
 
-    def __init__(self, models, keys, values, lines, repeats):
-        self.models: list[str] = models
-        self.keys: list[tuple[str, str, str]] = keys
-        self.values: np.ndarray = values
-        self.lines: np.ndarray = lines
-        self.repeats: int = repeats
+    models: list[str]
+    keys: list[tuple[str, str, str]]
+    values: np.ndarray
+    lines: np.ndarray
+    repeats: int
 
 
 def read_cells(
@@ -53,24 +54,26 @@ def read_cells(
       value: the column of values.
       skipped: places of columns that are not read.
     """
-    rows = _count_rows(path, delimiter, len(header))
     read = [name for k, name in enumerate(header) if k not in skipped]
     plain = {"model", *_KEY, value}
     if {"model", "sample", value} - {*read} or {*read} - plain or len({*read}) < len(read):
         return None
-    if rows is None:
+    if (rows := _count_rows(path, delimiter, len(header))) is None:
         return None
-    numbered: dict[str, dict] = {name: {} for name in ("model", *_KEY)}
+    # a column that is not there has one name, ""
+    numbered: dict[str, dict] = {k: {} if k in read else {"": 0} for k in ("model", *_KEY)}
     keys: dict[tuple[int, ...], int] = {}
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     try:
         for chunk in _chunks(path, delimiter, header, value, skipped):
+            absent = np.zeros(len(chunk), np.int64)
             codes = {
-                name: _number(chunk[name], numbered[name]) for name in numbered if name in chunk
+                name: _number(chunk[name], known) if name in chunk else absent
+                for name, known in numbered.items()
             }
             if any(each.min() < 0 for each in codes.values()):
                 return None  # an empty or missing name
-            columns = np.stack([codes[name] for name in _KEY if name in codes])
+            columns = np.stack([codes[name] for name in _KEY])
             samples = _number_keys(columns, keys)
             values = chunk[value].to_numpy(np.float64)
             parts.append((codes["model"].astype(np.int32), samples.astype(np.int32), values))
@@ -80,15 +83,13 @@ def read_cells(
     if len(model) != rows:  # blank lines, or lines that are not what they seem
         return None
     names = {name: list(each) for name, each in numbered.items()}
-    present = [name for name in _KEY if name in read]
-    full = [dict(zip(present, (names[n][c] for n, c in zip(present, key, strict=True)), strict=True)) for key in keys]  # noqa: E501  # fmt: skip
-    triples = [tuple(each.get(name, "") for name in _KEY) for each in full]
+    triples = [tuple(names[k][code] for k, code in zip(_KEY, key, strict=True)) for key in keys]
     return _arrange(names["model"], triples, model, sample, values)
 
 
-def _arrange(models, triples, model, sample, values) -> Cells | None:
+def _arrange(models, keys, model, sample, values) -> Cells | None:
     """Returns cells as matrices; None if a cell has two values."""
-    shape = len(models), len(triples)
+    shape = len(models), len(keys)
     cells = model.astype(np.int64) * shape[1] + sample
     matrix, lines = np.full(shape, np.nan), np.zeros(shape, np.int32)
     # from the end, so that the first row of a cell stays
@@ -96,7 +97,7 @@ def _arrange(models, triples, model, sample, values) -> Cells | None:
     lines.ravel()[cells[::-1]] = np.arange(len(cells) + 1, 1, -1, dtype=np.int32)
     if not np.array_equal(matrix.ravel()[cells], values, equal_nan=True):
         return None
-    return Cells(models, triples, matrix, lines, len(cells) - int(np.count_nonzero(lines)))
+    return Cells(models, keys, matrix, lines, len(cells) - int(np.count_nonzero(lines)))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -105,26 +106,34 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _count_rows(path: Path, delimiter: str, fields: int) -> int | None:
-    """Returns the number of rows after the header; None if lines may have other numbers of fields
-    than the header, or quotes.
+    """Returns the number of rows after the header; None if a line has another number of fields than
+    the header, or quotes.
     """
-    delimiters = lines = 0
-    last = b"\n"
+    rows = -1
+    separator, newline = delimiter.encode()[0], ord("\n")
     try:
         with _open(path) as file:
             while block := file.read(_BYTES):
+                block += file.readline(_BYTES)
                 if b'"' in block or b"\0" in block:
                     return None
-                delimiters += block.count(delimiter.encode())
-                lines += block.count(b"\n")
-                last = block[-1:]
+                if not block.endswith(b"\n"):
+                    block += b"\n"
+                content = np.frombuffer(block, np.uint8)
+                ends = np.flatnonzero(content == newline)
+                before = np.searchsorted(np.flatnonzero(content == separator), ends)
+                # pandas drops what is too much in one line, and fills up another
+                if (np.diff(before, prepend=0) != fields - 1).any():
+                    return None
+                rows += len(ends)
     except (OSError, EOFError, zlib.error):
         return None
-    lines += last != b"\n"
-    return lines - 1 if delimiters == (fields - 1) * lines else None
+    return rows
 
 
-def _chunks(path: Path, delimiter: str, header, value: str, skipped) -> Iterator[pd.DataFrame]:
+def _chunks(path: Path, delimiter: str, header, value: str, skipped) -> "Iterator[pd.DataFrame]":
+    import pandas as pd
+
     kept = [k for k in range(len(header)) if k not in skipped]
     read = [header[k] for k in kept]
     types = {name: "category" for name in read if name != value} | {value: np.float64}
@@ -142,7 +151,7 @@ def _chunks(path: Path, delimiter: str, header, value: str, skipped) -> Iterator
         )
 
 
-def _number(column: pd.Series, known: dict[str, int]) -> np.ndarray:
+def _number(column: "pd.Series", known: dict[str, int]) -> np.ndarray:
     """Returns int64[k], the number of each name; new ones are numbered in the order of the rows."""
     codes = column.cat.codes.to_numpy().astype(np.int64)
     names = column.cat.categories.tolist()

@@ -31,7 +31,7 @@ from nevis_stream.evaluation_cache.summaries import (
     is_row_number,
     is_summary,
 )
-from nevis_stream.storage.text import read_header, read_rows, read_text
+from nevis_stream.storage.text import first_line, parse_rows, read_header, read_text
 
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
@@ -132,11 +132,12 @@ def read_csv(
     """
     if not ignored and not grades and (large := _read_large(path)):
         return large
-    rows = [(f"line {line}", cells) for line, cells in read_rows(path, str(path), ("model",))]
+    text = read_text(path, str(path))
+    rows = [(f"line {line}", cells) for line, cells in parse_rows(text, str(path), ("model",))]
     if not rows:
         raise BadInput(f"{path}: is empty.")
     # where a comma separates no field of the header, it may stand before decimals
-    first = next(iter(read_text(path, str(path)).lstrip().splitlines()), "")
+    first = first_line(text)
     decimal_comma = ";" in first and "," not in first
     return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma, grades))
 
@@ -234,14 +235,13 @@ def _table(
         kept = [k for k, name in enumerate(header) if name not in ignored]
         header = [header[k] for k in kept]
         rows = [(place, [row[k] for k in kept]) for place, row in rows]
-    summaries = [
-        (place, row) for place, row in rows if is_summary(row[header.index("model")], SUMMARIES)
-    ]
+    model = header.index("model")
+    summaries = [(place, row) for place, row in rows if is_summary(row[model], SUMMARIES)]
     if summaries and len(summaries) < len(rows):
         place, row = summaries[0]
-        example = f"{row[header.index('model')]!r} in {place}"
+        example = f"{row[model]!r} in {place}"
         left_out.append(LeftOut("rows of summaries", len(summaries), example))
-        rows = [each for each in rows if each not in summaries]
+        rows = [(place, row) for place, row in rows if not is_summary(row[model], SUMMARIES)]
     value_columns = [name for name in _VALUE if name in header]
     header, rows, others = _without_row_numbers(header, rows)
     left_out += others
@@ -266,8 +266,8 @@ def _without_row_numbers(header: list[str], rows: Rows) -> tuple[list[str], Rows
         return header, rows, []
     kept = [k for k in range(len(header)) if k not in numbers]
     rows = [(place, [row[k] for k in kept]) for place, row in rows]
-    left_out = LeftOut("columns of row numbers", len(numbers), repr(header[numbers[0]]))
-    return [header[k] for k in kept], rows, [left_out]
+    left_out = _left_out("columns of row numbers", [header[k] for k in numbers])
+    return [header[k] for k in kept], rows, left_out
 
 
 def _check_wide(path: Path, header: list[str], value_columns: list[str]) -> None:
@@ -332,12 +332,13 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
     lines = [place for place, _ in rows]
     remarks = []
     if trial is not None:
-        first = {name: i for i, name in reversed([*enumerate(names)])}
-        rows_of = {name: [i for i, each in enumerate(names) if each == name] for name in first}
-        names = list(dict.fromkeys(names))
-        remarks = _trial_remarks(trial, [len(rows_of[name]) for name in names])
-        values = np.stack([_mean(values[rows_of[name]]) for name in names])
-        groups, lines = ([each[first[name]] for name in names] for each in (groups, lines))
+        rows_of: dict[str, list[int]] = {}
+        for i, name in enumerate(names):
+            rows_of.setdefault(name, []).append(i)
+        names = list(rows_of)
+        remarks = _trial_remarks(trial, [len(each) for each in rows_of.values()])
+        values = np.stack([_mean(values[each]) for each in rows_of.values()])
+        groups, lines = ([each[i[0]] for i in rows_of.values()] for each in (groups, lines))
     return RawTable(
         names,
         [header[k] for k in columns],

@@ -115,8 +115,12 @@ def read_rows(
     Raises:
       BadInput: as `read_text`, or a row that is not csv; the message names the line.
     """
-    text = read_text(source, name)
-    delimiter = _delimiter(next(iter(text.lstrip().splitlines()), ""), expected)
+    return parse_rows(read_text(source, name), name, expected)
+
+
+def parse_rows(text: str, name: str, expected: Collection[str] = ()) -> list[tuple[int, list[str]]]:
+    """Returns the rows of the text of a csv file; arguments and errors as of `read_rows`."""
+    delimiter = _delimiter(first_line(text), expected)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     rows, line = [], 1
     while True:
@@ -132,6 +136,12 @@ def read_rows(
         if any(cell.strip() for cell in cells):
             rows.append((line, cells))
         line = reader.line_num + 1
+
+
+def first_line(text: str) -> str:
+    """Returns the first line of a text that is not blank, "" if there is none."""
+    found = re.match(r"[^\r\n]*", text.lstrip())
+    return found[0] if found else ""
 
 
 def _delimiter(first: str, expected: Collection[str]) -> str:

@@ -122,6 +122,7 @@ def rows(header, count=400, models=7):
         (rows(["model", "sample", "score"]).replace(",0.5\n", ",n/a\n"), False),
         (rows(["model", "sample", "score"]) + "Average,q1,0.5\n", False),
         (rows(["model", "sample", "score"]) + "m1,q1\n", False),
+        (rows(["model", "sample", "score"]) + "m1,q900,0.5,m9\nq1,0.5\n", False),
         (rows(["model", "sample", "score"]) + "m1,q1,0.55\n", False),
         (rows(["model", "sample", "score"]) + "m1,,0.55\n", False),
         (rows(["model", "sample", "score"]) + "m1,q1,7\n", False),
