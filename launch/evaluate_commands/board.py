@@ -24,9 +24,9 @@ _TIE = (
 _ESTIMATED = (
     "~ estimated from chosen samples by the method of its addition; tied where intervals overlap"
 )
-
-
-_OUTDATED = "! cells were removed or amended since this estimate was made: add the model again"
+_OUTDATED = (
+    "! cells were removed or amended, or samples came, since this estimate: add the model again"
+)
 
 
 def board(words: Sequence[str], values: FlagValues) -> None:

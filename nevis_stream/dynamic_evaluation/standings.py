@@ -37,9 +37,9 @@ class Standing:
       score, low, high: the mean and its interval, in the range of the samples; NaN if unknown.
       rank, last: 1 + the number of models that are better beyond a tie, and the number of models
         less those that are worse beyond a tie; 0 without a score.
-      observed: number of observed samples.
+      observed: number of observed samples; of images with several labels, of labels.
       method: of the addition that estimated the score; "" if it is the mean of observed values.
-      outdated: whether cells were removed or amended since that addition.
+      outdated: whether cells were removed or amended, or samples came, since that addition.
       means: by data set: mean, low, high and number of observed samples.
     """
 
@@ -84,15 +84,22 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
         gone, _ = errata.removed(db)
     if gone:
         models = [model for model in models if model not in gone]
-    accounts = read_additions(cache.directory)
-    return [_leaderboard(cache, facts, part, models, accounts) for part in facts.parts if facts.n]
+    accounts, state = read_additions(cache.directory), errata_state(cache.directory)
+    parts = facts.parts if facts.n else ()
+    return [_leaderboard(cache, facts, part, models, accounts, state) for part in parts]
 
 
 def _leaderboard(
-    cache: EvaluationCache, facts: SampleFacts, part: Part, models, accounts: list[Addition]
+    cache: EvaluationCache,
+    facts: SampleFacts,
+    part: Part,
+    models: list[str],
+    accounts: list[Addition],
+    state: str | None,
 ) -> Leaderboard:
     matrix, of_part = cache.matrix(models, part.columns), facts.take(part.columns)
     mask = is_observed(matrix)
+    counts = mask.sum(axis=1)
     values = np.where(mask, matrix, 0).astype(np.float32)
     outcomes = (part.low, part.high) == (0, 1) and bool(((values == 0) | (values == 1)).all())
     if of_part.image is not None:  # the labels of an image are one sample
@@ -104,13 +111,12 @@ def _leaderboard(
     if of_part.dataset_weights and names:
         total = sum(of_part.dataset_weights[name] for name in names)
         strata = [(of_part.dataset_weights[name] / total, places[name]) for name in names]
-    counts = mask.sum(axis=1)
     score, low, high = _intervals(values, mask, strata, outcomes, part)
-    methods = _estimate(models, accounts, part, counts, of_part.n, facts.n, (score, low, high))
+    accounts_of = _estimate(models, accounts, part, counts, (score, low, high))
     sign = -1.0 if part.lower else 1.0
     better = _better(values, mask, strata, sign)
     ends = (low, high) if sign > 0 else (-high, -low)
-    better = _without_chosen(better, np.array([bool(name) for name in methods]), *ends)
+    better = _without_chosen(better, np.array([each is not None for each in accounts_of]), *ends)
     scored = np.isfinite(score)
     better &= scored[:, None] & scored[None]
     of_sets = {
@@ -119,10 +125,7 @@ def _leaderboard(
     }
     counts_of = {name: mask[:, at].sum(axis=1) for name, at in places.items()}
     order = np.lexsort((np.arange(len(models)), np.where(scored, -sign * score, np.inf)))
-    standings, state = [], errata_state(cache.directory)
-    latest = {each.name: each for each in accounts}
-    outdated = {name for name, each in latest.items() if each.errata != state}
-    outdated &= {model for model, method in zip(models, methods, strict=True) if method}
+    standings, size = [], len(part.columns)
     for i in order.tolist():
         means = {
             name: (*(part.unscale(float(each[i])) for each in ends_of), int(counts_of[name][i]))
@@ -131,6 +134,7 @@ def _leaderboard(
         rank, last = 1 + int(better[:, i].sum()), int(scored.sum() - better[i].sum())
         value, least, most = (part.unscale(float(each[i])) for each in (score, low, high))
         rank, last = (rank, last) if scored[i] else (0, 0)
+        account = accounts_of[i]
         row = Standing(
             model=models[i],
             score=value,
@@ -139,8 +143,8 @@ def _leaderboard(
             rank=rank,
             last=last,
             observed=int(counts[i]),
-            method=methods[i],
-            outdated=models[i] in outdated,
+            method=account.method if account else "",
+            outdated=account is not None and (account.errata, account.samples) != (state, size),
             means=means,
         )
         standings.append(row)
@@ -195,26 +199,30 @@ def _sum_squares(values: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", values, values, dtype=np.float64)
 
 
-def _estimate(models, accounts, part: Part, counts, n: int, size: int, ends) -> list[str]:
-    """Puts the estimates of additions in the place of means over chosen samples; returns the method
-    of each, "" for means of observed values.
+def _estimate(
+    models: list[str], accounts: list[Addition], part: Part, counts: np.ndarray, ends
+) -> list[Addition | None]:
+    """Puts the estimates of additions in the place of means over chosen samples; returns the
+    account of each, None for means of observed values.
     """
+    size = len(part.columns)
     latest = {
         each.name: each
         for each in accounts
         if each.kind == "model"
         and each.accuracy is not None
-        and (each.dataset or "") in ("", part.name)
-        and each.samples in (n, size)
+        and ((each.dataset or "") == part.name or (not each.dataset and each.samples == size))
     }
-    methods = [""] * len(models)
-    for i, model in enumerate(models):
-        if counts[i] < n and (account := latest.get(model)) is not None:
-            methods[i] = account.method
-            found = account.accuracy, account.low, account.high
-            for values, value in zip(ends, found, strict=True):
+    found = [
+        latest.get(model) if count < size else None
+        for model, count in zip(models, counts, strict=True)
+    ]
+    for i, account in enumerate(found):
+        if account is not None:
+            own = account.accuracy, account.low, account.high
+            for values, value in zip(ends, own, strict=True):
                 values[i] = np.nan if value is None else value
-    return methods
+    return found
 
 
 def _better(values, mask, strata, sign: float) -> np.ndarray:

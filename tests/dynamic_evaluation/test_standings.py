@@ -119,6 +119,11 @@ def test_an_estimate_stands_for_chosen_samples_and_the_command_prints_all(tmp_pa
         table = list(csv.DictReader(text))
     assert [each["model"] for each in table] == ["m0", "m2", "m1"]
     assert table[1]["estimated_by"] == "adaptive_testing" and table[1]["rank_last"] == "3"
+    # a mean of chosen samples does not become a score when the cache grows
+    cache.append_rows(["m0", "m1"], ["more"], np.ones((2, 1), np.uint8))
+    row = of(rank_models(cache)[0])["m2"]
+    assert row.score == 0.6 and row.outdated and not rows["m2"].outdated
+    assert "!" in forked.run(*words).stdout
 
 
 def test_a_column_that_nobody_has_changes_nothing():
