@@ -63,9 +63,7 @@ def run() -> None:
     end = time.monotonic() + SECONDS.value
     images, labels = load("mnist")
     features = PatchFeatures.fit(images)(images)
-    file = Path(RECORD.value)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    record = StudyRecord(file)
+    record = StudyRecord(Path(RECORD.value))
     for number in range(REPETITIONS.value):
         missing = record.missing(
             {"repetition": number, "surrogate": surrogate, "loss": loss, "rule": rule}

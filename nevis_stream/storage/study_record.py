@@ -62,8 +62,8 @@ class StudyRecord:
             write_file(file, checked_lines.content(_line(*each) for each in cells))
         self._results: dict[str, tuple[Cell, Any]] = {}
         if packed.exists():
-            for line in _unpack(packed):
-                self._keep(line)
+            for values in _unpack(packed):
+                self._keep(values)
         for line in checked_lines.read(file):
             if line.problem or not isinstance(line.values, dict) or _CELL not in line.values:
                 raise BadInput(
