@@ -43,7 +43,7 @@ def read(path: Path, context: Context) -> list[Log]:
     log = Log(path, model, task, "", grades=context.grades)
     if not isinstance(content, list):
         raise BadInput(f"{path}: is not a JSON array of instances.")
-    trials: dict[tuple[str, str], dict[Any, float]] = {}
+    trials: dict[tuple[str, str], dict[str, Any]] = {}
     perturbed = 0
     for number, entry in enumerate(content, start=1):
         if not isinstance(entry, dict) or "instance_id" not in entry:
@@ -51,19 +51,23 @@ def read(path: Path, context: Context) -> list[Log]:
         if entry.get("perturbation"):
             perturbed += 1
             continue
-        sample, trial = str(entry["instance_id"]), entry.get("train_trial_index")
-        for stat in entry.get("stats") or []:
+        sample, trial = str(entry["instance_id"]), str(entry.get("train_trial_index"))
+        stats = entry.get("stats") or []
+        if not isinstance(stats, list) or not all(isinstance(each, dict) for each in stats):
+            raise BadInput(f"{path}, entry {number}: `stats` is not a list of objects.")
+        for stat in stats:
             name, value = part(stat, "name").get("name"), stat.get("mean")
             if not isinstance(name, str) or _BOOKKEEPING.search(name):
                 continue
-            if not isinstance(value, bool | int | float):
-                log.skipped.setdefault(name, {})
-                continue
+            is_number = isinstance(value, bool | int | float) and value == value
+            value = value if is_number else None
             known = trials.setdefault((name, sample), {})
             if known.setdefault(trial, value) != value:
                 raise BadInput(f"{path}, entry {number}: instance {sample} has {name} twice.")
     for (name, sample), values in trials.items():
-        log.add(name, sample, sum(values.values()) / len(values), f"instance {sample}")
+        numbers = [value for value in values.values() if value is not None]
+        mean = sum(numbers) / len(numbers) if numbers else None
+        log.add(name, sample, mean, f"instance {sample}")
     if (most := max(map(len, trials.values()), default=0)) > 1:
         kind = "values that are means over training trials"
         log.remarks.append((kind, f"{model} on {task}, up to {most} trials"))

@@ -15,6 +15,7 @@ from nevis_stream.evaluation_cache.importers.record import Log, lines, named
 from nevis_stream.evaluation_cache.tables import RawTable
 from nevis_stream.wording import plural
 
+_RANGE = "range"
 _ROUNDING = 5e-4  # of the range: a reported score that differs by more differs
 
 
@@ -53,7 +54,7 @@ def join_logs(
     if empty := sorted({row for row, _ in logs} - {row for row, _ in kept}):
         left_out.append(LeftOut("models without a value of what is read", len(empty), named(empty)))
     logs = kept
-    columns = _columns([log for _, log in logs], chosen, with_failed)
+    columns, hashes = _columns([log for _, log in logs], chosen, with_failed)
     by_model: dict[str, list[Log]] = {}
     for row, log in logs:
         by_model.setdefault(row, []).append(log)
@@ -80,7 +81,7 @@ def join_logs(
         [f"{task}/{sample}" for task, sample in columns],
         values,
         provenances,
-        _describe(logs, columns, chosen),
+        _describe([log for _, log in logs], columns, hashes, chosen),
         remarks=remarks,
         left_out=left_out,
         places=places,
@@ -110,8 +111,9 @@ def _compare(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[str, str]
 
 def _columns(
     logs: Sequence[Log], chosen: Mapping[str, str], with_failed: bool
-) -> dict[tuple[str, str], int]:
-    """Returns the column of each task and sample that a log has.
+) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]:
+    """Returns the column of each task and sample that a log has, and the hash of its content, where
+    a log has it.
 
     Raises:
       BadInput: samples of two logs have the same id and other contents.
@@ -132,45 +134,42 @@ def _columns(
             if content and not earlier:
                 first[key] = content, log
             columns.setdefault(key, len(columns))
-    return columns
+    return columns, {key: content for key, (content, _) in first.items()}
 
 
 def _describe(
-    logs: Sequence[tuple[str, Log]],
+    logs: Sequence[Log],
     columns: Mapping[tuple[str, str], int],
+    hashes: Mapping[tuple[str, str], str],
     chosen: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """Returns the provenance of each column: data set, metric, its direction and the hash of the
     content, where a log has them.
 
     Raises:
-      BadInput: the logs of a task state different directions of the metric.
+      BadInput: the logs of a task state different directions or ranges of the metric.
     """
-    directions: dict[str, tuple[bool, Log]] = {}
-    ranges: dict[str, tuple[tuple[float, float], Log]] = {}
-    hashes: dict[tuple[str, str], str] = {}
-    for _, log in logs:
+    stated: dict[tuple[str, str], tuple[Any, Log]] = {}  # by task and what it is
+    for log in logs:
         metric = chosen[log.task]
-        for sample in log.values[metric].keys() & log.hashes.keys():
-            hashes.setdefault((log.task, sample), log.hashes[sample])
-        if (ends := log.ranges.get(metric)) is not None:
-            earlier_ends, other = ranges.setdefault(log.task, (ends, log))
-            if earlier_ends != ends:
+        for name, value in (
+            (DIRECTION, log.higher_is_better.get(metric)),
+            (_RANGE, log.ranges.get(metric)),
+        ):
+            if value is None:
+                continue
+            earlier, other = stated.setdefault((log.task, name), (value, log))
+            if earlier != value:
                 raise BadInput(
-                    f"{log.path}: {metric} on {log.task} is from {ends[0]:g} to {ends[1]:g}, but"
-                    f" from {earlier_ends[0]:g} to {earlier_ends[1]:g} in {other.path}."
+                    f"{log.path}: {metric} on {log.task} has {name} = {value}, but {earlier} in the"
+                    f" results of {other.path}."
                 )
-        if (higher := log.higher_is_better.get(metric)) is not None:
-            earlier, other = directions.setdefault(log.task, (higher, log))
-            if earlier != higher:
-                raise BadInput(
-                    f"{log.path}: {metric} on {log.task} has higher_is_better = {higher}, but"
-                    f" {earlier} in the results of {other.path}."
-                )
+    facts: dict[str, dict[str, Any]] = {task: {} for task in chosen}
+    for (task, name), (value, _) in stated.items():
+        facts[task] |= dict(zip(RANGE, value, strict=True)) if name == _RANGE else {name: value}
     return [
         {"dataset": task, METRIC: chosen[task]}
-        | ({DIRECTION: directions[task][0]} if task in directions else {})
-        | (dict(zip(RANGE, ranges[task][0], strict=True)) if task in ranges else {})
+        | facts[task]
         | ({HASH: hashes[task, sample]} if (task, sample) in hashes else {})
         for task, sample in columns
     ]
