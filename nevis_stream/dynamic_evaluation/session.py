@@ -46,7 +46,7 @@ from nevis_stream.dynamic_evaluation.stopping import anytime_interval, known_mea
 from nevis_stream.dynamic_evaluation.workers import hold_name, is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.oracle import Estimate, Query, given_numbers
+from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
 from nevis_stream.queries.session_log import SessionLog
 from nevis_stream.storage import checked_lines
 from nevis_stream.wording import plural
@@ -186,10 +186,15 @@ class Session:
     def _has_ended(self, track: Track) -> bool:
         return track.is_complete(self.settings.budget) or self._may_stop(track)
 
+    @property
+    def _by_interval(self) -> bool:
+        settings = self.settings
+        return settings.until is not None or settings.until_better_than is not None
+
     def _may_stop(self, track: Track) -> bool:
         """Returns whether the interval of a session that ends by it is short enough."""
         settings = self.settings
-        if settings.until is None and settings.until_better_than is None:
+        if not self._by_interval:
             return False
         interval = self._anytime(track)
         low, high = interval or (-np.inf, np.inf)
@@ -242,7 +247,8 @@ class Session:
             if not waiting and self._choose(model):
                 waiting = self.waiting(model)
             handed = read_handed(self.directory / HANDED, self._columns)
-            gone = {name for name in {*handed.values()} if is_gone(self.directory, name)}
+            holders = {handed[cell] for cell in waiting if cell in handed} - {worker}
+            gone = {name for name in holders if is_gone(self.directory, name)}
             free = [cell for cell in waiting if handed.get(cell, worker) in {worker, *gone}]
             free.sort(key=lambda cell: handed.get(cell) != worker)  # stable: its own first
             given = free[:count]
@@ -353,8 +359,9 @@ class Session:
         """Returns the estimate of a model's mean over all samples, in the units of the board.
 
         When all answers are there it is that of `evaluate` with the same seed and budget. Before,
-        its value is what the method expects from the answers so far; its interval, where the
-        method draws samples one by one with equal probabilities, holds however often one looks.
+        and in a session that ends by its interval, its value is what the method expects from the
+        answers so far; its interval, where the method draws samples one by one with equal
+        probabilities, holds however often one looks.
 
         Args:
           model: its name; None: the only one.
@@ -365,14 +372,15 @@ class Session:
         seen, failed = track.answered, track.failed
         if not seen.any():
             return Estimate(np.nan, reason="there is no answer yet", failed=failed)
-        final = track.is_complete(self.settings.budget)
+        final = track.is_complete(self.settings.budget) and not self._by_interval
         query, values = track.answered_query, track.values[seen]
         estimate = self.fitted.estimate(query, values, failed, final)
         if final or (interval := self._anytime(track)) is None:
             return estimate
         low, high = interval
         value = min(max(estimate.value, low), high)
-        return replace(estimate, value=value, low=low, high=high, reason="")
+        # it rests on the draws alone
+        return replace(estimate, value=value, low=low, high=high, reason="", holds_for=ANY_MODEL)
 
     def estimates(self) -> dict[str, Estimate]:
         """Returns the estimate of each model."""

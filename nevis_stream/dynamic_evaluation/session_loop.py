@@ -34,14 +34,19 @@ class _Recorder:
 
     def add(self, answers: dict["SampleId", Any]) -> None:
         """Tells some answers; None where there is none."""
-        for sample, value in answers.items():
-            if value is None:
-                self.failures[sample] = None
-                self._row += 1
-                self._check()
-            else:
-                self._session.tell({**self.failures, sample: value}, self._model)
-                self.failures, self._row = {}, 0
+        told: dict[SampleId, Any] = {}
+        try:
+            for sample, value in answers.items():
+                if value is None:
+                    self.failures[sample] = None
+                    self._row += 1
+                    self._check()
+                else:
+                    told |= {**self.failures, sample: value}
+                    self.failures, self._row = {}, 0
+        finally:
+            if told:
+                self._session.tell(told, self._model)
 
     def flush(self) -> None:
         """Tells the failures that wait."""

@@ -49,17 +49,16 @@ def anytime_intervals(
         weights = facts.weights[columns]
         left = n - np.arange(len(columns))
         residuals = np.zeros(len(columns)), left * facts.weights.max()
-    low, high = (
-        confidence_sequence(
-            np.where(np.isnan(values), instead, values),
-            n,
-            outcomes=exact,
-            weights=weights,
-            residuals=residuals,
-        )[end]
-        for end, instead in enumerate((0.0, 1.0))
+    missing = np.isnan(values)
+    instead = np.array([[0.0], [1.0]]) if missing.any() else np.zeros((1, 1))
+    low, high = confidence_sequence(
+        np.where(missing, instead, values),
+        n,
+        outcomes=exact,
+        weights=weights,
+        residuals=residuals,
     )
-    return low, high
+    return low[0], high[-1]
 
 
 def check_rule(

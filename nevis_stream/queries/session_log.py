@@ -29,6 +29,7 @@ from nevis_stream.storage.reading import read_json
 from nevis_stream.wording import plural
 
 LOCK = "lock"
+_NEVER_READ = -2, -2  # the state of a file before it is first looked at
 _MOST_NAMED = 20  # asked samples in a message
 
 Key = TypeVar("Key", bound=Hashable)
@@ -118,7 +119,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         self.settings, self.rounds = directory / settings, directory / rounds
         self.answers = directory / answers
         self._parse_rounds, self._parse_answers = parse_rounds, parse_answers
-        self._state: list[tuple[int, int]] = []
+        self._states = _NEVER_READ, _NEVER_READ  # of the answers and of the rounds
         self._history: History[AnyRound, Key, Answer] = History([], {})
 
     def start(
@@ -192,13 +193,18 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         Raises:
           BadInput: a file is damaged, or lacks what the other one was made with.
         """
-        state = [_state(self.answers), _state(self.rounds)]
-        if state != self._state:
-            answers, rounds = self._parse_answers(self.answers), self._parse_rounds(self.rounds)
+        history, words, answers_state = self._history, self.words, _state(self.answers)
+        answers, rounds = history.answers, history.rounds
+        if answers_state != self._states[0]:
+            answers = self._parse_answers(self.answers)
+        rounds_state = _state(self.rounds)  # looked at later: a round is there before its answers
+        if rounds_state != self._states[1]:
+            rounds = self._parse_rounds(self.rounds)
             if len(answers) < _answered(rounds):  # rounds that were made in between know more
                 answers = self._parse_answers(self.answers)
-            self._history, self._state = History(rounds, answers), state
-        history, words = self._history, self.words
+        if (answers_state, rounds_state) != self._states:
+            history = History(rounds, answers)
+            self._history, self._states = history, (answers_state, rounds_state)
         if complete and len(history.answers) < (seen := _answered(history.rounds)):
             there = plural(len(history.answers), words.answer)
             raise BadInput(
