@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nevis_stream.datasets.dataset import DataSet as DataSet
     from nevis_stream.datasets.dataset import Samples as Samples
     from nevis_stream.datasets.dataset import make_dataset as make_dataset
+    from nevis_stream.datasets.images import Images as Images
     from nevis_stream.datasets.readers import read_dataset as read_dataset
     from nevis_stream.errors import BadInput as BadInput
     from nevis_stream.errors import DamagedCache as DamagedCache
@@ -67,6 +68,7 @@ _HOMES = {
     "EvaluationCache": "evaluation_cache.evaluation_cache",
     "Event": "streams.task",
     "Executor": "executor",
+    "Images": "datasets.images",
     "Learner": "learner",
     "LearnerFault": "errors",
     "Ledger": "run_directory.ledger",

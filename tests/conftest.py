@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from nevis_stream.launch import entry
+from tests import wheel
 
 # Compiled programs are kept where commands keep them: files of tests that run on different workers
 # share them, and a second run of the tests compiles little. JAX reads this when it is imported.
@@ -94,3 +95,9 @@ def own_data_root(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEVIS_STREAM_DATA", str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.fixture(scope="session")
+def wheel_environment(tmp_path_factory):
+    """The folder of an environment in which the built wheel is installed."""
+    return wheel.make_environment(tmp_path_factory.mktemp("wheel"))

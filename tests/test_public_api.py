@@ -4,6 +4,7 @@ import ast
 import importlib
 import importlib.metadata
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import setuptools
+from mypy import modulefinder
 
 import nevis_stream as ns
 from nevis_stream import active_testing, dynamic_evaluation, extensions
@@ -24,6 +26,7 @@ from tests import forked
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS = ("learners", "experiments", "launch")
 INDEXES = (ns, dynamic_evaluation, active_testing)
 NAMES = [(index.__name__, name) for index in INDEXES for name in index.__all__]
 USER = """
@@ -33,11 +36,31 @@ from nevis_stream import active_testing as at
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.learners.table import TABLE
 
+
+class Uniform:
+    def init(self, ctx: ns.Context) -> dict[str, int]:
+        return {}
+
+    def train(
+        self, task: ns.TaskView, state: dict[str, int], ctx: ns.Context
+    ) -> tuple[dict[str, int], list[ns.Predictor]]:
+        return {**state, task.id: task.num_classes}, [ns.Predictor({"classes": task.num_classes})]
+
+    def predict(self, predictor: dict[str, int], images: ns.Images, ctx: ns.Context) -> np.ndarray:
+        classes = predictor["classes"]
+        return np.full((len(images), classes), 1 / classes)
+
+
+stream: ns.Stream = ns.load_stream("pico")
 ledger: ns.Ledger = ns.run("closed_form", "pico", "runs/a", preset="small")
+ns.run(Uniform(), stream, "runs/b", progress=ns.Silent())
 learner: ns.Learner = ns.make_learner("ft_prev", values={"train.steps": 4})
-print(ns.compare("runs/a", ["runs/b"]).to_pandas(), sorted(TABLE))
-ns.write_report(["runs/a"], out="report")
+reveal_type([task.num_classes for task in stream.tasks])
+reveal_type(ledger.complete)
+reveal_type(ns.compare("runs/a", ["runs/b"]))
+reveal_type(ns.write_report(["runs/a"], out="report"))
 board = de.read_board("board.csv")
+reveal_type(board.shape)
 
 
 def my_model(ids: list[str]) -> list[float]:
@@ -48,14 +71,37 @@ def label(rows: list[int]) -> list[int]:
     return [0 for _ in rows]
 
 
-estimate: ns.Estimate = de.evaluate(board, my_model, budget=64)
+reveal_type(de.evaluate(board, my_model, budget=64).value)
+session = de.Session.start("sessions/new", board, budget=64)
+for ids in session:
+    session.tell({sample: 1 for sample in ids})
+reveal_type(session.estimate().low)
 probabilities = np.full((4, 2), 0.5)
-print(estimate.value + at.estimate(probabilities, label, budget=2).low)
-print([each.high for each in at.estimates(probabilities, label, budget=2)])
+reveal_type(at.estimate(probabilities, label, budget=2))
+reveal_type([each.high for each in at.estimates(probabilities, label, budget=2)])
+reveal_type(sorted(TABLE))
 """
+REVEALED = [
+    "list[int]",
+    "bool",
+    "nevis_stream.analysis.differences.Comparison",
+    "pathlib.Path",
+    "tuple[int, int]",
+    "float",
+    "float",
+    "nevis_stream.queries.oracle.Estimate",
+    "list[float]",
+    "list[str]",
+]
 # What they offer is not looked at, which saves half a minute.
 LIBRARIES = "jax jaxlib flax optax pandas scipy matplotlib rich absl ml_collections PIL sklearn"
 SKIPPED = ",".join(f"{name}.*" for name in LIBRARIES.split())
+OF_THE_USER = {"Predictor.tree", "Learner.init", "Trial.item", "Trial.begin"} | {
+    f"Context.{name}" for name in ("jit", "predictor", "replicate", "spread")
+}
+"""What is a learner's own: trees, and functions of these."""
+OF_LIBRARIES = {"Comparison.to_pandas", "Ledger.to_pandas", "Context.key", "Context.key_for"}
+"""Tables of pandas, which has no types, and keys of JAX, which is not looked at here."""
 MISTAKES = """
 import nevis_stream as ns
 ns.run("closed_form", 3, "runs/a")
@@ -123,7 +169,7 @@ def test_a_wheel_has_one_name_at_the_top():
     find = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
     packages = set(setuptools.find_packages(ROOT, include=find["include"]))
     assert {name.partition(".")[0] for name in packages} == {"nevis_stream"}
-    for name in ("learners", "experiments", "launch"):
+    for name in FOLDERS:
         assert f"nevis_stream.{name}" in packages
         assert (ROOT / "nevis_stream" / name).resolve() == ROOT / name
 
@@ -132,19 +178,32 @@ def test_every_named_learner_is_offered():
     assert set(PYPROJECT["project"]["entry-points"][extensions.LEARNERS]) == set(TABLE)
 
 
-def test_a_users_file_passes_strict_checks(tmp_path):
-    (tmp_path / "learners").mkdir()  # of the user's own
-    (tmp_path / "use.py").write_text(USER)
-    (tmp_path / "wrong.py").write_text(MISTAKES)
-    (tmp_path / "mypy.ini").write_text(
-        f"[mypy]\n[mypy-{SKIPPED}]\nfollow_imports = skip\n"
-        "[mypy-nevis_stream.*]\nfollow_imports = silent\n"  # as of every installed package
-    )
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+def show_types():
+    """Returns a file that reveals the type of every public name and attribute."""
+    lines = ["import nevis_stream", *(f"import {index.__name__}" for index in INDEXES[1:])]
+    for index, name in NAMES:
+        value = getattr(importlib.import_module(index), name)
+        lines.append(f"reveal_type({index}.{name})")
+        if isinstance(value, type) and not issubclass(value, BaseException):
+            lines.append(f"def show_{len(lines)}(value: {index}.{name}) -> None:")
+            names = {*dir(value), *getattr(value, "__annotations__", ())}
+            shown = [f"    reveal_type(value.{each})  # {name}.{each}" for each in sorted(names)]
+            lines += [line for line in shown if "# " + name + "._" not in line] or ["    pass"]
+    return "\n".join(lines) + "\n"
+
+
+def test_a_users_file_passes_strict_checks(wheel_environment, tmp_path):
+    """With the wheel, beside a folder of the user's own that has the name of one of ours."""
+    (tmp_path / "learners").mkdir()
+    for name, text in {"use": USER, "wrong": MISTAKES, "names": show_types()}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\n[mypy-{SKIPPED}]\nfollow_imports = skip\n")
+    python = str(wheel_environment / "bin" / "python")
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
     done = subprocess.run(
-        [*command, "use.py", "wrong.py"],
+        [*command, "--cache-dir=cache", "use.py", "wrong.py", "names.py"],
         cwd=tmp_path,
-        env={"MYPYPATH": str(ROOT), "PATH": ""},
+        env={"PATH": ""},
         capture_output=True,
         text=True,
     )
@@ -152,6 +211,23 @@ def test_a_users_file_passes_strict_checks(tmp_path):
     assert len(found) == 2, done.stdout + done.stderr
     assert 'wrong.py:3: error: Argument 2 to "run" has incompatible type "int"' in found[0]
     assert 'wrong.py:4: error: Module has no attribute "make_leaner"' in found[1]
+    pattern = r'^(\w+)\.py:(\d+): note: Revealed type is "(.*)"$'
+    notes = re.findall(pattern, done.stdout.replace("builtins.", ""), re.M)
+    assert [kind for file, _, kind in notes if file == "use"] == REVEALED
+    source = show_types().splitlines()
+    shown = [(source[int(line) - 1], kind) for file, line, kind in notes if file == "names"]
+    unknown = {name.partition("# ")[2] for name, kind in shown if re.search(r"(^|> )Any$", kind)}
+    assert len(shown) > 250 and unknown == OF_THE_USER | OF_LIBRARIES
+
+
+@pytest.mark.parametrize("name", ["nevis_stream", *(f"nevis_stream.{n}" for n in FOLDERS)])
+def test_a_resolver_finds_every_import_name(wheel_environment, name):
+    """From the checkout, and from the wheel, where none of the names is a link."""
+    (site,) = wheel_environment.glob("lib/python*/site-packages")
+    for place in (ROOT, site):
+        paths = modulefinder.SearchPaths((str(place),), (), (), ())
+        found = modulefinder.FindModuleCache(paths, None, None).find_module(name)
+        assert found == str(place.joinpath(*name.split("."), "__init__.py"))
 
 
 def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path):

@@ -3,12 +3,15 @@
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from nevis_stream.cost.meter import Meter
 from nevis_stream.seeds import generator, key_of, seed_for, seed_of_path
+
+if TYPE_CHECKING:
+    import jax
 
 
 class Compute:
@@ -62,12 +65,12 @@ class Compute:
         """
         return seed_for(self.seed, *name, bits=bits)
 
-    def key_for(self, *name: str | int) -> Any:
+    def key_for(self, *name: str | int) -> "jax.Array":
         """Returns a JAX key for one use, as `generator`."""
         return key_of(self.seed_for(*name))
 
     @property
-    def key(self):
+    def key(self) -> "jax.Array":
         """A JAX key made from `seed`; split or fold it, never use one twice."""
         return key_of(self.seed)
 

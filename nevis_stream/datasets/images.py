@@ -28,7 +28,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes
 
 
-class Images(Sequence):
+class Images(Sequence[np.ndarray]):
     """Base of the image containers, which have a length, an integer index, and `take`.
 
     Attributes:

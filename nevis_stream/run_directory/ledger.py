@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.checks import check_unicode
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.reading import parse_json, read_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
 from nevis_stream.storage.record import Record
 
 FILE_NAME = "ledger.jsonl"
@@ -171,7 +174,7 @@ class Ledger(History):
         append_line(self.path, encode(record.to_json()))
         self.records.append(record)
 
-    def to_pandas(self):
+    def to_pandas(self) -> "pd.DataFrame":
         """Returns a pandas DataFrame with a row for each predict record.
 
         Columns: order, task_id, year, domain, task_kind, meta_split, num_classes, split, n, metric,

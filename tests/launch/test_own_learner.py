@@ -2,7 +2,6 @@
 reported, and imported only where the user asks for it.
 """
 
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -189,23 +188,8 @@ def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_pat
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_in_an_empty_directory(folder, small_stream, tmp_path):
+def test_an_installed_wheel_in_an_empty_directory(folder, small_stream, wheel_environment):
     """The same from a wheel, outside of any checkout."""
-    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"]
-    if int(importlib.metadata.version("setuptools").partition(".")[0]) >= 77:  # of pyproject.toml
-        wheel.append("--no-build-isolation")
-    build = tmp_path / "build"
-    build.mkdir()
-    for name in ("nevis_stream", "learners", "experiments", "launch", "pyproject.toml"):
-        (build / name).symlink_to(ROOT / name)
-    for name in ("README.md", "LICENSE"):
-        (build / name).symlink_to(ROOT / name)
-    subprocess.run([*wheel, "-w", str(tmp_path / "wheels"), str(build)], check=True)
-    (file,) = (tmp_path / "wheels").iterdir()
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-compile"]
-    subprocess.run([*install, "--target", str(tmp_path / "site"), str(file)], check=True)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-
     # packages of a user's own, with the names of this project's
     for name in ("experiments", "launch", "learners"):
         (folder / name).mkdir()
@@ -213,16 +197,16 @@ def test_an_installed_wheel_in_an_empty_directory(folder, small_stream, tmp_path
 
     def command(*words):
         done = subprocess.run(
-            [tmp_path / "site" / "bin" / "nevis-stream", *map(str, words)],
+            [wheel_environment / "bin" / "nevis-stream", *map(str, words)],
             cwd=folder,
-            env=environment,
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    installed = {path.name for path in (tmp_path / "site").iterdir()} - {"bin"}
+    (site,) = wheel_environment.glob("lib/python*/site-packages")
+    installed = {path.name for path in site.iterdir()} - {"libraries.pth"}
     assert {name.partition("-")[0] for name in installed} == {"nevis_stream"}
     stream = f"--config.stream={small_stream}"
     command(
