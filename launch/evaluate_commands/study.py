@@ -164,7 +164,7 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
         "scores": matrix.values.dtype != np.uint8,
     }
     with palette.printed():
-        figure = budget_plot(summary, styles_of(curves), wide=True)
+        figure = budget_plot(summary, styles_of(curves))
         figure.axes[0].set_title(f"n = {_seeds(design)}", size=9, color=palette.ink())
         add_legend(figure)
         for form in ("png", "pdf"):

@@ -53,16 +53,15 @@ class MethodCost:
         return self.parts.get(part, 0) / self.total if self.total else math.nan
 
 
-def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) -> Figure:
+def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
     """Draws one bar per method, 100% long and divided into parts, with its total.
 
     Args:
       methods: those that spent anything.
       parts: names, in the order of the pieces.
-      wide: for a screen, else for a phone.
     """
     parts = [part for part in parts if any(method.parts.get(part) for method in methods)]
-    figure = svg.new_figure(8.4 if wide else 4.2, 1.0 + 0.52 * len(methods))
+    figure = svg.new_figure(8.4, 1.0 + 0.52 * len(methods))
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False, axis="y")
@@ -77,13 +76,10 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) 
             bar.patches[0].set_hatch(_HATCHES[number % len(_HATCHES)])
             if not row:
                 bar.set_label(part)
-            if share >= (_READABLE if wide else 2 * _READABLE):
+            if share >= _READABLE:
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
-        total = (
-            f"{shorten(method.label, 80 if wide else 34)}: {engineering(method.total)} FLOPs,"
-            f" {method.over}"
-        )
+        total = f"{shorten(method.label, 80)}: {engineering(method.total)} FLOPs, {method.over}"
         place = {
             "va": "bottom",
             "size": 9,
@@ -100,7 +96,7 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) 
     with svg.any_script():
         figure.legend(
             loc="outside upper left",
-            ncols=len(parts) if wide else 3,
+            ncols=len(parts),
             frameon=False,
             fontsize=9,
             labelcolor=palette.ink(),
@@ -108,17 +104,14 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str], wide: bool) 
     return figure
 
 
-def cumulative_plot(
-    methods: Sequence[MethodCost], styles: Mapping[str, Style], wide: bool
-) -> Figure:
+def cumulative_plot(methods: Sequence[MethodCost], styles: Mapping[str, Style]) -> Figure:
     """Draws the FLOPs spent after each task, one line per method.
 
     Args:
       methods: those that spent anything.
       styles: by label.
-      wide: for a screen, else for a phone.
     """
-    figure = svg.new_figure(*((8.4, 3.4) if wide else (4.2, 3.2)))
+    figure = svg.new_figure(8.4, 3.4)
     axes = figure.subplots()
     svg.style_axes(axes)
     for method in methods:

@@ -67,14 +67,13 @@ def _worth(additions: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def truth_plot(judged: Sequence[dict[str, Any]], wide: bool) -> Figure:
+def truth_plot(judged: Sequence[dict[str, Any]]) -> Figure:
     """Draws each added model's estimated accuracy, with its 95% interval, against the truth.
 
     Args:
       judged: one or more accounts, as `judged_models` returns them.
-      wide: proportions for a screen, else for a phone.
     """
-    figure = svg.new_figure(8.4 if wide else 4.2, 3.8)
+    figure = svg.new_figure(8.4, 3.8)
     axes = figure.subplots()
     svg.style_axes(axes)
     start = judged[0]["truth"]

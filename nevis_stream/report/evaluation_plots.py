@@ -44,21 +44,20 @@ def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: bool) -> Figure:
+def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure:
     """Draws each method's error over all samples against its budget: mean, ± 1 standard deviation
     over random splits.
 
     Args:
       summary: of a cache, as `evaluation.json` has it.
       styles: by method.
-      wide: proportions for a screen, else for a phone.
     """
-    figure = svg.new_figure(8.4 if wide else 4.2, 3.8)
-    axes = _budget_axes(figure, summary, wide)
+    figure = svg.new_figure(8.4, 3.8)
+    axes = _budget_axes(figure, summary)
     if summary.get("scores"):
         error = "MAE: mean absolute error of a cell"
     else:
-        error = f"MAE: share {'of samples ' * wide}predicted wrongly"
+        error = "MAE: share of samples predicted wrongly"
     axes.set_ylabel(error)
     shade = 0.15 if len(summary["methods"]) < 4 else 0.07  # many bands overlap
     for name, curve in summary["methods"].items():
@@ -80,11 +79,11 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style], wide: b
     return figure
 
 
-def decomposition_plot(summary: Mapping[str, Any], wide: bool) -> Figure:
+def decomposition_plot(summary: Mapping[str, Any]) -> Figure:
     """Draws the error of Sort & Search's thresholded prediction against its budget, with its
     aleatoric and epistemic parts and its fitted decay."""
-    figure = svg.new_figure(8.4, 3.2) if wide else svg.new_figure(4.2, 3.4)
-    axes = _budget_axes(figure, summary, wide)
+    figure = svg.new_figure(8.4, 3.2)
+    axes = _budget_axes(figure, summary)
     axes.set_ylabel("share of samples")
     parts = summary["decomposition"]
     for number, (name, dash) in enumerate(
@@ -137,7 +136,7 @@ def fit_text(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _budget_axes(figure: Figure, summary: Mapping[str, Any], wide: bool):
+def _budget_axes(figure: Figure, summary: Mapping[str, Any]):
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.set_xscale("log")
@@ -148,5 +147,5 @@ def _budget_axes(figure: Figure, summary: Mapping[str, Any], wide: bool):
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticklabels([f"{budget:,}" for budget in budgets])
     asked = f"samples asked of each new model, of {summary['samples']:,}"
-    axes.set_xlabel(f"budget: {asked} (log scale)" if wide else asked)
+    axes.set_xlabel(f"budget: {asked} (log scale)")
     return axes

@@ -71,7 +71,7 @@ def write_figures(across: Across, files: Files, track: Track) -> None:
                 f"-{section.number}" if section is not across and len(across.sections) > 1 else ""
             )
             for name, drawing in part.figures(section).items():
-                figure = drawing.draw(True)
+                figure = drawing.draw()
                 add_legend(figure)
                 words = " ".join([f"{drawing.title}.", caption(name), *_marks(section, figure)])
                 for form, data in _draw(figure, words).items():

@@ -19,17 +19,16 @@ def by_estimate(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return sorted(comparisons, key=lambda comparison: comparison.over_tasks.estimate)
 
 
-def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide: bool) -> Figure:
+def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Figure:
     """Draws mean errors of A minus B in points with 95% intervals: a line over tasks and seeds, a
     pale bar over seeds alone.
 
     Args:
       comparisons: drawn from the top, the largest gain first.
       styles: by label.
-      wide: names left of the rows for a screen, else above them for a phone.
     """
     shown = by_estimate(comparisons)
-    figure = svg.new_figure(8.4 if wide else 4.2, 1.1 + (_ROW if wide else 1.4 * _ROW) * len(shown))
+    figure = svg.new_figure(8.4, 1.1 + _ROW * len(shown))
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False, axis="y")
@@ -51,17 +50,9 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style], wide:
             linestyle="none",
         )
     names = [plain(f"{shorten(pair.a.label)} − {shorten(pair.b.label)}") for pair in shown]
-    axes.set_ylim(len(shown) - 0.4, -0.8 if not wide else -0.6)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
     with svg.any_script():
-        if wide:
-            axes.set_yticks(range(len(shown)), names)
-            axes.tick_params(axis="y", colors=palette.ink(), labelsize=9)
-        else:
-            axes.set_yticks([])
-            left = axes.get_yaxis_transform()
-            for row, name in enumerate(names):
-                text = axes.text(0, row - 0.3, name, transform=left, size=8, va="bottom")
-                text.set_color(palette.ink())
-                text.set_bbox({"facecolor": palette.card(), "edgecolor": "none", "pad": 0.8})
+        axes.set_yticks(range(len(shown)), names)
+        axes.tick_params(axis="y", colors=palette.ink(), labelsize=9)
     axes.set_xlabel("difference in mean error, percentage points")
     return figure

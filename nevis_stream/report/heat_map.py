@@ -11,10 +11,11 @@ from nevis_stream.report import palette, svg
 from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.names import plain
 
+_SIDE = 8.8  # inches
 _NAMED, _VALUED = 40, 12  # tasks up to which names and values are written
 
 
-def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
+def heat_map(matrix: TransferMatrix) -> Figure:
     """Draws gains in percentage points: sources from top to bottom, targets from left to right,
     both in stream order, white at zero.
 
@@ -24,13 +25,11 @@ def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
     gains = 100 * matrix.gains
     values, columns, rows = gains.to_numpy(), list(gains.columns), list(gains.index)
     limit = max(1.0, float(gains.abs().max().max())) if gains.notna().any().any() else 1.0
-    side = 8.8 if wide else 4.2
-    cell = min(0.5, (side - 2.4) / len(columns)) if wide else (side - 1.1) / len(columns)
-    named = max(len(columns), len(rows)) <= (_NAMED if wide else _VALUED)
+    cell = min(0.5, (_SIDE - 2.4) / len(columns))
+    named = max(len(columns), len(rows)) <= _NAMED
     margin = 1.5 if named else 0.7
-    figure = svg.new_figure(
-        side if not wide else min(side, 3.4 + cell * len(columns)), margin + 0.5 + cell * len(rows)
-    )
+    width = min(_SIDE, 3.4 + cell * len(columns))
+    figure = svg.new_figure(width, margin + 0.5 + cell * len(rows))
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False)
@@ -47,10 +46,9 @@ def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
         for label in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
             label.set_parse_math(False)
     else:
-        every = 10 if wide else 20
         numbers = {task: place for place, task in enumerate(matrix.domains, start=1)}
         for axis, tasks in ((axes.xaxis, columns), (axes.yaxis, rows)):
-            shown = [place for place, task in enumerate(tasks) if numbers[task] % every == 0]
+            shown = [place for place, task in enumerate(tasks) if numbers[task] % 10 == 0]
             axis.set_ticks(shown, [str(numbers[tasks[place]]) for place in shown])
     _mark_domains(axes, matrix, columns, rows, cell)
     if max(len(columns), len(rows)) <= _VALUED:
@@ -59,9 +57,7 @@ def heat_map(matrix: TransferMatrix, wide: bool) -> Figure:
                 _write_value(axes, row, column, values[row][column], limit, cell)
     axes.set_xlabel("trained on" + ("" if named else " (place in the stream)"))
     axes.set_ylabel("started from" + ("" if named else " (place in the stream)"))
-    bar = figure.colorbar(
-        picture, ax=axes, shrink=0.7, location="right" if wide else "bottom", pad=0.02
-    )
+    bar = figure.colorbar(picture, ax=axes, shrink=0.7, location="right", pad=0.02)
     bar.outline.set_visible(False)
     bar.set_label("gain over Indep, percentage points", color=palette.ink(), size=9)
     bar.ax.tick_params(colors=palette.muted(), length=0, labelsize=8)

@@ -14,8 +14,8 @@ from nevis_stream.report.names import shorten
 from nevis_stream.report.styles import Style
 
 _ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
-_NARROW = 5  # inches
-_LETTERS = {True: 44, False: 24}  # of a label, on a wide and on a narrow figure
+_LETTERS = 44  # of a label
+_TICKS = 8  # on the axis of costs, at most
 _SUBS = ((1, 2, 5), (1, 3))  # labelled multiples of a power of ten, as many as there is room for
 # Where a label may stand: horizontal and vertical offset in points, and the alignments.
 _PLACES = (
@@ -46,16 +46,15 @@ def has_line(method: MethodPoint) -> bool:
     return not math.isnan(method.error.mean) and math.isnan(method.paper_total.mean)
 
 
-def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: bool) -> Figure:
+def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> Figure:
     """Draws error against training FLOPs (log axis); marks on the front are filled, others hollow.
 
     Args:
       methods: points of one stream and protocol, at least one of them `drawable`; a joined one is
         drawn as a horizontal line, others are skipped.
       styles: by label.
-      wide: proportions for a screen, else for a phone.
     """
-    figure = svg.new_figure(8.4, 4.3) if wide else svg.new_figure(4.2, 4.4)
+    figure = svg.new_figure(8.4, 4.3)
     axes = figure.subplots()
     axes.set_xscale("log")
     svg.style_axes(axes)
@@ -89,7 +88,7 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style], wide: boo
             gid="published",
         )
         line.set_dashes(style.dash or (1, 3))
-    _frame(axes, shown, [method.error.mean for method in lines], wide)
+    _frame(axes, shown, [method.error.mean for method in lines])
     front = _draw_front(axes, shown)
     with svg.any_script():
         _label(figure, axes, shown, lines, front)
@@ -107,7 +106,7 @@ def _bar(std: float) -> float | None:
     return None if math.isnan(std) or std == 0 else std
 
 
-def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float], wide: bool) -> None:
+def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float]) -> None:
     costs = [float(method.paper_total.mean) for method in shown]
     spreads = [0.0 if math.isnan(m.error.std) else m.error.std for m in shown]
     low = min([*levels, *(m.error.mean - s for m, s in zip(shown, spreads, strict=True))])
@@ -117,10 +116,9 @@ def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float], wide: bo
     axes.set_xlim(min(costs) / margin, max(costs) * margin)
     room = max(0.15 * (high - low), 0.01)
     axes.set_ylim(low - room, high + room)
-    room = 8 if wide else 5
     shown_decades = decades + 2 * math.log10(margin)
-    subs = next((s for s in _SUBS if len(s) * shown_decades <= room), (1,))
-    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=room))
+    subs = next((s for s in _SUBS if len(s) * shown_decades <= _TICKS), (1,))
+    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=_TICKS))
     svg.write_flops(axes.xaxis)
     axes.xaxis.set_minor_formatter(NullFormatter())
 
@@ -165,28 +163,26 @@ def _label(
     taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
     taken += _along(axes.transData.transform(front)) if len(front) else []
     inside = axes.get_window_extent(renderer)
-    letters = _LETTERS[figure.get_size_inches()[0] > _NARROW]
     heights = [axes.transData.transform((1, method.error.mean))[1] for method in lines]
     taken += [Bbox.from_bounds(inside.x0, height - 1, inside.width, 2) for height in heights]
     for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
         at = (float(method.paper_total.mean), method.error.mean)
-        text = _name(
-            axes, method, at, palette.ink() if method.on_paper_front else palette.muted(), letters
-        )
+        colour = palette.ink() if method.on_paper_front else palette.muted()
+        text = _name(axes, method, at, colour)
         best = min(_PLACES, key=lambda place: _clash(text, place, taken, inside, renderer))
         _put(text, best)
         taken.append(text.get_window_extent(renderer))
     for method in sorted(lines, key=lambda m: -m.error.mean):
-        text = _name(axes, method, (0, method.error.mean), palette.muted(), letters)
+        text = _name(axes, method, (0, method.error.mean), palette.muted())
         text.xycoords = axes.get_yaxis_transform()
         best = min(_places_along(), key=lambda place: _clash(text, place, taken, inside, renderer))
         _put(text, best)
         taken.append(text.get_window_extent(renderer))
 
 
-def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str, letters: int):
+def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str):
     return axes.annotate(
-        shorten(method.group.label, letters),
+        shorten(method.group.label, _LETTERS),
         at,
         xytext=(0, 0),
         textcoords="offset points",

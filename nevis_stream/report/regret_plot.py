@@ -34,23 +34,22 @@ class Panel:
         return any(curve.curve for curve in self.curves)
 
 
-def regret_plot(panels: Sequence[Panel], styles: Mapping[str, Style], wide: bool) -> Figure:
+def regret_plot(panels: Sequence[Panel], styles: Mapping[str, Style]) -> Figure:
     """Draws regret after each task, one line per method.
 
     Args:
-      panels: from the left or from the top; a band of ± 1 std is drawn for two seeds or more.
+      panels: from the left; a band of ± 1 std is drawn for two seeds or more.
       styles: by label.
-      wide: panels side by side for a screen, else below each other for a phone.
     """
     count = len(panels)
-    figure = svg.new_figure(*((8.4, 3.6) if wide else (4.2, 3.2 * count)))
-    grid = figure.subplots(*((1, count) if wide else (count, 1)), squeeze=False)
+    figure = svg.new_figure(8.4, 3.6)
+    grid = figure.subplots(1, count, squeeze=False)
     label_on_the_left = ""
     for axes, panel in zip(grid.flat, panels, strict=True):
         svg.style_axes(axes)
         axes.set_title(panel.title, loc="left", color=palette.ink(), size=10)
         axes.set_xlabel("tasks seen, in stream order")
-        if not wide or panel.label != label_on_the_left:
+        if panel.label != label_on_the_left:
             axes.set_ylabel(panel.label)
         label_on_the_left = panel.label
         axes.axhline(0, color=palette.ink(), linewidth=1)

@@ -58,7 +58,7 @@ def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
             by_sheet.setdefault(sheet_of(place), []).append(task)
     title = "Training images and worst mistakes"
     return {
-        name: svg.Drawing(title, lambda wide, shown=shown: _sheet(shown))
+        name: svg.Drawing(title, lambda shown=shown: _sheet(shown))
         for name, shown in by_sheet.items()
     }
 

@@ -13,26 +13,20 @@ from nevis_stream.report.styles import Style
 _CUT = 2.5  # intervals of few tasks are wide: panels reach this many times the largest difference
 
 
-def slice_plot(
-    methods: Mapping[str, Sequence[Slice]],
-    styles: Mapping[str, Style],
-    wide: bool,
-) -> Figure:
+def slice_plot(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Style]) -> Figure:
     """Draws the difference to Indep of each slice: one mark per method, with bars for its 95%
-    interval over tasks and runs.
+    interval over tasks and runs; two panels in a row.
 
     Args:
       methods: slices by label, at least one of them with a difference.
       styles: by label.
-      wide: two panels side by side for a screen, else all below each other for a phone.
     """
     every = [cell for cells in methods.values() for cell in cells]
     recorded = {cell.dimension for cell in every if cell.name != NOT_RECORDED}
     dimensions = [dimension for dimension in DIMENSIONS if dimension in recorded]
-    across = 2 if wide else 1
-    rows = math.ceil(len(dimensions) / across)
-    figure = svg.new_figure(8.4 if wide else 4.2, (2.9 if wide else 3.0) * rows)
-    grid = figure.subplots(rows, across, squeeze=False)
+    rows = math.ceil(len(dimensions) / 2)
+    figure = svg.new_figure(8.4, 2.9 * rows)
+    grid = figure.subplots(rows, 2, squeeze=False)
     for axes, dimension in zip(grid.flat, dimensions, strict=False):
         panel = {
             label: [cell for cell in cells if cell.dimension == dimension]

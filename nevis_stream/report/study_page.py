@@ -65,7 +65,7 @@ class Picture:
 
     @property
     def svg(self) -> Markup:
-        """The figure for wide screens and for phones."""
+        """The figure."""
         drawing = svg.Drawing(self.title, self._draw)
         return svg.pictures({self.name: drawing})[self.name]
 
@@ -78,8 +78,8 @@ class Picture:
         )
         return Markup('<ul class="legend">{}</ul>').format(Markup("").join(items))
 
-    def _draw(self, wide: bool):
-        figure = svg.new_figure(8.8 if wide else 4.2, 3.6 if wide else 3.2)
+    def _draw(self):
+        figure = svg.new_figure(8.8, 3.6)
         axes = figure.subplots()
         svg.style_axes(axes)
         for line, style in zip(self.lines, _styles(len(self.lines)), strict=True):

@@ -37,16 +37,15 @@ def drawn_methods(matrix: Mapping[str, Any]) -> list[str]:
     return sorted(methods, key=mean_error)[:MOST_LINES]
 
 
-def error_plot(matrix: Mapping[str, Any], styles: Mapping[str, Style], wide: bool) -> Figure:
+def error_plot(matrix: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure:
     """Draws the error of the mean against the budget, for the methods that have a style: means over
     splits, and bands of ± 1 standard error.
 
     Args:
       matrix: of a summary.
       styles: by method.
-      wide: proportions for a screen, else for a phone.
     """
-    figure = svg.new_figure(8.4 if wide else 4.2, 3.8)
+    figure = svg.new_figure(8.4, 3.8)
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.set_xscale("log")
@@ -82,7 +81,7 @@ def crossing(
 
 
 def crossing_plot(
-    matrix: Mapping[str, Any], pairs: Mapping[str, Sequence[str]], budget: int, wide: bool
+    matrix: Mapping[str, Any], pairs: Mapping[str, Sequence[str]], budget: int
 ) -> Figure:
     """Draws the error of the mean of each policy (row) with each predictor (column) at one budget.
 
@@ -92,7 +91,6 @@ def crossing_plot(
       matrix: of a summary.
       pairs: policy and predictor of each method.
       budget: the budget.
-      wide: proportions for a screen, else for a phone.
     """
     cells = crossing(matrix, pairs, budget)
     policies, predictors = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
@@ -100,18 +98,17 @@ def crossing_plot(
     for (policy, predictor), cell in cells.items():
         values[policies.index(policy), predictors.index(predictor)] = cell["error"]
     best, row = np.nanmin(values), 0.3
-    size = 8.4 if wide else 4.2
-    figure = svg.new_figure(size, 1.5 + row * len(policies))
+    figure = svg.new_figure(8.4, 1.5 + row * len(policies))
     axes = figure.subplots()
     svg.style_axes(axes)
     axes.grid(False)
     # relative to the best, up to three times its error
     shade = np.log(np.maximum(values / max(best, 1e-9), 1)) / math.log(3)
     axes.imshow(shade, cmap="Blues_r", vmin=-0.4, vmax=1.2, aspect="auto", interpolation="none")
-    turned = {"rotation": 40, "ha": "right"} if len(predictors) > (5 if wide else 2) else {}
+    turned = {"rotation": 40, "ha": "right"} if len(predictors) > 5 else {}
     axes.set_xticks(range(len(predictors)), predictors, **turned)
     axes.set_yticks(range(len(policies)), policies)
-    letters = 8 if len(predictors) <= (9 if wide else 4) else 6
+    letters = 8 if len(predictors) <= 9 else 6
     for (policy, predictor), cell in cells.items():
         i, k = policies.index(policy), predictors.index(predictor)
         text = f"{cell['error']:.4f}" + (f" {MARK}" if cell["among_best"] else "")

@@ -22,12 +22,12 @@ class Drawing:
 
     Attributes:
       title: what a screen reader says, and how the caption of the file begins.
-      draw: makes the figure; its argument is whether it is for a wide screen, else for a phone.
-        Artists with a label are named by the legend of the page or of the file.
+      draw: makes the figure. Artists with a label are named by the legend of the page or of the
+        file.
     """
 
     title: str
-    draw: Callable[[bool], Figure]
+    draw: Callable[[], Figure]
 
 
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
@@ -70,21 +70,18 @@ def write_flops(axis) -> None:
 
 
 def pictures(drawings: Mapping[str, Drawing], number: int | None = None) -> dict[str, Markup]:
-    """Returns figures for the page by name, each in two forms, of which the style sheet shows one.
+    """Returns figures for the page by name, as wide as the page; on a phone they scroll sideways.
 
     Args:
       drawings: by the name of their file, which is unique in a section.
       number: of the section, which makes names unique in the page; None outside of sections.
     """
-    frame = Markup('<div class="{}" data-figure="{}">{}</div>')
-    forms = {}
+    frame = Markup('<div class="figure" data-figure="{}">{}</div>')
+    framed = {}
     for stem, drawing in drawings.items():
         name = stem if number is None else f"{stem}-{number}"
-        forms[stem] = Markup("").join(
-            frame.format(form, name, inline(drawing.draw(wide), f"{name}-{form}", drawing.title))
-            for form, wide in (("wide", True), ("narrow", False))
-        )
-    return forms
+        framed[stem] = frame.format(name, inline(drawing.draw(), name, drawing.title))
+    return framed
 
 
 def inline(figure: Figure, name: str, title: str) -> Markup:

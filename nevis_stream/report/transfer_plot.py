@@ -18,20 +18,18 @@ def transfer_plot(
     repeats: Mapping[str, Labelled],
     styles: Mapping[str, Style],
     names: Mapping[str, str],
-    wide: bool,
 ) -> Figure:
     """Draws one panel per repeat: dev accuracy against steps, a thin line that ends in a ring for
-    the first time, a thick line for the later one.
+    the first time, a thick line for the later one; at most three panels in a row.
 
     Args:
       repeats: panel title: (method's label, repeat) of each run.
       styles: by label; colour and dashes are the method's.
       names: how a legend names a method, by label.
-      wide: three panels per row for a screen, else one.
     """
-    columns = min(3, len(repeats)) if wide else 1
+    columns = min(3, len(repeats))
     rows = -(-len(repeats) // columns)
-    figure = svg.new_figure(8.4 if wide else 4.2, (3.0 if wide and columns < 3 else 2.5) * rows)
+    figure = svg.new_figure(8.4, (3.0 if columns < 3 else 2.5) * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(repeats) :]:
         axes.set_axis_off()

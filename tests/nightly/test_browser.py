@@ -57,7 +57,7 @@ TEXTS = """(() => {
   return [overlaps, count];
 })()"""
 # Fills and strokes of marks in the plane: a mark is filled with its own colour, or hollow.
-MARKS = """[...document.querySelectorAll('[data-figure=points-1].wide use')]
+MARKS = """[...document.querySelectorAll('[data-figure=points-1] use')]
   .map((e) => getComputedStyle(e)).map((s) => [s.fill, s.stroke])"""
 # The colour of text against its background, as the guidelines for readable pages count it.
 CONTRAST = """(() => {

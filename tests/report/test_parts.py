@@ -49,7 +49,7 @@ def test_a_part_is_a_title_and_three_functions(part, section):
     assert {"TITLE", "html", "tables", "figures"} <= public
     assert all(frame.columns.is_unique for frame in part.tables(section).values())
     for drawing in part.figures(section).values():
-        assert drawing.title and isinstance(drawing.draw(True), Figure)
+        assert drawing.title and isinstance(drawing.draw(), Figure)
     for words in map(caption, part.figures(section)):
         assert (
             not words or re.search(r"\bn\b", words) and re.search("[Bb]ands|Bars|interval", words)
@@ -76,10 +76,10 @@ def test_the_navigation_leads_to_every_part(paths, tmp_path):
 def test_printed_figures_hold_no_stand_in(section):
     drawings = [drawing for part in PARTS for drawing in part.figures(section).values()]
     stand_ins = {palette.ink(), palette.muted(), palette.line(), palette.series(1)}
-    assert {to_hex(c) for drawing in drawings for c in colours(drawing.draw(True))} & stand_ins
+    assert {to_hex(c) for drawing in drawings for c in colours(drawing.draw())} & stand_ins
     with palette.printed():
         for drawing in drawings:
-            held = {to_hex(colour) for colour in colours(drawing.draw(True))}
+            held = {to_hex(colour) for colour in colours(drawing.draw())}
             assert not [colour for colour in held if colour.startswith("#0101")], drawing.title
 
 
@@ -112,7 +112,7 @@ def test_every_figure_of_the_page_is_exported_and_no_other(paths, tmp_path, monk
         for tag, attributes in page.tags
         if tag == "svg" and attributes.get("class") == "plot"
     ]
-    assert len(frames) == 2 * len(
+    assert len(frames) == len(
         {name for name in shown if not name.startswith(("curves", "samples"))}
     )
 

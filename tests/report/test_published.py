@@ -32,7 +32,7 @@ def beside(paths, tmp_path_factory):
 
 
 def test_they_are_lines_and_never_on_a_front(beside):
-    assert beside.source.count('id="points-1-wide-published"') == 4
+    assert beside.source.count('id="points-1-published"') == 4
     budgets, fronts = (
         [text for text, _ in beside.column("points-1", name)] for name in ("Budget", "Front")
     )
@@ -62,7 +62,7 @@ def test_costs_are_those_of_own_runs(beside):
 
 def test_alone_they_make_a_page_without_a_plane(paths, tmp_path):
     page = Page(write_report(paths, tmp_path / "report"))
-    assert "points-1-wide" not in page.source
+    assert "points-1-published" not in page.source
     assert (
         "No figure: no method has both a defined mean error and training FLOPs above zero"
         in page.text
@@ -106,7 +106,7 @@ def test_regret_stands_at_the_tasks_of_the_stream(paths, tmp_path):
     (section,) = (
         Section(1, runs) for runs in group_by_stream(read_runs([*paths, *own])[0]).values()
     )
-    whole = regret.figures(section)["regret"].draw(True).axes[1]
+    whole = regret.figures(section)["regret"].draw().axes[1]
     ends = {
         line.get_label().split(" ·")[0]: line.get_xdata()
         for line in whole.get_lines()

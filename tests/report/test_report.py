@@ -57,6 +57,17 @@ def test_nothing_comes_from_outside_and_every_reference_resolves(tmp_path):
     assert "url(" not in re.sub(r"url\(#", "", page.source)
 
 
+def test_letters_of_figures_can_be_read_on_a_phone(tmp_path):
+    related = OURS.but(learner="ft_dynamic", start="related", seed=1)
+    source = report(tmp_path, *usual_runs(), related).source
+    narrowest = 16 * float(re.search(r"\.plot \{[^}]*min-width: ([\d.]+)rem", source)[1])
+    figures = re.findall(r'<svg class="plot"[^>]*viewBox="0 0 ([\d.]+) [^>]*>(.*?)</svg>', source)
+    assert len(figures) >= 7
+    for width, figure in figures:
+        sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", figure)]
+        assert min(sizes) * narrowest / float(width) >= 9, figure[:200]
+
+
 def test_names_cannot_inject_markup(tmp_path):
     evil = OURS.but(learner=EVIL, budget=EVIL, stream=EVIL, config=((EVIL, EVIL),))
     evil = evil.but(task_name=EVIL + "{}")

@@ -54,7 +54,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
     return {
         f"answering_{letters(place)}": svg.Drawing(
             f"Error by round of {results[0].learner} on {results[0].pool}",
-            lambda wide, results=results: _figure(results, wide),
+            lambda results=results: _figure(results),
         )
         for place, results in enumerate(_results(across))
     }
@@ -100,8 +100,8 @@ def _styles(results: list[RuleResult]) -> list[Style]:
     ]
 
 
-def _figure(results: list[RuleResult], wide: bool):
-    figure = svg.new_figure(8.8 if wide else 4.2, 3.4)
+def _figure(results: list[RuleResult]):
+    figure = svg.new_figure(8.8, 3.4)
     axes = figure.subplots()
     svg.style_axes(axes)
     for style, each in zip(_styles(results), results, strict=True):

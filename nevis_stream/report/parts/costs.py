@@ -72,11 +72,11 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     spent = [method for method in section.once(_methods) if method.total]
     bars = svg.Drawing(
         "Share of each part in the FLOPs of each method",
-        lambda wide: share_bars(spent, _columns(spent), wide),
+        lambda: share_bars(spent, _columns(spent)),
     )
     along = svg.Drawing(
         "Cumulative FLOPs along the stream, one line per method",
-        lambda wide: cumulative_plot(spent, section.styles, wide),
+        lambda: cumulative_plot(spent, section.styles),
     )
     return {"costs": bars, "costs_along_the_stream": along} if spent else {}
 

@@ -41,7 +41,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `differences`: every method against its reference."""
     against = section.against_reference
     title = "Difference of the mean error to the reference, one row per method"
-    drawing = svg.Drawing(title, lambda wide: forest(against, section.styles, wide))
+    drawing = svg.Drawing(title, lambda: forest(against, section.styles))
     return {"differences": drawing} if against else {}
 
 

@@ -74,21 +74,21 @@ def _drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
         "budget": svg.Drawing(
             f"Error of predicted outcomes against budget on {name}, n = {summary['seeds']} random"
             " splits",
-            lambda wide: budget_plot(summary, styles_of(summary["methods"]), wide),
+            lambda: budget_plot(summary, styles_of(summary["methods"])),
         ),
         "outcomes": svg.Drawing(
-            f"All values on {name}", lambda wide: outcomes_plot(evaluation.picture, summary)
+            f"All values on {name}", lambda: outcomes_plot(evaluation.picture, summary)
         ),
     }
     if _has_parts(summary):
         drawings["parts"] = svg.Drawing(
             f"Aleatoric and epistemic error against budget on {name}",
-            lambda wide: decomposition_plot(summary, wide),
+            lambda: decomposition_plot(summary),
         )
     if judged := judged_models(summary):
         drawings["truth"] = svg.Drawing(
             f"Estimated accuracies of new models against the true ones on {name}",
-            lambda wide: truth_plot(judged, wide),
+            lambda: truth_plot(judged),
         )
     return drawings
 

@@ -67,13 +67,13 @@ def _drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]
     drawings = {
         f"study_error_{number}": svg.Drawing(
             f"Error of the mean against budget on {matrix['name']}, n = {matrix['splits']} splits",
-            lambda wide: error_plot(matrix, styles_of(drawn), wide),
+            lambda: error_plot(matrix, styles_of(drawn)),
         )
     }
     if (budget := _crossed_budget(study, matrix)) is not None:
         drawings[f"study_crossing_{number}"] = svg.Drawing(
             f"Policies and predictors on {matrix['name']}, n = {matrix['splits']} splits",
-            lambda wide: crossing_plot(matrix, study.summary["pairs"], budget, wide),
+            lambda: crossing_plot(matrix, study.summary["pairs"], budget),
         )
     return drawings
 

@@ -133,11 +133,11 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
         name, nodes = f"{graph.label}, seed {graph.run.header.seed}", graph.nodes
         drawings[f"finetuning_graph_{letters(i)}"] = svg.Drawing(
             f"Fine-tuning graph of {name}: {_in_words(graph)}",
-            lambda wide, nodes=nodes: arc_diagram(nodes, styles, wide),
+            lambda nodes=nodes: arc_diagram(nodes, styles),
         )
         drawings[f"finetuning_depths_{letters(i)}"] = svg.Drawing(
             f"Tasks by number of fine-tunings before them in {name}",
-            lambda wide, nodes=nodes: depth_bars(depths(nodes), wide),
+            lambda nodes=nodes: depth_bars(depths(nodes)),
         )
     return drawings
 
@@ -158,9 +158,10 @@ def _has_edge(graph: Graph) -> bool:
 
 def _in_words(graph: Graph) -> str:
     edges = sum(node.parent is not None for node in graph.nodes)
+    hubs = ", ".join(f"{hub.order} {hub.task_id} ({hub.children})" for hub in graph.hubs)
     return (
         f"{len(graph.nodes)} tasks, {edges} of them from an earlier one, longest chain"
-        f" {len(graph.chain) - 1} fine-tunings"
+        f" {len(graph.chain) - 1} fine-tunings; hubs: {hubs or 'none'}"
     )
 
 

@@ -93,7 +93,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     methods = section.once(_methods)
     panels, names = _panels(methods), {method.group.label: method.name for method in methods}
     title = "Dev accuracy against steps when a data set is met first and when it is met again"
-    drawing = svg.Drawing(title, lambda wide: transfer_plot(panels, section.styles, names, wide))
+    drawing = svg.Drawing(title, lambda: transfer_plot(panels, section.styles, names))
     return {"forward_transfer": drawing} if methods else {}
 
 

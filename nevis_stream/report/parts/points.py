@@ -42,7 +42,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     if not any(map(drawable, section.methods)):
         return {}
     title = "Mean error against training FLOPs, one mark per method, with the Pareto front"
-    return {"points": svg.Drawing(title, lambda wide: plane(section.methods, section.styles, wide))}
+    return {"points": svg.Drawing(title, lambda: plane(section.methods, section.styles))}
 
 
 def _fronts(section: Section) -> Markup:

@@ -115,9 +115,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     curves = section.once(_curves)
     titles = {"regret": TITLE, "regret_and_compute": _compute_title(curves)}
     return {
-        name: svg.Drawing(
-            titles[name], lambda wide, panels=panels: regret_plot(panels, section.styles, wide)
-        )
+        name: svg.Drawing(titles[name], lambda panels=panels: regret_plot(panels, section.styles))
         for name, panels in curves.panels().items()
     }
 

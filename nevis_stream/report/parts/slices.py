@@ -59,7 +59,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `slices`; nothing where no method has a difference to Indep."""
     drawn = _draw(section)
     title = "Difference of the error to Indep's by slice, one mark per method"
-    drawing = svg.Drawing(title, lambda wide: slice_plot(drawn, section.styles, wide))
+    drawing = svg.Drawing(title, lambda: slice_plot(drawn, section.styles))
     return {"slices": drawing} if drawn else {}
 
 

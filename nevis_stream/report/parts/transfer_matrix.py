@@ -49,7 +49,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
     return {
         f"transfer_matrix_{letters(i)}": svg.Drawing(
             f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks",
-            lambda wide, matrix=matrix: heat_map(matrix, wide),
+            lambda matrix=matrix: heat_map(matrix),
         )
         for i, matrix in enumerate(across.matrices)
     }

@@ -3,14 +3,11 @@ have a sentence.
 """
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nevis_stream.analysis.finetuning import Node, finetuning_graph
+from nevis_stream.analysis.finetuning import finetuning_graph
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.report.build import write_report
 from nevis_stream.report.domains import domain_styles
-from nevis_stream.report.fine_tuning_graph import _names
 from nevis_stream.report.parts import finetuning_graph as part
 from nevis_stream.report.section import Section
 from tests.report.page_reader import Page
@@ -58,28 +55,6 @@ def test_unfinished_runs_have_the_graph_so_far(tmp_path, events):
         ],
     )
     assert (part.html(section) is None) == (events < 3)
-
-
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.text("ab_w", min_size=1, max_size=40)), min_size=1, max_size=120
-    )
-)
-def test_names_below_the_figure_do_not_meet(tasks):
-    nodes = [
-        Node(order, name, "ocr", "random", None, 2 if hub else 0, 0)
-        for order, (hub, name) in enumerate(tasks, start=1)
-    ]
-    places = {id(node): place for place, node in enumerate(nodes)}
-    named = _names(nodes, {node.task_id: places[id(node)] for node in nodes})
-    letter = 0.063 / 9.6 * (len(nodes) + 1)
-    spans = [
-        (row, *sorted((at, at + (-1 if left else 1) * letter * len(text))))
-        for at, text, left, row in named
-    ]
-    for number, (row, begin, end) in enumerate(spans):
-        for other, start, stop in spans[:number]:
-            assert row != other or end <= start or stop <= begin
 
 
 def test_every_domain_has_a_style_of_its_own():

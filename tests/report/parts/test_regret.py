@@ -45,7 +45,7 @@ def test_a_method_that_costs_as_much_as_indep_of_another_budget_has_both_regrets
     own, other = rows["BHPO · small"][2], rows["BHPO · small"][4]
     assert own != other and other not in ("same", "–")
     (panels,) = [
-        drawing.draw(True).axes
+        drawing.draw().axes
         for name, drawing in regret.figures(section(tmp_path / "again", *runs)).items()
         if name == "regret_and_compute"
     ]
