@@ -4,14 +4,12 @@ files that come back.
 
 import base64
 import csv
-import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from markupsafe import Markup
 from PIL import Image, ImageDraw
 
 from nevis_stream.active_testing.labelling.session import Session
@@ -19,7 +17,7 @@ from nevis_stream.active_testing.labelling.settings import UNKNOWN
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.oracle import NO_LABEL
-from nevis_stream.report.templates import render, resource
+from nevis_stream.report.templates import render_page, resource
 from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
 from nevis_stream.storage.text import nfc, read_table, short, whole
@@ -93,7 +91,6 @@ def _csv(session, ids) -> bytes:
 
 
 def _page(session, number, ids, images) -> str:
-    script = resource("label_page.js")
     file = f"labels-{session.settings.name}-{number:03d}.csv"
     samples = []
     for sample, image in zip(ids, images, strict=True):
@@ -106,16 +103,14 @@ def _page(session, number, ids, images) -> str:
         "unknown": "" if UNKNOWN in session.settings.classes else UNKNOWN,
         "samples": samples,
     }
-    return render(
+    return render_page(
         "label_page.html",
+        resource("label_page.js"),
         session=session.settings.name,
         round=number,
         file=file,
         samples=samples,
         data=data,
-        style=Markup(resource("style.css")),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 

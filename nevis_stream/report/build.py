@@ -1,7 +1,5 @@
 """The report on run directories: one page, with tables and figures in files of their own."""
 
-import base64
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from nevis_stream.report.parts.part import Part
 from nevis_stream.report.pictures import embed_pictures
 from nevis_stream.report.section import Section
 from nevis_stream.report.study_summaries import Study, is_study, read_study
-from nevis_stream.report.templates import render, resource
+from nevis_stream.report.templates import render_page, resource
 from nevis_stream.storage import make_directory
 from nevis_stream.storage.names import readable
 
@@ -209,8 +207,9 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
     whole = [(across, chapters_across)] if chapters_across else []
     # braces keep the names of one from clashing with another's
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
-    return render(
+    return render_page(
         "page.html",
+        script,
         chapters=[*whole, *chapters] if across.answering else [*chapters, *whole],
         left_out=[*left_out, *_unread(run for section in sections for run in section.runs)],
         contents=_contents(across),
@@ -219,9 +218,6 @@ def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], t
         heading=_heading(across),
         glossary=_glossary(across),
         written=sorted(written),
-        style=Markup(resource("style.css")),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 

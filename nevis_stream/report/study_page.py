@@ -1,8 +1,6 @@
 """A self-contained page of a study: chapters with figures, notes and sortable tables, and each
 table as a csv file next to it."""
 
-import base64
-import hashlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -16,7 +14,7 @@ from matplotlib.axes import Axes
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.styles import DASHES, MARKERS, Style
-from nevis_stream.report.templates import render, resource
+from nevis_stream.report.templates import render_page, resource
 from nevis_stream.storage import write_file
 
 PAGE = "report.html"
@@ -177,16 +175,13 @@ def write_study(out: Path, title: str, introduction: str, chapters: Sequence[Stu
         if chapter.table is not None:
             files.append(f"{chapter.anchor}.csv")
             write_file(out / files[-1], chapter.table.to_csv(index=False).encode())
-    script = resource("sort.js")
-    page = render(
+    page = render_page(
         "study_page.html",
+        resource("sort.js"),
         title=title,
         introduction=introduction,
         chapters=chapters,
         files=files,
-        style=Markup(resource("style.css")),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     write_file(out / PAGE, page.encode())
     return out / PAGE

@@ -1,5 +1,7 @@
 """Markup from the templates in the report's folders."""
 
+import base64
+import hashlib
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -23,6 +25,15 @@ def render(name: str, **values: Any) -> Markup:
     """
     # labels may come from anybody's run directories
     return Markup(printable(_environment().get_template(name).render(**values)))
+
+
+def render_page(name: str, script: str, **values: Any) -> Markup:
+    """Returns a whole page: a template that extends base.html, with the style sheet and its script,
+    the only one that its policy allows.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = Markup(resource("style.css"))
+    return render(name, style=style, script=Markup(script), script_hash=digest, **values)
 
 
 def resource(name: str) -> str:
