@@ -1,9 +1,8 @@
-"""Commands as a user starts them, in processes forked from one that has imported the libraries:
-real ones, seconds earlier.
+"""Commands as a user starts them, in processes forked from one that has imported the libraries and
+the project: real ones, seconds earlier.
 
-Arguments, files, signals and statuses are those of a process of its own; all of the project's
-modules are imported anew. Only that an entry point imports every library that it needs is not seen
-here: each has a test that starts it `alone`.
+Arguments, files, signals and statuses are those of a process of its own. Only that an entry point
+imports everything that it needs is not seen here: each has a test that starts it `alone`.
 """
 
 import atexit
@@ -20,27 +19,22 @@ import weakref
 from pathlib import Path
 
 _forks = multiprocessing.get_context("forkserver")
+_LIBRARIES = (
+    "absl.app flax.linen jax.numpy matplotlib.figure ml_collections.config_flags numpy optax pytest"
+    " pandas PIL.Image rich.console rich.progress rich.table safetensors.numpy scipy.optimize"
+    " scipy.stats sklearn.metrics tensorboardX.proto"
+)
+# With what these import, that is nearly all of the project; not the entry points, which define
+# flags.
+_PROJECT = (
+    "experiments.plan experiments.pretraining experiments.transfer launch.config_flag"
+    " launch.data_commands.prepare launch.evaluate_commands.add launch.evaluate_commands.fill"
+    " launch.evaluate_commands.sessions launch.evaluate_commands.study"
+    " launch.label_commands.sessions launch.label_commands.simulate launch.one_run launch.sending"
+    " launch.watching.screen learners.closed_form.frontier learners.parts.build report.build"
+)
 _forks.set_forkserver_preload(
-    [
-        "absl.app",
-        "flax.linen",
-        "jax.numpy",
-        "matplotlib.figure",
-        "ml_collections.config_flags",
-        "numpy",
-        "optax",
-        "pytest",
-    ]
-    + [
-        "pandas",
-        "PIL.Image",
-        "rich.console",
-        "rich.progress",
-        "rich.table",
-        "safetensors.numpy",
-        "scipy.optimize",
-    ]
-    + ["scipy.stats", "sklearn.metrics", "tensorboardX.proto"]
+    _LIBRARIES.split() + [f"nevis_stream.{name}" for name in _PROJECT.split()]
 )
 _started = weakref.WeakSet()
 
