@@ -21,6 +21,7 @@ FACTS = SampleFacts(
 KNOWN, NEW = InMemory(MATRIX[:28], sample_facts=FACTS), MATRIX[28:]
 QUICK = ("mean", "sort_and_search", "nearest", "stratified", "published", "anchor_weights")
 FIRST = ("mean", "sort_and_search")  # the others of QUICK are left to `make test-all`
+TRAINED = ("reinforcement", "reinforcement_terminal", "neural_process")
 SEEING = [name for name, policy in methods.POLICIES.items() if policy.needs]
 PAIRS = sorted(
     {
@@ -40,7 +41,7 @@ PAIRS = sorted(
 def marked(name):
     policy, _, predictor = name.partition("+")
     slow = policy != "strata" and predictor in set(QUICK) - set(FIRST)
-    slow |= policy == "reinforcement" or predictor == "neural_process"  # trained in other tests
+    slow |= policy in TRAINED or predictor in TRAINED  # in other tests
     return pytest.param(name, marks=[pytest.mark.slow] if slow else [])
 
 

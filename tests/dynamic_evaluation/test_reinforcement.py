@@ -93,20 +93,21 @@ def test_asked_samples_have_probability_0_and_unknown_ones_a_representation_of_t
     state = State(asked, values, np.full((1, 5), 0.5), np.full((1, 5), 0.5))
     texts = random.normal(size=(5, 3))
     parameters = jax.jit(network.init)(KEY, texts, state)
-    logits, _ = network.apply(parameters, texts, state)
+    read = jax.jit(network.apply)
+    logits, _ = read(parameters, texts, state)
     assert (np.asarray(logits)[asked > 0] == NEVER).all()
     assert (np.asarray(jax.nn.softmax(logits))[asked > 0] == 0).all()
     order = np.array([4, 2, 0, 1, 3])
-    turned, _ = network.apply(parameters, texts[order], State(*(each[:, order] for each in state)))
+    turned, _ = read(parameters, texts[order], State(*(each[:, order] for each in state)))
     assert np.allclose(turned, logits[:, order], atol=1e-5)
 
 
 def test_frozen_representations_are_not_learned():
     state = State(*np.zeros((4, 1, 5), np.float32))
     texts = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    parameters = jax.jit(ActorCritic().init)(KEY, texts, state)
     for frozen in (True, False):
         network = ActorCritic(frozen)
-        parameters = jax.jit(network.init)(KEY, texts, state)
         slope = jax.jit(jax.grad(lambda p, n=network: n.apply(p, texts, state)[0].std()))(
             parameters
         )
@@ -145,9 +146,11 @@ def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
     assert all(np.array_equal(a, b) for a, b in zip(whole, again, strict=True))
 
 
-def test_it_asks_within_the_budget_in_batches():
+def test_it_asks_within_the_budget_in_batches(monkeypatch):
+    for name, value in {"ITERATIONS": 2, "EPISODES": 4, "HORIZON": 5}.items():
+        monkeypatch.setattr(training, name, value)
     matrix = one_order(12, 90)
-    evaluator = methods.get("reinforcement+irt_2pl").fit(matrix[:10], None, KEY)
+    evaluator = methods.get("reinforcement+linear_gaussian").fit(matrix[:10], None, KEY)
     plan, calls = evaluator.plan(40), []
 
     def oracle(query):

@@ -194,6 +194,7 @@ def test_values_may_stand_before_their_config(small_stream, config):
         f"--config.stream={small_stream}",
         "--dry_run",
         "--config.budget=small",
+        "--config.network.name=mlp",
         *config,
         "--config.seed=3",
     )
@@ -246,7 +247,14 @@ def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
     assert "FLOPs" not in done.stderr and "two: error" in done.stderr.replace("2020 ", "")
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        signal.SIGTERM,
+        signal.SIGINT,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in (signal.SIGUSR1, signal.SIGUSR2)),
+    ],
+)
 def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, sent):
     words = [
         FT,
