@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from nevis_stream.runner import run as run
     from nevis_stream.streams.named_streams import load_stream as load_stream
     from nevis_stream.streams.rows import stream_names as stream_names
+    from nevis_stream.streams.stream import Schedule as Schedule
     from nevis_stream.streams.stream import Stream as Stream
+    from nevis_stream.streams.task import Draw as Draw
     from nevis_stream.streams.task import Event as Event
     from nevis_stream.streams.task import Task as Task
     from nevis_stream.streams.task import TaskView as TaskView
@@ -64,6 +66,7 @@ _HOMES = {
     "DamagedCheckpoint": "errors",
     "DataSet": "datasets.dataset",
     "DataWarning": "errors",
+    "Draw": "streams.task",
     "Estimate": "queries.oracle",
     "EvaluationCache": "evaluation_cache.evaluation_cache",
     "Event": "streams.task",
@@ -79,6 +82,7 @@ _HOMES = {
     "RunLocked": "errors",
     "RunWarning": "errors",
     "Samples": "datasets.dataset",
+    "Schedule": "streams.stream",
     "Silent": "executor",
     "StorageFull": "errors",
     "Stream": "streams.stream",

@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 
 from tests import toy
-from tests.streams.result_stream import Adaptive
+from tests.streams.result_stream import result_stream
 
 operations = 0
 lock = threading.Lock()
@@ -146,7 +146,7 @@ def main() -> None:
     weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"
     name, _, stream_name = name.partition("@")
     target, how = learner(name, weights), executors.build(executor, json.loads(options))
-    streams = {"": toy.stream, "adaptive": Adaptive, "multi_label": toy.multi_label_stream}
+    streams = {"": toy.stream, "adaptive": result_stream, "multi_label": toy.multi_label_stream}
     stream = streams.get(stream_name, lambda: load_stream(stream_name))()
     arm(int(fatal))
     print("ready", flush=True)

@@ -92,11 +92,16 @@ def run(
         settings["label"] = label
     _check_values(settings, seed)
     stream = load_stream(stream) if isinstance(stream, str) else stream
+    if hasattr(stream, "next"):
+        raise BadInput(
+            f"stream {stream.name!r}: its class has a method `next`, which a schedule has now"
+            " (docs/adding-a-stream.md)."
+        )
     stream.check(protocol)
     settings |= {"stream": stream.name, "stream_digest": stream.digest}
     settings |= {"protocol": protocol, "seed": seed, "keep": keep}
-    if stream.rule is not None:
-        settings["rule"] = stream.rule
+    if stream.schedule.rule is not None:
+        settings["rule"] = stream.schedule.rule
     if versions := conventions.of_learner(learner):
         settings[conventions.KEY] = versions
     recorded = config_of(settings)
@@ -104,7 +109,7 @@ def run(
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
         ledger = open_directory(path, recorded, stream)
         module, colon, _ = settings["learner"].partition(":")
-        code = code_digests.digests((learner, stream), [module] if colon else [])
+        code = code_digests.digests((learner, stream, stream.schedule), [module] if colon else [])
         refuse_changed_code(ledger, code, accept_changed_code)
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(settings, seed)))

@@ -8,20 +8,20 @@ from nevis_stream.datasets.overlap import to_csv
 from nevis_stream.errors import DataWarning
 from nevis_stream.runner.work import Work
 from nevis_stream.storage import write_file
-from nevis_stream.streams.task import Task
+from nevis_stream.streams.task import Event
 from nevis_stream.vocabulary import PROTOCOLS
 
 
-def count_leaked(work: Work, task: Task) -> int:
-    """Counts a task's test images that are exact copies of its training images, and warns."""
+def count_leaked(work: Work, event: Event) -> int:
+    """Counts the test images of a task that are exact copies of its training images, and warns."""
     split = PROTOCOLS[work.config.values["protocol"]].split
-    leaked = work.stream.count_leaks(task, split)
+    leaked = work.stream.count_leaks(event, split)
     if leaked:
-        n = len(work.stream.splits(task)[split])
+        n = len(work.stream.splits_of(event)[split])
         warnings.warn(
-            f"task {task.task_id!r}: {leaked} of {n} images of its {split} split are exact copies"
-            " of images in its train or dev split, so its error is too low. The ledger counts"
-            " them (n_leaked) and the report shows them.",
+            f"task {event.task.task_id!r}: {leaked} of {n} images of its {split} split are exact"
+            " copies of images in its train or dev split, so its error is too low. The ledger"
+            " counts them (n_leaked) and the report shows them.",
             DataWarning,
             stacklevel=2,
         )

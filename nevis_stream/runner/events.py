@@ -21,7 +21,7 @@ from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.checkpoint import Checkpoint
-from nevis_stream.streams.stream import Stream
+from nevis_stream.streams.stream import Stream, replay
 from nevis_stream.streams.task import Event
 from nevis_stream.vocabulary import POOL, PROTOCOLS
 
@@ -59,10 +59,7 @@ class EventLoop:
           BadInput: its events differ from the ledger's.
         """
         ledger, stream = self.work.ledger, self.work.stream
-        for place, record in enumerate(ledger.records):
-            if not isinstance(record, EventRecord):
-                continue
-            event = next_event(stream, History(ledger.run_dir, ledger.records[:place]))
+        for place, record, event in replay(stream, ledger):
             if event is None or event.key != record.key:
                 raise BadInput(
                     f"{ledger.path}, line {place + 1}: event {record.event} of the run is"
@@ -72,8 +69,7 @@ class EventLoop:
                     " depend on the records alone."
                 )
             if isinstance(record, TrainRecord):
-                stream.check_drawn(record, event.task)
-                self.training.tasks[record.event] = event.task
+                self.training.events[record.event] = event
             self.work.workspace(record.name).remove()  # it may remain after a kill
 
     def _do(self, number: int, event: Event) -> None:
@@ -81,10 +77,10 @@ class EventLoop:
         work.progress.event(number, work.ledger.header.events, describe_event(event.key))
         start = timing.clocks()
         if event.split is None:
-            self.training.tasks[number] = task
+            self.training.events[number] = event
             record: EventRecord = self.training.record(number)
         else:
-            record = predict(work, self.training, number, task, event.split)
+            record = predict(work, self.training, number, event, event.split)
         work.ledger.append(record)
         work.scalars.show(work.ledger.records)
         work.workspace(record.name).remove()
@@ -129,7 +125,7 @@ class EventLoop:
             config_hash=work.config.config_hash,
             tasks=None if events is None else events // 2,
             events=events,
-            rule=work.stream.rule,
+            rule=work.stream.schedule.rule,
             flops=flops,
         )
         checkpoint.write(path, {"state": state}, header.to_json())
@@ -143,9 +139,9 @@ def next_event(stream: Stream, records: History) -> Event | None:
       BadInput: it repeats an event, trains on a task earlier in order than one already trained on,
         or predicts something that the protocol does not.
     """
-    event = stream.next(records)
+    event = stream.schedule.next(stream, records)
     if event is not None:
-        reason = _refusal(event, records, stream.probes)
+        reason = _refusal(event, records, stream.schedule.probes)
         if reason:
             raise BadInput(f"stream {stream.name!r}: the next event is not valid: {reason}.")
     return event

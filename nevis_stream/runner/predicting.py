@@ -14,12 +14,12 @@ from nevis_stream.run_directory.records import (
 )
 from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
-from nevis_stream.streams.task import Task
+from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import POOL
 
 
 def predict(
-    work: Work, training: TrainEvents, number: int, task: Task, split: str
+    work: Work, training: TrainEvents, number: int, event: Event, split: str
 ) -> PredictRecord:
     """Answers one split with every kept predictor and returns the record.
 
@@ -27,9 +27,9 @@ def predict(
       work: the run.
       training: loads the predictors.
       number: of the event in the run.
-      task, split: what is predicted.
+      event, split: what is predicted.
     """
-    samples = work.stream.splits(task)[split]
+    task, samples = event.task, work.stream.splits_of(event)[split]
     trained = next(r for r in work.ledger.of_kind(TrainRecord) if r.task_id == task.task_id)
     trials = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
     if work.config.values["keep"] != "all":

@@ -26,7 +26,7 @@ from nevis_stream.runner.work import Work, last_kept
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
-from nevis_stream.streams.task import Task
+from nevis_stream.streams.task import Event
 
 
 class TrainEvents:
@@ -36,17 +36,17 @@ class TrainEvents:
       work: the run.
 
     Attributes:
-      tasks: by the number of their train event, in order.
+      events: those so far, by their number, in order.
     """
 
     def __init__(self, work: Work):
         self.work, self.last = work, last_kept(work.config.values["keep"])
-        self.tasks: dict[int, Task] = {}
+        self.events: dict[int, Event] = {}
 
     def delete_old(self) -> None:
         """Deletes the checkpoints of tasks that are no longer kept."""
         if self.last:
-            for event in list(self.tasks)[: -self.last]:
+            for event in list(self.events)[: -self.last]:
                 shutil.rmtree(self._path(event), ignore_errors=True)
 
     def initialise(self) -> tuple[State, Counts]:
@@ -69,7 +69,7 @@ class TrainEvents:
 
     def load(self, event: int, name: str) -> Tree:
         """Loads a tree of a train event; a damaged checkpoint is computed again."""
-        path, task_id = self._path(event), self.tasks[event].task_id
+        path, task_id = self._path(event), self.events[event].task.task_id
         try:
             return Checkpoint(path).load(name)
         except DamagedCheckpoint as error:
@@ -85,16 +85,16 @@ class TrainEvents:
         return Checkpoint(path).load(name)
 
     def _path(self, event: int) -> Path:
-        return self.work.checkpoint(event_name(event, self.tasks[event].task_id))
+        return self.work.checkpoint(event_name(event, self.events[event].task.task_id))
 
     def _train(self, event: int) -> TrainRecord:
         """Trains from the state before the event, saves the checkpoint and returns the record."""
-        work, task = self.work, self.tasks[event]
-        leaked = count_leaked(work, task)
-        images = work.stream.splits(task)["train"].images
+        work, own = self.work, self.events[event]
+        task, leaked = own.task, count_leaked(work, own)
+        images = work.stream.splits_of(own)["train"].images
         write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
         ctx = self._context(event)
-        returned = work.learner.train(work.view(task), self._state_before(event), ctx)
+        returned = work.learner.train(work.view(own), self._state_before(event), ctx)
         if complaint := _complaint(returned):
             raise work.fault(task, complaint)
         state, predictors = returned
@@ -107,11 +107,11 @@ class TrainEvents:
     def _record(
         self, event: int, predictors: Sequence[Predictor], leaked: int, flops: Counts
     ) -> TrainRecord:
-        work, task = self.work, self.tasks[event]
-        splits, config_hash = work.stream.splits(task), work.config.config_hash
+        work, own = self.work, self.events[event]
+        task, splits, draw = own.task, work.stream.splits_of(own), own.draw
+        config_hash = work.config.config_hash
         # the mean size of the images, in pixels, is a fact by which results are sliced
         height, width = splits["train"].images.sizes.mean(axis=0, dtype=np.float64)
-        labels, labels_seen = work.stream.labels(task)
         trials = tuple(
             TrialRecord(
                 trial=each.trial,
@@ -129,9 +129,9 @@ class TrainEvents:
             n_leaked=leaked or None,
             mean_height=round(float(height), 2),
             mean_width=round(float(width), 2),
-            labels=labels,
-            labels_seen=labels_seen,
-            drawn=work.stream.describe_draw(task),
+            labels=draw.labels if draw else None,
+            labels_seen=draw.labels_seen if draw else None,
+            drawn=draw.digest if draw else None,
             flops=flops,
             chosen=predictors[0].trial,
             trials=trials,
@@ -160,7 +160,7 @@ class TrainEvents:
         return next((record for record in records if record.event == event), None)
 
     def _before(self, event: int) -> list[int]:
-        return [number for number in self.tasks if number < event]
+        return [number for number in self.events if number < event]
 
     def _context(self, event: int | None) -> Context:
         """Returns the context of `init` (None) or of a train event."""
@@ -168,17 +168,16 @@ class TrainEvents:
         if event is None:
             scalars = work.scalars.part("init")
             return work.context("init", phase="pretrain", scalars=scalars)
-        task = self.tasks[event]
+        task = self.events[event].task
         name, past = event_name(event, task.task_id), self._before(event)
         if self.last:
             past = past[-self.last :]
+        name_of = {e: self.events[e].task.task_id for e in past}
         return work.context(
             task.task_id,
             phase="train",
-            past={self.tasks[e].task_id: functools.partial(self._choose, e) for e in past},
-            past_views={
-                self.tasks[e].task_id: functools.partial(work.view, self.tasks[e]) for e in past
-            },
+            past={name_of[e]: functools.partial(self._choose, e) for e in past},
+            past_views={name_of[e]: functools.partial(work.view, self.events[e]) for e in past},
             workspace=work.workspace(name),
             scalars=work.scalars.part(name),
         )

@@ -30,7 +30,7 @@ from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.identity import refuse_other, write_once
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.streams.stream import Stream
-from nevis_stream.streams.task import LabelledImages, Task, TaskView
+from nevis_stream.streams.task import Event, LabelledImages, Task, TaskView
 from nevis_stream.vocabulary import KEEP
 
 _OTHER_RUN = (
@@ -89,9 +89,9 @@ class Work:
         path = self.checkpoint(name)
         return EventWorkspace(path.with_name(path.name + ".progress"), self.checkpoint_seconds)
 
-    def view(self, task: Task) -> TaskView:
-        """Returns what a learner may see of a task."""
-        splits = self.stream.splits(task)
+    def view(self, event: Event) -> TaskView:
+        """Returns what a learner may see of an event's task."""
+        task, splits = event.task, self.stream.splits_of(event)
         parts = {
             name: LabelledImages(splits[name].images, splits[name].labels)
             for name in ("train", "dev")

@@ -1,11 +1,11 @@
-"""Streams: tasks with their data, and the rule that determines the next event of a run."""
+"""Streams: tasks with their data in a fixed order; and schedules, which say what event follows."""
 
 import csv
 import functools
 import hashlib
 import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from nevis_stream.datasets.reading import Reading
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.run_directory.ledger import History
-from nevis_stream.run_directory.records import TrainRecord
+from nevis_stream.run_directory.records import EventRecord, TrainRecord
 from nevis_stream.storage.names import check_name
 from nevis_stream.streams.rows import (
     DISJOINT,
@@ -36,11 +36,42 @@ from nevis_stream.wording import plural
 _SHOWN = 8  # missing data sets in an error message
 
 
+class Schedule:
+    """Says which event of a run follows: here each task of the stream is trained on, then
+    predicted, in order.
+
+    A schedule whose next event depends on the results so far is a subclass with a `rule` and its
+    own `next`; the tasks of its stream are the pool from which it draws
+    (docs/adding-a-stream.md).
+
+    Attributes:
+      rule: names what determines the next event, with all its parameters, if that is not the order
+        of the tasks; part of the stream's digest.
+      probes: splits that are predicted for the rule, besides the one that the protocol judges.
+      protocols: those under which a run is possible.
+    """
+
+    rule: str | None = None
+    probes: tuple[str, ...] = ()
+    protocols: Collection[str] = tuple(PROTOCOLS)
+
+    def next(self, stream: "Stream", history: History) -> Event | None:
+        """Returns the event that follows these records, or None at the end of the run.
+
+        It must depend on the stream and the records alone, so that a killed run continues with the
+        same events.
+
+        Args:
+          stream: whose schedule this is.
+          history: the records of a run, from the header on.
+        """
+        done = {record.key for record in history.events}
+        events = stream.events(history.header.protocol)
+        return next((event for event in events if event.key not in done), None)
+
+
 class Stream:
     """Tasks with their data, in the order in which a learner gets them.
-
-    A stream whose next task depends on the results so far is a subclass with its own `next` and a
-    `rule`; its tasks are then the pool from which the rule draws (docs/adding-a-stream.md).
 
     Args:
       name: shown in ledgers and reports.
@@ -50,18 +81,11 @@ class Stream:
       partial: whether tasks of the named stream are left out because their data are not on this
         machine.
       disjoint: whether images that an earlier task has are left out (`datasets.disjoint`).
+      schedule: says which event of a run follows, and may draw the tasks' training sets.
 
     Raises:
       BadInput: no task, a repeated task_id, or orders or years that fall.
-
-    Attributes:
-      rule: names what determines the next event, with all its parameters, if that is not the order
-        of the tasks; part of the digest.
-      probes: splits that are predicted for the rule, besides the one that the protocol judges.
     """
-
-    rule: str | None = None
-    probes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -72,8 +96,9 @@ class Stream:
         chronological: bool = True,
         partial: bool = False,
         disjoint: bool = False,
+        schedule: Schedule | None = None,
     ):
-        self.name = name
+        self.name, self.schedule = name, schedule or Schedule()
         self._partial, self._disjoint = partial, disjoint
         self.tasks = tuple(tasks)
         self._load = functools.cache(load)
@@ -136,6 +161,22 @@ class Stream:
             )
         return cls(name, tasks, by_id.__getitem__)
 
+    def with_schedule(
+        self, schedule: Schedule, name: str | None = None, tasks: Sequence[Task] | None = None
+    ) -> "Stream":
+        """Returns a stream of the same data under another schedule, and, if they are given, another
+        name and other tasks, which the schedule may order as it likes.
+        """
+        return Stream(
+            name or self.name,
+            self.tasks if tasks is None else tasks,
+            self._load,
+            chronological=False,
+            partial=self._partial,
+            disjoint=self._disjoint,
+            schedule=schedule,
+        )
+
     def dataset(self, task: Task) -> DataSet:
         """Returns the task's data set."""
         return self._load(task.dataset_id)
@@ -157,42 +198,16 @@ class Stream:
             warnings.warn(f"stream {self.name!r}: {text}.", DataWarning, stacklevel=2)
         return kept
 
-    def labels(self, task: Task) -> tuple[int | None, int | None]:
-        """Returns how many samples' labels a stream that answers back has used up to a task: in
-        training sets, and in all; None of a fixed stream.
-        """
-        return None, None
+    def splits_of(self, event: Event) -> Mapping[str, Samples]:
+        """Returns the splits of an event's task, with what its schedule has drawn for it."""
+        splits = self.splits(event.task)
+        return {**splits, **event.draw.splits} if event.draw else splits
 
-    def describe_draw(self, task: Task) -> str | None:
-        """Returns a digest of the training set that a stream that answers back has drawn for a
-        task; None of a fixed stream.
-        """
-        return None
-
-    def check_drawn(self, record: TrainRecord, task: Task) -> None:
-        """Checks that a task's training set is drawn again as a run recorded it.
-
-        Raises:
-          BadInput: it is not.
-        """
-        if record.drawn not in (
-            None,
-            self.describe_draw(task),
-        ):  # earlier versions recorded nothing
-            raise BadInput(
-                f"stream {self.name!r}: the training set of {task.task_id!r} is not drawn again as"
-                " it was. What a rule draws must depend on the candidates alone: not on the"
-                " process, the time or other files. If these have changed since, put them back as"
-                " they were, or begin a new run."
-            )
-
-    def met(self, records: History) -> tuple[Task, ...]:
-        """Returns the tasks of a run, in order, and prepares their `splits`."""
-        return self.tasks
-
-    def count_leaks(self, task: Task, split: str) -> int:
+    def count_leaks(self, event: Event, split: str) -> int:
         """Returns how many images of a split have exact copies in the train or dev split."""
-        return self._leaked(task.dataset_id, split)
+        if event.draw:
+            return overlap.count_leaks(self.splits_of(event), split)
+        return self._leaked(event.task.dataset_id, split)
 
     def overlaps(
         self, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
@@ -205,10 +220,17 @@ class Stream:
         """Checks that the stream can be run under a protocol.
 
         Raises:
-          BadInput: unknown protocol, or no task that it judges.
+          BadInput: a protocol that is unknown or that the schedule does not have, or no task that
+            it judges.
         """
         if protocol not in PROTOCOLS:
             raise BadInput(unknown("protocol", protocol, PROTOCOLS))
+        if protocol not in self.schedule.protocols:
+            valid = ", ".join(map(repr, self.schedule.protocols))
+            raise BadInput(
+                f"stream {self.name!r}: it cannot be run under protocol {protocol!r}, since its"
+                f" schedule has {valid} only."
+            )
         judged = PROTOCOLS[protocol].meta_split
         if not any(task.meta_split == judged for task in self.tasks):
             raise BadInput(
@@ -229,10 +251,10 @@ class Stream:
         Source: NEVIS'22, Algorithm 1.
         """
         self.check(protocol)
-        if self.rule is not None:
+        if rule := self.schedule.rule:
             raise BadInput(
-                f"stream {self.name!r}: its events depend on the results of a run ({self.rule}), so"
-                " they are not known beforehand; start the run without --dry_run."
+                f"stream {self.name!r}: its events depend on the results of a run ({rule}), so they"
+                " are not known beforehand; start the run without --dry_run."
             )
         split = PROTOCOLS[protocol].split
         return tuple(
@@ -244,19 +266,7 @@ class Stream:
 
     def length(self, protocol: str) -> int | None:
         """Returns how many events a run has; None if that depends on results."""
-        return None if self.rule is not None else len(self.events(protocol))
-
-    def next(self, records: History) -> Event | None:
-        """Returns the event that follows these records, or None at the end of the run.
-
-        It must depend on the records alone, so that a killed run continues with the same events.
-
-        Args:
-          records: of a run, from the header on.
-        """
-        done = {record.key for record in records.events}
-        events = self.events(records.header.protocol)
-        return next((event for event in events if event.key not in done), None)
+        return None if self.schedule.rule else len(self.events(protocol))
 
     @functools.cached_property
     def csv(self) -> str:
@@ -301,8 +311,31 @@ class Stream:
         """
         local = any(self._load(task.dataset_id).local for task in self.tasks)
         marks = "-local" * local + "-disjoint" * self._disjoint + "-partial" * self._partial
-        content = self.csv + (self.rule or "")
+        content = self.csv + (self.schedule.rule or "")
         return hashlib.sha256(content.encode()).hexdigest()[:16] + marks
+
+
+def replay(stream: Stream, history: History) -> Iterator[tuple[int, EventRecord, Event | None]]:
+    """Yields the place of each event's record in a run, the record, and the event that the stream
+    gives there now.
+
+    Raises:
+      BadInput: a training set is not drawn again as the run recorded it.
+    """
+    for place, record in enumerate(history.records):
+        if not isinstance(record, EventRecord):
+            continue
+        event = stream.schedule.next(stream, History(history.run_dir, history.records[:place]))
+        if event and event.key == record.key and isinstance(record, TrainRecord):
+            drawn = event.draw and event.draw.digest
+            if record.drawn not in (None, drawn):  # earlier versions recorded nothing
+                raise BadInput(
+                    f"stream {stream.name!r}: the training set of {event.task.task_id!r} is not"
+                    " drawn again as it was. What a rule draws must depend on the candidates alone:"
+                    " not on the process, the time or other files. If these have changed since, put"
+                    " them back as they were, or begin a new run."
+                )
+        yield place, record, event
 
 
 def load_fixed(name_or_csv: str) -> Stream:

@@ -1,16 +1,27 @@
 """Tasks: a row of a stream, and the part of a task that a learner gets to see."""
 
-from dataclasses import asdict, dataclass
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL
+from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, Samples
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import LeakError
 from nevis_stream.vocabulary import EVENT_KINDS, SPLITS
 
-__all__ = ["MULTI_LABEL", "SINGLE_LABEL", "SPLITS", "Event", "LabelledImages", "Task", "TaskView"]
+__all__ = [
+    "MULTI_LABEL",
+    "SINGLE_LABEL",
+    "SPLITS",
+    "Draw",
+    "Event",
+    "LabelledImages",
+    "Task",
+    "TaskView",
+]
 
 
 @dataclass(frozen=True)
@@ -45,16 +56,40 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Draw:
+    """What a schedule has drawn for a task from the results so far.
+
+    Attributes:
+      splits: those of the task that are not, or not as they are, those of its data set; "train" is
+        one of them.
+      labels: number of distinct samples in the training sets up to this task.
+      labels_seen: the same, with those whose labels the schedule used.
+    """
+
+    splits: Mapping[str, Samples]
+    labels: int | None = None
+    labels_seen: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of the ids of the training set."""
+        ids = "\n".join(map(str, self.splits["train"].ids))
+        return hashlib.sha256(ids.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
 class Event:
     """One step of a run: train on a task, or predict one of its splits.
 
     Attributes:
       task: the task.
       split: the split to predict; None to train.
+      draw: what was drawn for the task; None: it has the splits of its data set.
     """
 
     task: Task
     split: str | None = None
+    draw: Draw | None = field(default=None, compare=False, repr=False)
 
     @property
     def kind(self) -> str:

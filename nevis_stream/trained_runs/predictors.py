@@ -1,7 +1,7 @@
 """The predictors that a run kept, loaded from its checkpoints."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.reading import real_path
 from nevis_stream.storage.text import read_table
 from nevis_stream.streams.named_streams import load_stream
-from nevis_stream.streams.stream import Stream
-from nevis_stream.streams.task import Task
+from nevis_stream.streams.stream import Stream, replay
+from nevis_stream.streams.task import Event, Task
 
 # what a learner may raise if it is given another learner's arrays
 _MISFITS = (IndexError, KeyError, TypeError, ValueError)
@@ -110,10 +110,13 @@ class KeptRun:
                 f"{run_dir}: {error} If the run's stream was a csv, give its path with"
                 " --stream=my_stream.csv."
             ) from None
-        self._tasks = {task.task_id: task for task in self.stream.met(self.ledger)}
+        events: Iterable[Event | None] = map(Event, self.stream.tasks)
+        if self.stream.schedule.rule is not None:
+            events = [event for _, _, event in replay(self.stream, self.ledger)]
+        self._events = {event.task.task_id: event for event in events if event}
         for record in self.ledger.of_kind(TrainRecord):
-            if record.task_id not in self._tasks:
-                problem = unknown("task", record.task_id, self._tasks)
+            if record.task_id not in self._events:
+                problem = unknown("task", record.task_id, self._events)
                 raise BadInput(f"{self.ledger.path}: its stream has {problem}")
         table = read_table(run_dir / "stream.csv", f"{run_dir}/stream.csv", {"dataset_id": ""})
         self._recorded = {row["dataset_id"]: row for _, row in table.records()}
@@ -134,7 +137,7 @@ class KeptRun:
             predictors += [
                 KeptPredictor(
                     trial.predictor_id,
-                    self._tasks[record.task_id],
+                    self._events[record.task_id].task,
                     trial.trial,
                     trial.step,
                     trial is record.chosen_trial,
@@ -158,7 +161,7 @@ class KeptRun:
                 " not those of the run. Either they have changed, or the run's stream was a csv,"
                 " whose path is missing: --stream=my_stream.csv."
             )
-        return self.stream.splits(task)
+        return self.stream.splits_of(self._events[task.task_id])
 
     @functools.cached_property
     def _fingerprint(self) -> Callable[[str], str]:

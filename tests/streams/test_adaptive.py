@@ -14,9 +14,10 @@ from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
+from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event
 from tests import forked, toy
-from tests.streams.result_stream import Adaptive
+from tests.streams.result_stream import Adaptive, result_stream
 from tests.test_kill import KILLED, command, results
 from tests.test_leaks import probing, reachable
 
@@ -24,7 +25,7 @@ from tests.test_leaks import probing, reachable
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     return run(
-        toy.ToyLearner(), Adaptive(), tmp_path_factory.mktemp("w") / "run", seed=3, keep="all"
+        toy.ToyLearner(), result_stream(), tmp_path_factory.mktemp("w") / "run", seed=3, keep="all"
     )
 
 
@@ -34,7 +35,7 @@ def test_the_next_task_depends_on_the_last_error(whole, tmp_path):
     assert tasks == ["task_1_hard", "task_2_easy", "task_3_hard"]
     assert errors[0] > 0.75 > errors[1]
     assert [record.train_event for record in whole.of_kind(PredictRecord)] == [0, 2, 4]
-    other = run(toy.ToyLearner(), Adaptive(limit=0.95), tmp_path, seed=3, keep="all")
+    other = run(toy.ToyLearner(), result_stream(Adaptive(limit=0.95)), tmp_path, seed=3, keep="all")
     assert {record.dataset_id for record in other.of_kind(TrainRecord)} == {"hard"}
     assert other.header.stream_digest != whole.header.stream_digest
 
@@ -45,7 +46,7 @@ def test_its_length_is_unknown_until_it_ends(whole):
     runs, left_out = read_runs([whole.run_dir])
     assert len(runs) == 1 and not left_out
     with pytest.raises(BadInput, match="results of a run .easier after an error"):
-        Adaptive().events("meta_test")
+        result_stream().events("meta_test")
 
 
 def test_watch_shows_the_tasks_met_so_far(whole, tmp_path):
@@ -82,18 +83,18 @@ def test_killed_anywhere_it_ends_in_the_same_ledger(tmp_path):
 class Repeats(Adaptive):
     """Gives the first task again."""
 
-    def next(self, records):
-        event = super().next(records)
+    def next(self, stream, history):
+        event = super().next(stream, history)
         if event and event.kind == "train" and event.task.order == 2:
-            return Event(self._task(1, "hard"))
+            return Event(self.task(stream, 1, "hard"))
         return event
 
 
 class GoesBack(Adaptive):
     """Gives a task with a lower order."""
 
-    def next(self, records):
-        event = super().next(records)
+    def next(self, stream, history):
+        event = super().next(stream, history)
         if event and event.kind == "train" and event.task.order == 2:
             return Event(replace(event.task, order=1))
         return event
@@ -102,20 +103,20 @@ class GoesBack(Adaptive):
 class PredictsFirst(Adaptive):
     """Predicts a task that was not trained on."""
 
-    def next(self, records):
-        return Event(self._task(1, "hard"), "test")
+    def next(self, stream, history):
+        return Event(self.task(stream, 1, "hard"), "test")
 
 
 class PredictsDev(Adaptive):
     """Predicts a split that the protocol does not."""
 
-    def next(self, records):
-        event = super().next(records)
+    def next(self, stream, history):
+        event = super().next(stream, history)
         return Event(event.task, "dev_test") if event.kind == "predict" else event
 
 
 @pytest.mark.parametrize(
-    ("stream", "message"),
+    ("schedule", "message"),
     [
         (Repeats, "'train on task_1_hard' was already done"),
         (GoesBack, "task 'task_2_easy' has order 1, but 'task_1_hard' with order 1"),
@@ -123,11 +124,24 @@ class PredictsDev(Adaptive):
         (PredictsDev, "protocol 'meta_test' predicts the test split"),
     ],
 )
-def test_an_invalid_event_is_refused(tmp_path, stream, message):
+def test_an_invalid_event_is_refused(tmp_path, schedule, message):
     with pytest.raises(
         BadInput, match=f"stream 'adaptive': the next event is not valid: {message}"
     ):
-        run(toy.ToyLearner(), stream(), tmp_path)
+        run(toy.ToyLearner(), result_stream(schedule()), tmp_path)
+
+
+class Former(Stream):
+    """A stream as it was written before schedules."""
+
+    def next(self, records):
+        return None
+
+
+def test_a_stream_with_an_order_of_its_own_is_refused(tmp_path):
+    stream = result_stream()
+    with pytest.raises(BadInput, match="a method `next`, which a schedule has now"):
+        run(toy.ToyLearner(), Former("former", stream.tasks, stream.dataset), tmp_path)
 
 
 class Forgetful(Adaptive):
@@ -135,10 +149,10 @@ class Forgetful(Adaptive):
 
     first = "hard"
 
-    def next(self, records):
-        if not records.events:
-            return Event(self._task(1, self.first))
-        return super().next(records)
+    def next(self, stream, history):
+        if not history.events:
+            return Event(self.task(stream, 1, self.first))
+        return super().next(stream, history)
 
 
 def test_a_rule_that_depends_on_something_else_is_noticed(tmp_path):
@@ -152,7 +166,7 @@ def test_a_rule_that_depends_on_something_else_is_noticed(tmp_path):
             return super().train(task, state, ctx)
 
     with pytest.raises(Interrupted):
-        run(Stops(), Forgetful(), tmp_path, config={"learner": "toy"})
+        run(Stops(), result_stream(Forgetful()), tmp_path, config={"learner": "toy"})
     changed = Forgetful()
     changed.first = "easy"
     message = (
@@ -160,14 +174,14 @@ def test_a_rule_that_depends_on_something_else_is_noticed(tmp_path):
         " task_1_easy'"
     )
     with pytest.raises(BadInput, match=message):
-        run(toy.ToyLearner(), changed, tmp_path, config={"learner": "toy"})
+        run(toy.ToyLearner(), result_stream(changed), tmp_path, config={"learner": "toy"})
 
 
 def test_a_learner_cannot_reach_the_pool(tmp_path):
     with pytest.raises(LeakError, match="unknown past task 'task_3_hard'"):
         run(
             probing(in_train=lambda task, ctx: ctx.task("task_3_hard")),
-            Adaptive(),
+            result_stream(),
             tmp_path / "asks",
         )
     words_seen = []
@@ -180,5 +194,5 @@ def test_a_learner_cannot_reach_the_pool(tmp_path):
         assert not words & (later - met)
         words_seen.append(task.task_id)
 
-    run(probing(in_train), Adaptive(), tmp_path / "looks")
+    run(probing(in_train), result_stream(), tmp_path / "looks")
     assert len(words_seen) == 3

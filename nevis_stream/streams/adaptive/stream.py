@@ -1,5 +1,5 @@
-"""A stream that answers back: a task's training set is drawn from where the learner was wrong so
-far.
+"""The schedule of a stream that answers back: a task's training set is drawn from where the learner
+was wrong so far.
 
 Each data set of the pool is trained on in several rounds. The first training set of a data set is
 drawn at random from its candidates, a part of its train split; after each round but the last the
@@ -15,8 +15,7 @@ the votes of the blocks before.
 No round draws a sample again that an earlier one drew, so the labels are equal for all rules.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,21 +23,18 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import user_code
-from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import History
-from nevis_stream.run_directory.records import EventRecord, PredictRecord, TrainRecord
+from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.seeds import generator
 from nevis_stream.streams.adaptive import rules
 from nevis_stream.streams.adaptive.known_misses import KnownMisses
 from nevis_stream.streams.adaptive.rule import PoolState, draw
 from nevis_stream.streams.adaptive.specification import Specification, pool_rows, read_specification
-from nevis_stream.streams.stream import Stream, stream_of_rows
-from nevis_stream.streams.task import Event, Task
-from nevis_stream.vocabulary import POOL, PROTOCOLS
-
-PROTOCOL = "meta_test"
+from nevis_stream.streams.stream import Schedule, Stream, stream_of_rows
+from nevis_stream.streams.task import Draw, Event, Task
+from nevis_stream.vocabulary import POOL
 
 Source = tuple[int, ...]
 """The rounds on whose errors something is collected: one model's, or those of a vote's members."""
@@ -68,185 +64,118 @@ class _Run:
     Attributes:
       candidates: of each data set, by its id; fixed for the run.
       collected: int64 indices of candidates, by data set and source; the first set's source is ().
-      labels: as `AdaptiveStream.labels` returns them, by task.
-      splits: of each task, by its id.
-      tasks: in order.
+      draws: of each task, by its id.
     """
 
-    def __init__(self, records: History):
-        self.directory, self.seed = records.run_dir, records.header.seed
+    def __init__(self, history: History):
+        self.directory, self.seed = history.run_dir, history.header.seed
         self.candidates: dict[str, Samples] = {}
         self.collected: dict[tuple[str, Source], np.ndarray] = {}
-        self.labels: dict[str, tuple[int, int]] = {}
-        self.splits: dict[str, Mapping[str, Samples]] = {}
-        self.tasks: list[Task] = []
+        self.draws: dict[str, Draw] = {}
 
 
-class AdaptiveStream(Stream):
-    """A stream that answers back.
+class AdaptiveSchedule(Schedule):
+    """Draws the training set of each task from where the learner was wrong so far.
 
     Args:
-      specification: of the stream.
-      base: the stream of the pool; each of its tasks is a data set.
+      specification: of the stream, each of whose tasks is a data set of the pool.
+      dataset_ids: of the pool.
 
     Raises:
-      BadInput: an unknown rule.
+      BadInput: an unknown rule, or one that needs caches and has none, or has some and needs none.
     """
 
     probes = (POOL,)
+    protocols = ("meta_test",)  # another would judge every round
 
-    def __init__(self, specification: Specification, base: Stream):
-        rows = [
-            replace(task, order=place, task_id=task.dataset_id, meta_split="test")
-            for place, task in enumerate(base.tasks, start=1)
-        ]
-        super().__init__(
-            specification.name,
-            rows,
-            base._load,
-            chronological=False,
-            partial=base._partial,
-            disjoint=base._disjoint,
-        )
+    def __init__(self, specification: Specification, dataset_ids: Sequence[str]):
         self.specification = specification
         self._rule = rules.get(specification.rule)
         identity = rules.identity(specification.rule)
-        self._known_misses = self._read_caches()
+        cache = specification.cache
+        if getattr(self._rule, "needs_cache", False) != bool(cache):
+            reason = "needs no cache" if cache else "needs a folder of caches: cache=FOLDER"
+            raise BadInput(f"stream {specification.name!r}: rule {specification.rule!r} {reason}.")
+        self._known_misses = KnownMisses(Path(cache), dataset_ids) if cache else None
         if self._known_misses:  # a cache that has grown makes another stream
             identity += f" (caches {self._known_misses.digest})"
         self.rule = replace(specification, rule=identity).rule_text
         self._run: _Run | None = None
 
-    def _read_caches(self) -> KnownMisses | None:
-        """Returns what the rule may know from evaluation caches, as they are now.
-
-        Raises:
-          BadInput: the rule needs caches and has none, or has some and needs none.
-        """
-        cache, rule = self.specification.cache, self.specification.rule
-        if getattr(self._rule, "needs_cache", False) != bool(cache):
-            reason = "needs no cache" if cache else "needs a folder of caches: cache=FOLDER"
-            raise BadInput(f"stream {self.name!r}: rule {rule!r} {reason}.")
-        if not cache:
-            return None
-        return KnownMisses(Path(cache), [task.dataset_id for task in self.tasks])
-
-    def check(self, protocol: str) -> None:
-        """Checks that the protocol is "meta_test", the only one with a judged last round."""
-        if protocol in PROTOCOLS and protocol != PROTOCOL:
-            raise BadInput(
-                f"stream {self.name!r}: protocol {protocol!r} would judge every round; a stream"
-                f" that answers back has {PROTOCOL!r} only."
-            )
-        super().check(protocol)
-
-    def next(self, records: History) -> Event | None:
+    def next(self, stream: Stream, history: History) -> Event | None:
         """Returns the next event; before a training it draws the training set."""
-        run = self._of(records)
-        number, row, stage = self._place(len(records.events))
+        run = self._of(stream, history)
+        number, row, stage = self._place(stream, len(history.events))
         if number == self.specification.rounds:
             return None
-        task = self._task(number, row)
-        if stage == "train":
-            if task.task_id not in run.splits:
-                if row == 0:
-                    self._collect(run, records, number)
-                run.splits[task.task_id] = self._splits(run, number, task)
-                run.labels[task.task_id] = self._labels(run)
-                run.tasks.append(task)
-            return Event(task)
-        return Event(task, stage)
+        task = self._task(stream, number, row)
+        if task.task_id not in run.draws:
+            if row == 0:
+                self._collect(run, history, number)
+            run.draws[task.task_id] = self._draw(run, number, task.dataset_id)
+        return Event(task, None if stage == "train" else stage, run.draws[task.task_id])
 
-    def met(self, records: History) -> tuple[Task, ...]:
-        """Returns the tasks of a run, in order; their splits are drawn again from the records."""
-        self._run = None
-        for place, record in enumerate(records.records):
-            if isinstance(record, EventRecord):
-                event = self.next(History(records.run_dir, records.records[:place]))
-                if isinstance(record, TrainRecord) and event:
-                    self.check_drawn(record, event.task)
-        return tuple(self._run.tasks) if self._run else ()
-
-    def describe_draw(self, task: Task) -> str | None:
-        """Returns a digest of the ids of a task's training set."""
-        ids = self.splits(task)["train"].ids
-        return hashlib.sha256("\n".join(map(str, ids)).encode()).hexdigest()[:16]
-
-    def splits(self, task: Task) -> Mapping[str, Samples]:
-        """Returns a task's splits with the drawn training set and the candidates, "pool"; of a row
-        of the pool those of its data set."""
-        drawn = self._run.splits if self._run else {}
-        return drawn[task.task_id] if task.task_id in drawn else super().splits(task)
-
-    def labels(self, task: Task) -> tuple[int | None, int | None]:
-        """Returns how many labels were used up to a task: in training sets, and in all."""
-        return self._run.labels[task.task_id] if self._run else (None, None)
-
-    def count_leaks(self, task: Task, split: str) -> int:
-        """Returns how many images of a split the drawn training set or the dev split contains."""
-        return overlap.count_leaks(self.splits(task), split)
-
-    def _of(self, records: History) -> _Run:
+    def _of(self, stream: Stream, history: History) -> _Run:
         """Returns what this run has drawn; another run, or one that begins again, draws anew."""
-        run, own = self._run, (records.run_dir, records.header.seed)
-        if run is None or (run.directory, run.seed) != own or not records.events:
-            self._run = run = _Run(records)
-            for row in self.tasks:
-                run.candidates[row.dataset_id] = self._candidates(run.seed, row)
+        run, own = self._run, (history.run_dir, history.header.seed)
+        if run is None or (run.directory, run.seed) != own or not history.events:
+            self._run = run = _Run(history)
+            for row in stream.tasks:
+                run.candidates[row.dataset_id] = self._candidates(stream, run.seed, row)
                 self._missed(run, row.dataset_id)  # an error before anything is trained
         return run
 
-    def _place(self, done: int) -> tuple[int, int, str]:
+    def _place(self, stream: Stream, done: int) -> tuple[int, int, str]:
         """Returns round, index of the data set and stage of the event after `done` events."""
         stages: tuple[str, ...] = ("train", POOL, "test")
-        whole = len(self.tasks) * len(stages)
+        whole = len(stream.tasks) * len(stages)
         last = self.specification.rounds - 1
         number = min(done // whole, last)
         if number == last:
             stages = ("train", "test")
         row, stage = divmod(done - number * whole, len(stages))
-        return (last + 1, 0, "") if row == len(self.tasks) else (number, row, stages[stage])
+        return (last + 1, 0, "") if row == len(stream.tasks) else (number, row, stages[stage])
 
-    def _task(self, number: int, row: int) -> Task:
-        base = self.tasks[row]
+    def _task(self, stream: Stream, number: int, row: int) -> Task:
+        base = stream.tasks[row]
         return replace(
             base,
-            order=number * len(self.tasks) + row + 1,
+            order=number * len(stream.tasks) + row + 1,
             task_id=f"{base.dataset_id}.round{number + 1}",
             meta_split="test" if number == self.specification.rounds - 1 else "train",
         )
 
-    def _candidates(self, seed: int, row: Task) -> Samples:
+    def _candidates(self, stream: Stream, seed: int, row: Task) -> Samples:
         """Returns a data set's candidates, in random order; the first `samples` begin round 0."""
-        train = super().splits(row)["train"]
+        train = stream.splits(row)["train"]
         owner = f"data set {row.dataset_id!r}"
         self.specification.check_room(owner, len(train), "training images")
         order = generator(seed, "candidates", row.dataset_id).permutation(len(train))
         return train.take(order[: self.specification.candidates])
 
-    def _collect(self, run: _Run, records: History, number: int) -> None:
+    def _collect(self, run: _Run, history: History, number: int) -> None:
         """Draws what a round adds to the training set of every data set."""
-        samples = self.specification.samples
+        own, samples = self.specification, self.specification.samples
         if number == 0:
-            for row in self.tasks:
-                run.collected[row.dataset_id, ()] = np.arange(samples)
+            for name in run.candidates:
+                run.collected[name, ()] = np.arange(samples)
             return
-        names = [row.dataset_id for row in self.tasks]
-        for group in [names] if self.specification.across else [[name] for name in names]:
-            known = [self._known(run, records, name, number) for name in group]
-            title = f"stream {self.name!r}, rule {self.specification.rule!r}, round {number + 1}"
-            title += "" if self.specification.across else f", data set {group[0]!r}"
+        names = list(run.candidates)
+        for group in [names] if own.across else [[name] for name in names]:
+            known = [self._known(run, history, name, number) for name in group]
+            title = f"stream {own.name!r}, rule {own.rule!r}, round {number + 1}"
+            title += "" if own.across else f", data set {group[0]!r}"
             draws = generator(run.seed, "collect", number, *group)
             chosen = draw(title, self._rule, _join(known), samples * len(group), draws)
-            begin, source = 0, sources(self.specification, number)[-1]
+            begin, source = 0, sources(own, number)[-1]
             for name, candidates in zip(group, known, strict=True):
                 end = begin + len(candidates)
                 inside = chosen[(chosen >= begin) & (chosen < end)]
                 run.collected[name, source], begin = inside - begin, end
 
-    def _known(self, run: _Run, records: History, name: str, number: int) -> PoolState:
+    def _known(self, run: _Run, history: History, name: str, number: int) -> PoolState:
         """Returns what the rule may know of a data set's candidates before a round."""
-        answers = [_answers(records, f"{name}.round{earlier + 1}") for earlier in range(number)]
+        answers = [_answers(history, f"{name}.round{earlier + 1}") for earlier in range(number)]
         chain = sources(self.specification, number)
         members = [np.stack([answers[i] for i in source]) for source in chain]
         candidates = run.candidates[name]
@@ -270,31 +199,20 @@ class AdaptiveStream(Stream):
         misses = self._known_misses
         return misses.of(name, run.candidates[name].ids) if misses else None
 
-    def _training(self, run: _Run, name: str, number: int) -> np.ndarray:
-        """Returns the indices of the candidates that a round trains on."""
+    def _draw(self, run: _Run, number: int, name: str) -> Draw:
+        """Returns what a round trains a data set's model on, and how many labels it used so far."""
         parts = [(), *sources(self.specification, number)]
-        return np.unique(np.concatenate([run.collected[name, source] for source in parts]))
+        indices = np.unique(np.concatenate([run.collected[name, source] for source in parts]))
+        candidates = run.candidates[name]
+        return Draw({"train": candidates.take(indices), POOL: candidates}, *self._count_labels(run))
 
-    def _splits(self, run: _Run, number: int, task: Task) -> Mapping[str, Samples]:
-        candidates = run.candidates[task.dataset_id]
-        base = super().splits(self.tasks[(task.order - 1) % len(self.tasks)])
-        drawn = candidates.take(self._training(run, task.dataset_id, number))
-        return {**base, "train": drawn, POOL: candidates}
-
-    def _labels(self, run: _Run) -> tuple[int, int]:
-        """Returns the labels used so far: of distinct samples in training sets; and with those that
-        the rule looked at. Labels of dev splits, which no rule draws, are not among them."""
-        names = {name for name, source in run.collected}
-        drawn = {
-            name: np.unique(
-                np.concatenate([i for (other, _), i in run.collected.items() if other == name])
-            )
-            for name in names
-        }
-        used = sum(len(indices) for indices in drawn.values())
+    def _count_labels(self, run: _Run) -> tuple[int, int]:
+        """Returns the labels used so far: of samples in training sets, none of which is drawn
+        twice; and with those that the rule looked at. Labels of dev splits, which no rule draws,
+        are not among them."""
+        used = sum(map(len, run.collected.values()))
         looked = self._rule.sees_labels and any(source for _, source in run.collected)
-        seen = sum(len(run.candidates[name]) for name in names) if looked else used
-        return used, seen
+        return used, sum(map(len, run.candidates.values())) if looked else used
 
 
 def _vote(wrong: np.ndarray) -> np.ndarray:
@@ -328,7 +246,7 @@ def _join(parts: Sequence[PoolState]) -> PoolState:
     return PoolState(**unknown | joined)
 
 
-def load_adaptive(name: str, trust: Sequence[str] | None = None) -> AdaptiveStream:
+def load_adaptive(name: str, trust: Sequence[str] | None = None) -> Stream:
     """Returns the stream of a name, "adaptive:POOL,…".
 
     Args:
@@ -348,4 +266,9 @@ def load_adaptive(name: str, trust: Sequence[str] | None = None) -> AdaptiveStre
     rules.get(specification.rule)
     origin, rows = pool_rows(specification)
     base = stream_of_rows(specification.pool, origin, rows, chronological=False)
-    return AdaptiveStream(specification, base)
+    tasks = [
+        replace(task, order=place, task_id=task.dataset_id, meta_split="test")
+        for place, task in enumerate(base.tasks, start=1)
+    ]
+    schedule = AdaptiveSchedule(specification, [task.dataset_id for task in tasks])
+    return base.with_schedule(schedule, specification.name, tasks)

@@ -19,6 +19,8 @@ from nevis_stream.streams.adaptive.rule import PoolState, draw
 from nevis_stream.streams.adaptive.specification import Specification, read_specification
 from nevis_stream.streams.adaptive.stream import load_adaptive, sources
 from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.streams.stream import replay
+from nevis_stream.vocabulary import SPLITS
 from tests import forked, toy
 from tests.report.page_reader import Page
 from tests.test_kill import KILLED, command, results
@@ -44,9 +46,13 @@ def whole(tmp_path_factory):
     return finished(tmp_path_factory.mktemp("whole") / "run")
 
 
+def trained(stream, ledger):
+    events = [event for _, _, event in replay(stream, ledger) if event.split is None]
+    return {event.task.task_id: event for event in events}
+
+
 def ids(stream, ledger, task_id, split):
-    task = next(task for task in stream.met(ledger) if task.task_id == task_id)
-    return set(stream.splits(task)[split].ids)
+    return set(stream.splits_of(trained(stream, ledger)[task_id])[split].ids)
 
 
 def test_each_round_adds_what_the_learner_was_wrong_on(whole):
@@ -137,6 +143,15 @@ def test_seeds_draw_differently_and_repetitions_do_not(whole, tmp_path):
     assert other.digest == stream.digest
     task = "pico_digits.round1"
     assert ids(other, other_ledger, task, "pool") != ids(stream, ledger, task, "pool")
+
+
+def test_a_stream_is_the_same_before_and_after_a_run(whole):
+    stream, ledger = whole
+    row = stream.tasks[0]
+    before = load_stream(NAME)
+    assert before.splits(row).keys() == stream.splits(row).keys() == set(SPLITS)
+    assert list(before.splits(row)["train"].ids) == list(stream.splits(row)["train"].ids)
+    assert vars(before).keys() == vars(load_stream("pico")).keys()
 
 
 def test_one_stream_serves_several_runs(tmp_path):
@@ -303,10 +318,11 @@ def test_a_rule_that_cannot_go_on_ends_the_run_with_a_message(
 def test_a_rule_of_ones_own(tmp_path, own_rules):
     name = f"adaptive:pico_digits,rounds=3,samples=15,candidates=90,rule={own_rules}:First"
     stream, ledger = finished(tmp_path / "run", name)
-    pool = stream.splits(stream.met(ledger)[0])["pool"].ids
+    first = trained(stream, ledger)["pico_digits.round1"]
+    pool = stream.splits_of(first)["pool"].ids
     assert ids(stream, ledger, "pico_digits.round3", "train") == set(pool[:45])
     digest = stream.digest
-    assert f"{own_rules}:First (" in stream.rule and digest == load_stream(name).digest
+    assert f"{own_rules}:First (" in stream.schedule.rule and digest == load_stream(name).digest
 
 
 def test_a_rule_that_depends_on_the_process_is_noticed_when_the_run_is_read(
@@ -315,10 +331,10 @@ def test_a_rule_that_depends_on_the_process_is_noticed_when_the_run_is_read(
     name = f"adaptive:pico_digits,rounds=3,samples=15,candidates=90,rule={own_rules}:OfTheProcess"
     stream, ledger = finished(tmp_path / "run", name)
     assert len({r.drawn for r in ledger.of_kind(TrainRecord)}) == 3
-    assert len(stream.met(ledger)) == 3
+    assert len(trained(stream, ledger)) == 3
     monkeypatch.setattr(sys.modules[own_rules], "SEED", 1)
     with pytest.raises(BadInput, match="'pico_digits.round2' is not drawn again as it was"):
-        stream.met(ledger)
+        trained(stream, ledger)
 
 
 def test_a_rule_that_depends_on_the_process_is_noticed_when_the_run_goes_on(
@@ -444,7 +460,7 @@ def test_the_hardest_samples_of_a_cache(whole, tmp_path):
     import_run(ledger.run_dir, tmp_path / "caches", splits=["pool"])
     name = f"{NAME},rule=hardest,cache={tmp_path / 'caches'}"
     stream, hardest = finished(tmp_path / "run", name)
-    assert "hardest (caches " in stream.rule
+    assert "hardest (caches " in stream.schedule.rule
     record = hardest.of_kind(TrainRecord)[-1]
     assert record.labels_seen == record.labels == 90
     first = ledger.outcomes(next(r for r in ledger.of_kind(PredictRecord) if r.split == "pool"))
@@ -468,11 +484,11 @@ def test_caches_are_read_once_and_labels_of_a_sample_are_averaged(tmp_path):
         wrong.setdefault(cell.rpartition("#")[0], []).extend(1 - correct)
     shutil.rmtree(tmp_path / "caches")
     run(ncm(), hardest, tmp_path / "run", config={"learner": "x"}, tensorboard=False)
-    shares = hardest._known_misses.of("pico_mosaic", list(wrong))
+    shares = hardest.schedule._known_misses.of("pico_mosaic", list(wrong))
     assert shares == pytest.approx([np.mean(each) for each in wrong.values()])
     assert len(wrong) == 60 and len(set(shares)) > 2
     with pytest.raises(BadInput, match="pico_mosaic: has none of the candidates"):
-        hardest._known_misses.of("pico_mosaic", ["pico_mosaic/nothing"])
+        hardest.schedule._known_misses.of("pico_mosaic", ["pico_mosaic/nothing"])
 
 
 @pytest.mark.parametrize("rule", ["random", "error_weighted", "disagreement"])
