@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,17 @@ from nevis_stream.evaluation_cache.packing import (
 )
 
 _MOST_CELLS = 1 << 22  # of the models whose tiles are looked at together
+
+
+def add_once(db: sqlite3.Connection, cells: packing.TileFile, new: Erratum) -> Erratum:
+    """Adds a record as `add` does, and returns it; or the last one if it says the same, as where a
+    command is repeated after a kill: estimates made since then know it.
+    """
+    for last in errata.records(db)[-1:]:
+        if replace(last, time=new.time) == new:
+            return last
+    add(db, cells, [new])
+    return new
 
 
 def add(db: sqlite3.Connection, cells: packing.TileFile, new: Iterable[Erratum]) -> list[Erratum]:

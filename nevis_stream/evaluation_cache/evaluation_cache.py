@@ -248,8 +248,7 @@ class EvaluationCache:
             errata.check(db, models, samples)
             rows, columns = (None if e is None else tuple(e) for e in (models, samples))
             record = errata.Erratum(errata.now(), reason, rows, columns)
-            corrections.add(db, self.cells, [record])
-        return record
+            return corrections.add_once(db, self.cells, record)
 
     def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> errata.Erratum:
         """Gives observed or removed cells other values, and records it.
@@ -265,8 +264,7 @@ class EvaluationCache:
         with self.index.writing() as db:
             errata.check(db, list(plain), sorted({s for each in plain.values() for s in each}))
             record = errata.Erratum(errata.now(), reason, values=plain)
-            corrections.add(db, self.cells, [record])
-        return record
+            return corrections.add_once(db, self.cells, record)
 
     def errata(self) -> list[errata.Erratum]:
         """Returns what was removed and amended, in the order in which it counts."""

@@ -145,6 +145,18 @@ def test_what_rested_on_it_is_marked_and_fits_are_made_anew(tmp_path):
     assert "all models on s3 removed: wrong key" in done.stdout
 
 
+def test_a_repeated_command_adds_no_second_record(tmp_path):
+    cache = filled(tmp_path / "c")
+    first = cache.remove(["m1"], ["s3"], "wrong")
+    state = errata_state(cache.directory)
+    assert cache.remove(["m1"], ["s3"], "wrong") == first
+    assert errata_state(cache.directory) == state
+    amended = cache.amend({"m1": {"s3": 1}}, "right")
+    assert cache.amend({"m1": {"s3": 1}}, "right") == amended
+    again = cache.remove(["m1"], ["s3"], "wrong")  # it is there again
+    assert cache.errata() == [first, amended, again]
+
+
 def test_names_that_are_not_there_are_refused(tmp_path):
     cache = filled(tmp_path / "c")
     for call, message in (

@@ -56,12 +56,14 @@ def write_boards() -> None:
     right = (skill - difficulty + chance.normal(size=(12, 50)) / 2 > 0).astype(int)
     parts = {"board": (range(8), 40), "other": (range(4, 10), 40), "new": ([11], 40)}
     parts |= {"three": ([9, 10, 11], 40), "samples": (range(8), 50)}
+    parts |= {"amended": ([2, 3], 20)}
     for name, (models, end) in parts.items():
         first = 40 if name == "samples" else 0
         with open(f"{name}.csv", "w", newline="") as file:
             table = csv.writer(file)
             table.writerow(["model", *(f"s{sample}" for sample in range(first, end))])
-            table.writerows([f"m{model}", *right[model, first:end]] for model in models)
+            changed = int(name == "amended")
+            table.writerows([f"m{model}", *(right[model, first:end] ^ changed)] for model in models)
 
 
 def write_pool() -> None:
@@ -87,6 +89,20 @@ def fill_in(label: int = 0) -> None:
         table = csv.DictWriter(file, rows[0])
         table.writeheader()
         table.writerows(row | {"label": str(label)} for row in rows)
+
+
+def write_answers() -> None:
+    """Writes values of the samples that a session asks for."""
+    from nevis_stream.dynamic_evaluation.session import Session
+
+    rows = [f"{sample},{len(sample) % 2}\n" for sample in Session("live").ask()]
+    Path("answers.csv").write_text("sample,value\n" + "".join(rows))
+
+
+def change_answers() -> None:
+    """Turns all values into 1."""
+    file = Path("answers.csv")
+    file.write_text(file.read_text().replace(",0\n", ",1\n"))
 
 
 def write_archives() -> None:
@@ -118,8 +134,16 @@ NEXT = ["label", "next", "session", "--count=5"]
 RECORD = ["label", "record", "labels.csv", "--session=session"]
 SESSION = [write_pool, START]
 LABELLED = [*SESSION, NEXT, fill_in, RECORD]
+LIVE = ["evaluate", "start", "board.csv", "--model=new", "--out=live", "--budget=8"]
+LIVE += ["--method=stratified_mean"]
+ASK = ["evaluate", "ask", "live"]
+TELL = ["evaluate", "tell", "live", "answers.csv"]
+ASKED = [write_boards, LIVE, [*ASK, "--count=5"], write_answers]
 DATA = ["data", "import", "a.npz", "--task=mine", "--year=2024", "--domain=object"]
 ADD = evaluate("add-model", "--budget=8", "--method=stratified_mean")
+ADDED = [*ADD, "--model=new.csv"]
+REMOVE = evaluate("remove", "--reason=wrong")
+ADAPTIVE = [*LIVE[:-1], "--method=irt_2pl_adaptive"]
 
 COMMANDS = [
     Command("run", ["run", *RUN], [write_stream]),
@@ -160,7 +184,7 @@ COMMANDS = [
         evaluate("import", "runs/a", "--stream=two.csv"),
         [write_stream, ["run", *RUN]],
     ),
-    Command("evaluate add-model", [*ADD, "--model=new.csv"], CACHE),
+    Command("evaluate add-model", ADDED, CACHE),
     Command("evaluate add-model (three)", [*ADD, "--model=three.csv"], CACHE),
     Command(
         "evaluate add-samples",
@@ -185,6 +209,18 @@ COMMANDS = [
     Command(
         "evaluate study", ["evaluate", "study", "board.csv", *QUICK, "--out=study"], [write_boards]
     ),
+    Command("evaluate remove", [*REMOVE, "--samples=s3"], CACHE),
+    Command("evaluate remove (after an addition)", [*REMOVE, "--models=m1"], [*CACHE, ADDED]),
+    Command("evaluate amend", evaluate("amend", "amended.csv", "--reason=again"), CACHE),
+    Command("evaluate board", ["evaluate", "board", "cache", "--csv=ranked.csv"], CACHE),
+    Command("evaluate start", LIVE, [write_boards]),
+    Command("evaluate start (cache)", ["evaluate", "start", "cache", *LIVE[3:]], CACHE),
+    Command("evaluate ask", ASK, [write_boards, LIVE]),
+    Command("evaluate ask (worker)", [*ASK, "--count=3", "--worker=a"], ASKED),
+    Command("evaluate ask (next round)", ASK, [write_boards, ADAPTIVE, ASK, write_answers, TELL]),
+    Command("evaluate tell", TELL, ASKED),
+    Command("evaluate tell --correct", [*TELL, "--correct"], [*ASKED, TELL, change_answers]),
+    Command("evaluate report", ["evaluate", "report", "live"], [*ASKED, TELL]),
     Command("label start", START, [write_pool]),
     Command("label next", NEXT, SESSION),
     Command("label next (second)", NEXT, LABELLED),
@@ -243,3 +279,16 @@ COMMANDS = [
         trains=True,
     ),
 ]
+
+NOT_SWEPT = {
+    "data list": "prints",
+    "data verify": "prints",
+    "demo": "trains for minutes; it is `run` and `report`",
+    "evaluate stats": "prints",
+    "evaluate status": "prints",
+    "evaluate verify": "prints",
+    "label status": "prints",
+    "slurm": "needs a cluster: tests/nightly/test_real_slurm.py",
+    "watch": "prints",
+}
+"""Commands of the table that are not above, with the reason."""

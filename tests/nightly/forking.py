@@ -90,7 +90,7 @@ def start(
     command: Sequence[str] | Callable[[], None],
     directory: Path,
     fault: Fault | None = None,
-    timeout: float = 120,
+    timeout: float = 600,  # a slow machine is no fault
 ) -> Ended:
     """Runs a command in a forked process.
 

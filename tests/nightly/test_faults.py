@@ -1,5 +1,6 @@
 """The sweep of faults finds what is planted, and runs a real command."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -7,9 +8,24 @@ import sys
 
 import pytest
 
+from nevis_stream.launch import console
 from tests.nightly import forking
+from tests.nightly.commands import COMMANDS, NOT_SWEPT
 
 needs_compiler = pytest.mark.skipif(not forking.compiler(), reason="needs a C compiler")
+
+
+def test_every_command_that_writes_is_in_the_sweep():
+    there = set()
+    for name in console.COMMANDS:
+        module = importlib.import_module(f"nevis_stream.{console.module(name)}")
+        subcommands = getattr(module, "SUBCOMMANDS", ())
+        there |= {f"{name} {each.name}" for each in subcommands} or {name}
+    words = {each.name: each.words if isinstance(each.words, list) else [] for each in COMMANDS}
+    swept = {" ".join(each[: 1 + (" ".join(each[:2]) in there)]) for each in words.values() if each}
+    assert [name for name, each in words.items() if not each] == ["data prepare"]  # a function
+    assert swept | {"data prepare"} | NOT_SWEPT.keys() == there
+    assert not swept & NOT_SWEPT.keys()
 
 
 @needs_compiler
