@@ -12,6 +12,7 @@ from absl import flags
 from nevis_stream.datasets.choices import CLASS_LEVELS, HELP, Choices
 from nevis_stream.launch import entry, shared_flags
 from nevis_stream.launch.subcommands import Subcommand, define, start
+from nevis_stream.storage.reading import absence
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS, YEARS
 
 
@@ -29,8 +30,8 @@ def _prepare(_: Sequence[str]) -> None:
     values = _PREPARE.flags
     paths = [Path(path) for path in values["from"].value]
     for path in paths:
-        if not path.exists():
-            entry.fail(f"--from={path}: no such file or directory.")
+        if not (path.is_file() or path.is_dir()):
+            entry.fail(f"--from={path}: {absence(path)}.")
     options = {
         "places": [(path if path.is_dir() else path.parent).absolute() for path in paths],
         "form": values.store,

@@ -26,6 +26,7 @@ from nevis_stream.launch.data_commands.list import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.launch.terminal import bar, progress_bars
 from nevis_stream.storage.names import check_name
+from nevis_stream.storage.reading import absence
 from nevis_stream.streams.named_streams import stream_rows
 
 
@@ -180,8 +181,8 @@ def import_file(
     from nevis_stream.datasets.preparation import prepare as preparation
     from nevis_stream.datasets.preparation.write import check_form
 
-    if not path.exists():
-        raise BadInput(f"{path}: no such file or directory.")
+    if not (path.is_file() or path.is_dir()):
+        raise BadInput(f"{path}: {absence(path)}.")
     task = dataset_of(task)
     new = task not in catalogue.datasets()
     check_name(task, "--task")

@@ -29,7 +29,7 @@ from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOT_STATED, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.run_directory.ledger import FILE_NAME
-from nevis_stream.storage.reading import real_path
+from nevis_stream.storage.reading import absence, real_path
 from nevis_stream.trained_runs.caches import open_cache
 from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
 from nevis_stream.trained_runs.predictors import (
@@ -63,9 +63,10 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
     if model.is_dir() and not is_log(model):
         _add_predictors(model, values)
         return
-    if not model.exists():
+    if not (model.is_file() or model.is_dir()):
         raise BadInput(
-            f"--model={model}: no such file, checkpoint (RUN/checkpoints/EVENT-TASK) or run."
+            f"--model={model}: {absence(model)}. It is a file, a checkpoint"
+            " (RUN/checkpoints/EVENT-TASK) or a run."
         )
     cache = one_cache(Path(values.cache))
     if not all(cache.shape):

@@ -28,6 +28,7 @@ from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.folders import run_dirs
 from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.storage.reading import absence
 from nevis_stream.trained_runs.caches import add_features, fill
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
@@ -40,8 +41,8 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
     paths = sorted({path for word in words for path in run_dirs(Path(word))})
     target = Path(values.cache)
     for path in paths:
-        if not path.exists():
-            raise BadInput(f"{path}: no such file or directory.")
+        if not (path.is_file() or path.is_dir()):
+            raise BadInput(f"{path}: {absence(path)}.")
         if path.is_dir() and not is_log(path) and not (path / FILE_NAME).is_file():
             hint = f"; these are: {kinds_of_logs()}."
             if (path / INDEX).is_file():

@@ -12,7 +12,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.reading import absence, read_json
 from nevis_stream.storage.text import read_rows, read_table, short
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
@@ -57,8 +57,8 @@ def read_told(
     Raises:
       BadInput: the file cannot be read, or it is not clear whose answers these are.
     """
-    if not path.exists():
-        raise BadInput(f"{path}: no such file.")
+    if not (path.is_file() or path.is_dir()):
+        raise BadInput(f"{path}: {absence(path)}.")
     if path.is_file() and not is_log(path):
         if path.suffix == ".json":
             return _json(session, path, model)

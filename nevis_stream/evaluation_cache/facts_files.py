@@ -9,6 +9,7 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import absence
 from nevis_stream.storage.text import read_table
 
 
@@ -102,7 +103,7 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     """
     path = Path(path)
     if not path.is_file():
-        raise BadInput(f"{path}: no such file.")
+        raise BadInput(f"{path}: {absence(path)}.")
     table = read_table(path, str(path), {"model": ""})
     names = table.columns
     rows = [dict(zip(names, cells, strict=True)) for _, cells in table.rows]

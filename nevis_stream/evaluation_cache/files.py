@@ -34,7 +34,7 @@ from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.reading import load_array, parse_json
+from nevis_stream.storage.reading import absence, load_array, parse_json
 from nevis_stream.wording import plural
 
 # arrays of an npz file that become provenance
@@ -133,13 +133,13 @@ def read_values(
     if logs or (path.exists() and is_log(path)):
         count_failed = errors == WRONG_ERRORS
         raw = read_logs(logs or path, metrics, grades, ranges, tasks, count_failed)
+    elif not path.is_file() and (kind in _READERS or not path.is_dir()):
+        raise BadInput(f"{path}: {absence(path)}.")
     elif kind not in _READERS:
         kinds = ", ".join(_READERS)
         raise BadInput(
             f"{path}: is neither a file of values ({kinds}) nor a log: {kinds_of_logs()}."
         )
-    elif not path.is_file():
-        raise BadInput(f"{path}: no such file.")
     else:
         raw = _keep_tasks(path, _READERS[kind](path, ignored, grades), tasks)
     for kind_of_id, ids in (("model", raw.models), ("sample", raw.samples)):

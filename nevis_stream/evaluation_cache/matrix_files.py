@@ -44,7 +44,9 @@ class MatrixFile:
                 self._start = file.tell()
         except FileNotFoundError:
             raise BadInput(f"{path}: no such file.") from None
-        except (OSError, ValueError, AttributeError) as error:
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read ({error.strerror}).") from None
+        except (ValueError, AttributeError) as error:
             raise BadInput(f"{path}: cannot be read as .npy ({error}).") from None
         if len(self.shape) != 2 or 0 in self.shape or self._type.kind not in "biuf":
             raise BadInput(

@@ -41,8 +41,8 @@ def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, np.n
         return arrays
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file.") from None
-    except (PermissionError, IsADirectoryError) as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}).") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error}).") from None
     except BadInput:
         raise
     except _UNREADABLE as error:

@@ -17,6 +17,7 @@ import numpy as np
 from nevis_stream.storage.faults import clear_faults
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole; the largest ledgers have a few million
+_SPECIAL = "not a regular file, but a pipe or a device"
 LARGEST_ARRAYS = 1 << 36  # bytes of a file of arrays: a checkpoint, a part of a data set
 
 
@@ -25,6 +26,15 @@ def real_path(path: Path) -> Path:
     raises RuntimeError, the path of one of them.
     """
     return Path(os.path.realpath(path))
+
+
+def absence(path: Path | str) -> str:
+    """Returns why there is no regular file at a path, for a message."""
+    if os.path.isdir(path):
+        return "a directory, and not a file"
+    if os.path.exists(path):
+        return f"{_SPECIAL}; write its content to a file"
+    return "a link that leads to no file" if os.path.islink(path) else "no such file or directory"
 
 
 def open_file(path: Path | str) -> BinaryIO:
@@ -39,7 +49,7 @@ def open_file(path: Path | str) -> BinaryIO:
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(kind):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+            raise OSError(errno.EINVAL, _SPECIAL, str(path))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)

@@ -10,7 +10,7 @@ from nevis_stream.datasets import prepared
 from nevis_stream.datasets.choices import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
-from nevis_stream.storage.reading import real_path
+from nevis_stream.storage.reading import absence, real_path
 from nevis_stream.storage.text import Table, read_table, short, whole
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, MOST_CLASSES, TASK_KINDS, YEARS
 
@@ -134,7 +134,7 @@ def _csv_file(name: str) -> Path:
         )
     if not path.is_file():
         raise BadInput(
-            f"{path}: no such file. Give a csv file or the name of a stream: {', '.join(names)}."
+            f"{path}: {absence(path)}. Give a csv file or the name of a stream: {', '.join(names)}."
         )
     return path
 

@@ -348,8 +348,10 @@ def test_predictions_that_cannot_be_leave_nothing(tmp_path, cache):
 def test_bad_files_are_named(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "x.csv").write_bytes(b"model,\xff\xfe\n")
+    (tmp_path / "x.txt").write_text("model")
+    os.mkfifo(tmp_path / "z.csv.gz")
     for name, message in [("x.npz", "it is not a zip archive"), ("x.csv", "is not UTF-8 text .*; save it as UTF-8"), ("y.csv", "no such file"),  # noqa: E501
-                          ("x.txt", "is neither a file of values .*HELM")]:  # fmt: skip
+                          ("z.csv.gz", "a pipe or a device; write its content to a file"), ("x.txt", "is neither a file of values .*HELM")]:  # fmt: skip  # noqa: E501
         with pytest.raises(BadInput, match=message):
             read_values(tmp_path / name)
     with pytest.raises(BadInput, match="--threshold=2 is outside the range 0 to 1 of sample 's'"):

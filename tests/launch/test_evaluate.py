@@ -395,7 +395,7 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         ),
         (
             ["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"],
-            "no such file, checkpoint",
+            "no such file or directory. It is a file, a checkpoint",
         ),
         (
             ["add-model", f"--model={text}", "--budget=4", "--method=guess", f"--cache={cache}"],

@@ -25,7 +25,10 @@ def launch(module, *words, start=forked.run, **options):
     [
         ([], "--config is missing; give the name of a learner (indep, "),
         (["--config=ft_prv"], "unknown config 'ft_prv'. Did you mean 'ft_prev'? Valid: "),
-        (["--config=none.py"], "--config=none.py: no such file. You can also give the name"),
+        (
+            ["--config=none.py"],
+            "--config=none.py: no such file or directory. You can also give the name",
+        ),
         ([NCM], "--run_dir is missing"),
         ([NCM, "extra"], "'extra': this command takes flags only"),
         ([NCM, "--runs_dir=x"], "unknown flag '--runs_dir'. Did you mean '--run_dir'?"),

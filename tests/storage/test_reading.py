@@ -13,6 +13,7 @@ from nevis_stream.evaluation_cache.importers import read_logs
 from nevis_stream.launch import entry
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.reading import (
+    absence,
     load_array,
     open_file,
     open_text,
@@ -59,7 +60,9 @@ def test_what_is_no_regular_file_is_refused_at_once(read, kind, tmp_path, capsys
         path.mkdir()
     with pytest.raises(SystemExit):
         entry.guard(lambda: read(path))
-    reason = "Is a directory" if kind == "folder" else "not a regular file"
+    special = "not a regular file, but a pipe or a device"
+    reason = "Is a directory" if kind == "folder" else special
+    assert absence(path).startswith("a directory" if kind == "folder" else special)
     assert capsys.readouterr().err == f"error: {path}: {reason}\n"
 
 

@@ -195,7 +195,9 @@ def test_unknown_names_and_files():
         BadInput, match="unknown stream 'pica'. Did you mean 'pico'.*or the path of a csv file"
     ):
         load_stream("pica")
-    with pytest.raises(BadInput, match="no such file. Give a csv file or the name of a stream"):
+    with pytest.raises(
+        BadInput, match="no such file or directory. Give a csv file or the name of a stream"
+    ):
         load_stream("none.csv")
 
 

@@ -12,6 +12,7 @@ from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.readers import folder, npz, zip_csv
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import check_name
+from nevis_stream.storage.reading import absence
 
 READERS = (folder, npz, zip_csv)
 
@@ -27,8 +28,8 @@ def read(path: Path, dataset_id: str, choices: Choices | None = None) -> DataSet
     Raises:
       BadInput: it does not exist, no reader accepts it, or its content is wrong.
     """
-    if not path.exists():
-        raise BadInput(f"{path}: no such file or directory (data set {dataset_id!r}).")
+    if not (path.is_file() or path.is_dir()):
+        raise BadInput(f"{path}: {absence(path)} (data set {dataset_id!r}).")
     for reader in READERS:
         if reader.accepts(path):
             return reader.read(path, dataset_id, choices or Choices())
