@@ -1,5 +1,6 @@
 """The start of every command: flags, help, errors without tracebacks, signals, compiled code."""
 
+import contextlib
 import functools
 import math
 import os
@@ -80,8 +81,23 @@ def guard(work: Callable[[], None]) -> None:
     report = sys.unraisablehook
     sys.unraisablehook = functools.partial(_raise_again, report)
     # of `launch`, which may be loaded under two names
-    if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once":
+    is_command = getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once"
+    if is_command:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _say_mistakes(work)
+    except KeyboardInterrupt:
+        if is_command:
+            signal.signal(signal.SIGINT, _end)
+        print("\ninterrupted: start the same command again to continue", file=sys.stderr)
+        sys.exit(130)
+    finally:
+        if is_command:
+            signal.signal(signal.SIGINT, _end)
+        sys.unraisablehook = report
+
+
+def _say_mistakes(work: Callable[[], None]) -> None:
     try:
         work()
     except NevisStreamError as error:
@@ -90,11 +106,13 @@ def guard(work: Callable[[], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, sqlite3.Error) as error:
         fail(faults.message(error))
-    except KeyboardInterrupt:
-        print("\ninterrupted: start the same command again to continue", file=sys.stderr)
-        sys.exit(130)
-    finally:
-        sys.unraisablehook = report
+
+
+def _end(signum, frame) -> None:
+    """Ends the process at an interrupt while it ends anyway: all has been written and said."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    os._exit(130)
 
 
 def _raise_again(report: Callable, unraisable) -> None:

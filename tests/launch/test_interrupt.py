@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nevis_stream.launch import entry
+from nevis_stream.errors import BadInput
+from nevis_stream.launch import end_at_once, entry
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,9 +23,13 @@ def interrupt(*_):
 
 def collecting():
     """The interrupt arrives in a callback of the collector, which ignores what it raises."""
-    gc.callbacks.append(interrupt)
+
+    def once(*_):
+        gc.callbacks.remove(once)  # what ends the command is not interrupted again
+        interrupt()
+
+    gc.callbacks.append(once)
     gc.collect()
-    gc.callbacks.remove(interrupt)
 
 
 class Finalized:
@@ -36,6 +41,27 @@ def finalizing():
     Finalized()
 
 
+def end_of(work, after, file):
+    """Returns the status of a command that does `work`, and in which `after` comes at its end."""
+    gc.collect()  # what earlier tests left would warn in the child
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            signal.signal(signal.SIGINT, end_at_once)
+            sys.stderr = open(file, "w")  # noqa: SIM115
+            sys.unraisablehook = sys.__unraisablehook__
+            try:
+                entry.guard(work)
+                status = 0
+            except SystemExit as error:
+                status = error.code
+            after()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 @pytest.mark.parametrize("arrives", [interrupt, collecting, finalizing])
 def test_an_interrupt_is_never_lost(arrives, tmp_path):
     def work():
@@ -44,23 +70,26 @@ def test_an_interrupt_is_never_lost(arrives, tmp_path):
         while time.monotonic() < until:
             time.sleep(0.01)
 
-    gc.collect()  # what earlier tests left would warn in the child
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            sys.stderr = open(tmp_path / "stderr", "w")  # noqa: SIM115
-            sys.unraisablehook = sys.__unraisablehook__
-            entry.guard(work)
-        except SystemExit as error:
-            status = error.code
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    assert end_of(work, lambda: None, tmp_path / "stderr") == 130
     said = (tmp_path / "stderr").read_text()
     assert said == "\ninterrupted: start the same command again to continue\n"
+
+
+def fail_and_be_interrupted():
+    class Message(BadInput):
+        def __str__(self):
+            interrupt()
+            return ""
+
+    raise Message
+
+
+@pytest.mark.parametrize("work", [lambda: None, interrupt, fail_and_be_interrupted])
+def test_an_interrupt_while_a_command_ends(work, tmp_path):
+    """Also the second of two: a person who waits presses the keys again."""
+    assert end_of(work, interrupt, tmp_path / "stderr") == 130
+    said = (tmp_path / "stderr").read_text()
+    assert said in ("", "\ninterrupted: start the same command again to continue\n")
 
 
 def test_other_errors_of_finalizers_are_reported(capsys):
