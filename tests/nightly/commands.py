@@ -105,6 +105,14 @@ def change_answers() -> None:
     file.write_text(file.read_text().replace(",0\n", ",1\n"))
 
 
+def damage() -> None:
+    """Changes a byte of a cache's cells."""
+    file = Path("cache") / "cells.bin"
+    data = bytearray(file.read_bytes())
+    data[20] ^= 1
+    file.write_bytes(data)
+
+
 def write_archives() -> None:
     """Writes archives of data sets as they are published."""
     Path("downloads").mkdir()
@@ -198,7 +206,7 @@ COMMANDS = [
         trains=True,
     ),
     Command("evaluate export", evaluate("export", "all.npz"), CACHE),
-    Command("evaluate repair", evaluate("repair", "--out=repaired"), CACHE),
+    Command("evaluate repair", evaluate("repair", "--out=repaired"), [*CACHE, damage]),
     Command("evaluate metrics", evaluate("metrics", *QUICK), CACHE),
     Command(
         "evaluate merge",
