@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from nevis_stream.datasets.preparation import marks
 from nevis_stream.datasets.preparation import unpack as unpacking
 from nevis_stream.datasets.preparation.unpack import stem, unpack, unpack_nested
 from nevis_stream.errors import BadInput
@@ -185,7 +186,7 @@ def test_the_mark_comes_after_the_bytes_and_names_are_synced(tmp_path, monkeypat
     else:
         write(tmp_path / name)
     synced, marked = set(), []
-    fsync, write_mark = os.fsync, unpacking.write_file
+    fsync, write_mark = os.fsync, marks.write_file
 
     def sync(descriptor):
         synced.add(os.fstat(descriptor).st_ino)
@@ -198,7 +199,7 @@ def test_the_mark_comes_after_the_bytes_and_names_are_synced(tmp_path, monkeypat
         write_mark(path, data)
 
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(unpacking, "write_file", mark)
+    monkeypatch.setattr(marks, "write_file", mark)
     unpack(tmp_path / name, tmp_path / "new" / "work")
     assert len(marked) == 1 and marked[0]
     assert tmp_path.stat().st_ino in synced  # the name of the folder `new`
@@ -213,3 +214,27 @@ def test_what_an_earlier_version_unpacked_without_a_sync_is_unpacked_again(tmp_p
     mark.write_text(f"{tmp_path / 'x.gz'} {facts.st_size} {facts.st_mtime_ns}")
     unpack(tmp_path / "x.gz", tmp_path / "work")
     assert (tmp_path / "work" / "x").read_bytes() == MEMBERS["a/1.txt"]
+
+
+@pytest.mark.parametrize("changed", ["a/1.txt", "a/inner/3.txt"])
+def test_what_has_changed_since_it_was_unpacked_is_unpacked_again(tmp_path, changed):
+    write_zip(tmp_path / "inner.zip", {"3.txt": b"three"})
+    inner = (tmp_path / "inner.zip").read_bytes()
+    write_zip(tmp_path / "x.zip", MEMBERS | {"a/inner.zip": inner})
+    work = tmp_path / "work"
+
+    def unpack_all():
+        unpack(tmp_path / "x.zip", work)
+        unpack_nested(work, ["x/a/*.zip"])
+
+    unpack_all()
+    file = work / "x" / changed
+    before, content = file.stat().st_ino, file.read_bytes()
+    unpack_all()
+    assert file.stat().st_ino == before  # kept
+    file.write_bytes(bytes(len(content)))
+    unpack_all()
+    assert file.read_bytes() == content
+    (work / "x" / changed).unlink()
+    unpack_all()
+    assert file.read_bytes() == content

@@ -12,14 +12,13 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from nevis_stream.datasets.preparation.marks import is_whole, write_mark
 from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import (
     TEMPORARY_PREFIX,
     make_directory,
-    sync_directory,
     sync_tree,
-    write_file,
 )
 from nevis_stream.storage.archives import check_zip
 from nevis_stream.storage.faults import clear_faults
@@ -65,11 +64,8 @@ def unpack(archive: Path, folder: Path) -> None:
     name = archive.name
     target = folder / (stem(name) if archive.is_file() else name)
     facts = archive.stat()
-    mark, identity = (
-        folder / f".from-{target.name}",
-        f"{archive} {facts.st_size} {facts.st_mtime_ns} synced",
-    )
-    if target.exists() and mark.is_file() and mark.read_text() == identity:
+    origin = f"{archive} {facts.st_size} {facts.st_mtime_ns}"
+    if target.exists() and is_whole(target, origin):
         return
     make_directory(folder)
     if target.is_symlink() or target.is_file():
@@ -80,11 +76,11 @@ def unpack(archive: Path, folder: Path) -> None:
     if archive.is_dir():
         shutil.copytree(real_path(archive), target, copy_function=os.symlink)
         sync_tree(target)
-        _mark(mark, identity)
+        write_mark(target, origin)
         return
     if stem(name) == name:
         target.symlink_to(real_path(archive))
-        _mark(mark, identity)
+        write_mark(target, origin)
         return
     if facts.st_size == 0:
         raise BadInput(f"{archive}: is damaged or truncated (it is empty). Fetch it again.")
@@ -109,13 +105,7 @@ def unpack(archive: Path, folder: Path) -> None:
             raise BadInput(f"{archive}: is damaged or truncated ({why}). Fetch it again.") from None
         sync_tree(part)
         part.rename(target)
-        _mark(mark, identity)
-
-
-def _mark(mark: Path, identity: str) -> None:
-    """Says that what is beside the mark is complete: only once that would survive a power cut."""
-    sync_directory(mark.parent)
-    write_file(mark, identity.encode())
+        write_mark(target, origin)
 
 
 def unpack_nested(folder: Path, patterns: Sequence[str]) -> None:
