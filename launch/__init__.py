@@ -19,7 +19,6 @@ def _leave_working_directory() -> None:
 
 
 _leave_working_directory()
-import locale  # noqa: E402 - only now, since a stranger's folder may have a file of this name
 import signal  # noqa: E402 - only now, since a stranger's folder may have a file of this name
 
 
@@ -39,6 +38,8 @@ def _use_utf8() -> None:
     could neither print our texts nor read files in UTF-8. With -E or -I, Python does not hear of
     the mode, and would be started again without end.
     """
+    import locale
+
     is_utf8 = locale.getpreferredencoding().upper().replace("-", "") == "UTF8"
     if not is_utf8 and not sys.flags.ignore_environment:
         os.environ["PYTHONUTF8"] = "1"
@@ -46,6 +47,6 @@ def _use_utf8() -> None:
 
 
 if _is_command():
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end_at_once)
     _use_utf8()
-if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, end_at_once)

@@ -1,7 +1,5 @@
 """The start of every command: flags, help, errors without tracebacks, signals, compiled code."""
 
-import contextlib
-import functools
 import math
 import os
 import re
@@ -17,6 +15,7 @@ from absl import flags, logging
 
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
+from nevis_stream.launch import interrupts
 from nevis_stream.storage import faults
 from nevis_stream.terminal import protect_streams
 
@@ -31,7 +30,6 @@ _NUMBERS = {"int": "a whole number", "float": "a number"}
 _EXAMPLES = {"year": 2024}
 # TERM, and those that SLURM's --signal and submitit send
 _STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-_MOMENT = 0.05  # seconds, in which a callback ends
 _console_started = False
 _warnings_shown: set[str] = set()
 
@@ -78,23 +76,8 @@ def guard(work: Callable[[], None]) -> None:
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
     user_code.look_in([os.getcwd()])
-    report = sys.unraisablehook
-    sys.unraisablehook = functools.partial(_raise_again, report)
-    # of `launch`, which may be loaded under two names
-    is_command = getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once"
-    if is_command:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+    with interrupts.heard():
         _say_mistakes(work)
-    except KeyboardInterrupt:
-        if is_command:
-            signal.signal(signal.SIGINT, _end)
-        print("\ninterrupted: start the same command again to continue", file=sys.stderr)
-        sys.exit(130)
-    finally:
-        if is_command:
-            signal.signal(signal.SIGINT, _end)
-        sys.unraisablehook = report
 
 
 def _say_mistakes(work: Callable[[], None]) -> None:
@@ -106,26 +89,6 @@ def _say_mistakes(work: Callable[[], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, sqlite3.Error) as error:
         fail(faults.message(error))
-
-
-def _end(signum, frame) -> None:
-    """Ends the process at an interrupt while it ends anyway: all has been written and said."""
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-    os._exit(130)
-
-
-def _raise_again(report: Callable, unraisable) -> None:
-    """Raises an interrupt again that Python only prints; reports anything else.
-
-    Python calls JAX's callback at a collection of garbage, and finalizers, at any instant, and
-    ignores what they raise.
-    """
-    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-        report(unraisable)
-        return
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
 
 
 def arguments() -> list[str]:

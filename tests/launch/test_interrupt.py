@@ -1,6 +1,7 @@
 """Ctrl-C ends a command with status 130 and without a traceback, wherever it arrives."""
 
 import gc
+import importlib
 import os
 import signal
 import subprocess
@@ -90,6 +91,20 @@ def test_an_interrupt_while_a_command_ends(work, tmp_path):
     assert end_of(work, interrupt, tmp_path / "stderr") == 130
     said = (tmp_path / "stderr").read_text()
     assert said in ("", "\ninterrupted: start the same command again to continue\n")
+
+
+def test_an_import_is_not_broken_off(tmp_path, monkeypatch):
+    """JAX's libraries abort the process if it is."""
+    kill = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nsum(range(1000))\n"
+    (tmp_path / "interrupted.py").write_text(f"{kill}open({str(tmp_path / 'done')!r}, 'w')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def work():
+        importlib.import_module("interrupted")
+        time.sleep(20)
+
+    assert end_of(work, lambda: None, tmp_path / "stderr") == 130
+    assert (tmp_path / "done").exists()
 
 
 def test_other_errors_of_finalizers_are_reported(capsys):
