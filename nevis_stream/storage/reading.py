@@ -10,11 +10,12 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nevis_stream.storage.faults import clear_faults
+
+if TYPE_CHECKING:
+    import numpy as np
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole; the largest ledgers have a few million
 _SPECIAL = "not a regular file, but a pipe or a device"
@@ -85,7 +86,7 @@ def open_text(path: Path, errors: str = "strict") -> io.TextIOWrapper:
     return io.TextIOWrapper(open_file(path), encoding="utf-8", errors=errors, newline="")
 
 
-def load_array(path: Path, mapped: bool = True) -> np.ndarray:
+def load_array(path: Path, mapped: bool = True) -> "np.ndarray":
     """Returns the array in a regular .npy file.
 
     Args:
@@ -96,6 +97,8 @@ def load_array(path: Path, mapped: bool = True) -> np.ndarray:
       OSError: as `open_file`.
       ValueError, EOFError: it is not an array of numbers or texts, or cut short.
     """
+    import numpy as np  # not with this module: commands set its threads before they import it
+
     open_file(path).close()
     return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
 
