@@ -10,7 +10,9 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.dynamic_evaluation import adding, methods, ranking
+from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.choice import Choice
+from nevis_stream.dynamic_evaluation.read_prices import priced_budget
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -22,7 +24,12 @@ from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.launch.evaluate_commands.caches import budget, one_cache, print_groups
+from nevis_stream.launch.evaluate_commands.caches import (
+    budget,
+    one_cache,
+    print_groups,
+    samples_or_amount,
+)
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, flops
@@ -95,7 +102,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
 
 def _check(values: FlagValues) -> None:
     """Refuses an invalid budget or method before anything is read."""
-    budget(values.budget)
+    samples_or_amount(values.budget) if "prices" in values else budget(values.budget)
     if "choice_flops" in values and np.isnan(values.choice_flops):
         raise BadInput("--choice_flops=nan: a number of at least 0 is expected.")
     if values.method is not None:
@@ -141,7 +148,10 @@ def _add(
 ) -> None:
     facts = cache.facts()
     kind = "samples" if facts.image is None or available else "images"
-    cells = budget(values.budget, facts.n if available else facts.points, kind, cache)
+    size = facts.n if available else facts.points
+    given = samples_or_amount(values.budget, size, kind, cache)
+    asked = priced_budget(Board(cache), given, values.prices)
+    cells = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
     complete = ranking.complete_models(cache, list(asks))
@@ -158,7 +168,7 @@ def _add(
         accounts = adding.add_models(
             cache,
             asking.counting(asks),
-            cells,
+            asked,
             values.method,
             seed=values.seed,
             provenances=provenances,
@@ -415,6 +425,8 @@ def _print_account(
         print("  no rank: the samples that were answered do not stand for all")
     if addition.failed:
         print(f"  {addition.failed:,} samples were asked without an answer; see the warning")
+    if addition.spending is not None:
+        print(f"  {addition.spending}")
     print(f"  {_cost_text(addition, from_file)}")
 
 

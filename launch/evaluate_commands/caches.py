@@ -10,6 +10,7 @@ from nevis_stream.dynamic_evaluation.sample_groups import SampleGroup
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.launch.terminal import console
+from nevis_stream.queries.prices import parse_budget
 
 _MOST_GROUPS = 40  # rows of a table
 
@@ -87,6 +88,18 @@ def budget(
         where = f"{cache.directory} has" if cache else "there are"
         raise BadInput(f"--budget={text}: {where} only {size:,} {unit}.")
     return int(value)
+
+
+def samples_or_amount(
+    text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
+) -> int | str:
+    """Returns the number of samples that --budget specifies, see `budget`; or the text, where it is
+    an amount with a unit of price. Arguments as of `budget`.
+    """
+    if len(text.split()) > 1:
+        parse_budget(text)
+        return text
+    return budget(text, size, unit, cache)
 
 
 def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:

@@ -205,7 +205,14 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flags.DEFINE_enum("answered", "other", ways, meaning, flag_values=values_of["add-model"])
     flag("add-model", text, "name", None, "Model of the file to add; default: all of them.")
     meaning = "Number of samples on which each new model is evaluated: 64, or 5% of all samples."
-    flag("add-model fit start", text, "budget", None, meaning)
+    flag("fit", text, "budget", None, meaning)
+    meaning += ' Or an amount that is not exceeded: "20000 tokens", "2.5 dollars", "600 seconds".'
+    flag("add-model start", text, "budget", None, meaning)
+    meaning = (
+        "What samples cost, in the unit of the budget: a csv with the columns sample and that unit,"
+        " or a table or logs that have it. Default: the leaderboard's own."
+    )
+    flag("add-model start", text, "prices", None, meaning)
     meaning = (
         "Number of known models that are evaluated on each new sample: 64, or 5% of all models."
     )

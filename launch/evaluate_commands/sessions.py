@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from nevis_stream.dynamic_evaluation.told_files import read_told
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval
 from nevis_stream.launch import entry
-from nevis_stream.launch.evaluate_commands.caches import budget
+from nevis_stream.launch.evaluate_commands.caches import samples_or_amount
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, console, estimate_cells
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
@@ -29,7 +30,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     """Begins the session --out over a leaderboard."""
     entry.use_compilation_cache()
     if values.budget is not None:
-        budget(values.budget)
+        samples_or_amount(values.budget)
     reading = {name: each for name, each in reading_of(values).items() if each}
     if values["errors"].using_default_value:
         del reading["errors"]
@@ -37,7 +38,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     print(*board.understood or [repr(board)], sep="\n")
     count = None
     if values.budget is not None:
-        count = budget(values.budget, board.shape[1], "samples", board.cache)
+        count = samples_or_amount(values.budget, board.shape[1], "samples", board.cache)
     with bar("start") as show_progress:
         session = Session.start(
             values.out,
@@ -48,6 +49,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
             seed=values.seed,
             until=values.until,
             until_better_than=values.until_better_than,
+            prices=values.prices,
             progress=lambda stage: show_progress(stage, 0, None),
         )
     settings = session.settings
@@ -123,6 +125,9 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         waiting = "ended" if each.ended else f"{each.waiting:,}"
         table.add_row(each.model, value, interval, answers, f"{each.failed:,}", waiting)
     console().print(table)
+    for each in rows:
+        if each.estimate.spending is not None:
+            print(f"{each.model}: {each.estimate.spending}")
     print(f"method {session.settings.method}; {session.rule}")
     if not all(each.ended for each in rows):
         sys.exit(entry.INCOMPLETE)
@@ -135,6 +140,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
     rows, pictures = [], []
     for number, each in enumerate(session.status()):
         estimate = each.estimate
+        spending = estimate.spending and asdict(estimate.spending)
         rows.append(
             {
                 "model": each.model,
@@ -146,6 +152,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
                 "without an answer": each.failed,
                 "ended": each.ended,
             }
+            | (spending or {})
         )
         track, (part,) = session.track(each.model), session.cache.facts().parts
         ends = anytime_intervals(track, session.cache.facts(), session.cache.scores)

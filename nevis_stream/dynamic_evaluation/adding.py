@@ -32,6 +32,7 @@ from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.whole_images import images_of, with_all_labels
 from nevis_stream.vocabulary import MULTI_LABEL
@@ -41,7 +42,7 @@ from nevis_stream.wording import plural
 def add_models(
     cache: EvaluationCache,
     asks: Mapping[str, Oracle],
-    budget: int,
+    budget: int | Prices,
     method: str | None = None,
     *,
     seed: int = 0,
@@ -70,7 +71,8 @@ def add_models(
       asks: by the id of each new model, what answers for it: takes columns of the cache, int64[1,
         b].
       budget: number of samples to observe of each model; in a multi-label data set of images, each
-        of which is observed on all of its labels.
+        of which is observed on all of its labels. Or prices of the samples with a budget in their
+        unit: then the method is one that takes prices, by default `PRICED`.
       method: name of a method, or a pair; None: the one that is chosen for these known models and
         this budget (see `choice`).
       seed: of the method's random choices.
@@ -102,10 +104,16 @@ def add_models(
     asks = {model: oracle for model, oracle in asks.items() if model not in complete}
     if not asks:
         return []
-    check_budget(budget, samples if available else facts.points)
+    shares: Sequence[int | Prices]
+    if isinstance(budget, Prices):
+        check_priced(facts)
+        method, shares = method or methods.PRICED, [budget]
+    else:
+        check_budget(budget, samples if available else facts.points)
+        shares = _shares(budget, facts)
     expected = {model: np.full(samples, np.nan, np.float32) for model in asks}
     accounts = []
-    for place, (part, share) in enumerate(zip(facts.parts, _shares(budget, facts), strict=True)):
+    for place, (part, share) in enumerate(zip(facts.parts, shares, strict=True)):
         adder = PartAdder(cache, part, place if part.name else None, list(asks))
         accounts += adder.add(
             asks,
@@ -123,6 +131,16 @@ def add_models(
     for model, values in expected.items():
         report_values(model, values)
     return accounts
+
+
+def check_priced(facts: SampleFacts) -> None:
+    """Refuses prices of samples that have no common mean, or are labels of one image."""
+    if len(facts.parts) > 1 or facts.image is not None:
+        raise BadInput(
+            "a budget in a unit of price needs samples with a common mean, of which each is asked"
+            " on its own: data sets of one direction and range, without several labels of an image."
+            " Give a number of samples."
+        )
 
 
 def _shares(budget: int, facts: SampleFacts) -> list[int]:
@@ -154,6 +172,7 @@ def fit_method(
     *,
     seed: int = 0,
     most_flops: float = MOST_FLOPS,
+    prices: Prices | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> tuple[str, str, int]:
     """Fits a method to a cache's known models for a budget; `add_models` uses the stored fit until
@@ -163,6 +182,7 @@ def fit_method(
 
     Args:
       cache, budget, method, seed, most_flops: as of `add_models`.
+      prices: of the samples, with a method that takes them; the budget is then what they afford.
       progress: called with the name of each method that is fitted, and with its stages.
 
     Returns: the method's name, why it was chosen ("" if it was given), and the FLOPs of its fit.
@@ -175,7 +195,7 @@ def fit_method(
             f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
             " is no common mean to fit a method for; `add-model` fits one for each of them."
         )
-    known, _, names = known_models(cache, parts[0].columns)
+    known, _, names = known_models(cache, parts[0].columns, prices=prices)
     check_budget(budget, known.facts.points)
     known.groups = groups_of(cache, names, known.packed_rows())
     additions = read_additions(cache.directory)

@@ -16,8 +16,9 @@ from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, set_prices
 from nevis_stream.dynamic_evaluation.method import Method
+from nevis_stream.dynamic_evaluation.methods import count_affordable
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, also
@@ -34,6 +35,7 @@ from nevis_stream.evaluation_cache.cached_oracle import (
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, Responses
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import Part
 from nevis_stream.storage import make_directory
 from nevis_stream.wording import plural
@@ -61,7 +63,7 @@ class PartAdder:
     def add(
         self,
         asks: Mapping[str, Oracle],
-        budget: int,
+        budget: int | Prices,
         method: str | None,
         seed: int,
         provenances: Mapping[str, dict[str, Any]],
@@ -78,6 +80,12 @@ class PartAdder:
           expected: float32[n] by model, into which the values of this part are written.
         """
         columns, known = self._part.columns, self._known
+        prices_of_samples = None
+        if isinstance(budget, Prices):
+            assert method is not None
+            prices_of_samples = budget
+            set_prices(known, prices_of_samples)
+            budget = count_affordable(method, known)
         if available:  # a file may lack some labels of an image
             known.facts = dataclasses.replace(known.facts, image=None)
         image, labels = known.facts.image, len(columns) // known.facts.points
@@ -127,6 +135,11 @@ class PartAdder:
             if stopped.args:
                 warnings.warn(str(stopped), RunWarning, stacklevel=3)
             budget = min(row.asked for row in rows) // labels
+            if prices_of_samples is not None:
+                raise BadInput(
+                    "some samples gave no answer, and no other one that is not dearer is left to be"
+                    " asked instead; nothing was estimated. What was answered is kept."
+                ) from None
             if not budget:
                 empty = next(row for row in rows if not row.asked)
                 raise BadInput(
@@ -182,6 +195,7 @@ class PartAdder:
                 holds_for=NOBODY if low is None else estimates[i].holds_for,
                 note=estimates[i].note or None,
                 **_other(estimates[i].other),
+                **_spending(prices_of_samples, row.values),
                 **cost_of(
                     [row.asked_before],
                     [len(columns)],
@@ -202,6 +216,19 @@ def _other(other: tuple[float, float, float] | None) -> dict[str, float | None]:
     """Returns the entries of an account for an estimate that holds for others."""
     values = (None if np.isnan(each) else each for each in other or [np.nan] * 3)
     return dict(zip(("other", "other_low", "other_high"), values, strict=True))
+
+
+def _spending(prices: Prices | None, values: np.ndarray) -> dict[str, Any]:
+    """Returns the entries of an account for a budget in prices of samples, given values [n]."""
+    if prices is None:
+        return {}
+    spending = prices.spending(np.flatnonzero(is_observed(values)))
+    return {
+        "unit": spending.unit,
+        "priced_budget": spending.budget,
+        "spent": spending.spent,
+        "saved": spending.saved,
+    }
 
 
 def _of_rows(rows: Sequence[CachedOracle], query: Query) -> Responses:

@@ -26,6 +26,8 @@ class Board:
       models: m names.
       samples: n ids, which an evaluated model is asked by; of an array, the numbers of its columns.
       understood: lines on what was read and what was left out.
+      prices: by unit, what each sample costs, float64[n], NaN where that is not known, as the file
+        has it.
     """
 
     def __init__(
@@ -34,10 +36,12 @@ class Board:
         samples: Sequence[str] | Sequence[int] | None = None,
         understood: Sequence[str] = (),
         folder: tempfile.TemporaryDirectory[str] | None = None,
+        prices: Mapping[str, np.ndarray] | None = None,
     ):
         self.cache, self.understood = cache, tuple(understood)
         self.models: list[str] = list(cache.models())
         self.samples = list(cache.samples() if samples is None else samples)
+        self.prices = dict(prices or {})
         self._folder = folder  # is removed with the board
 
     @property
@@ -129,7 +133,7 @@ def read_board(
     how |= {"metrics": metrics, "lower_is_better": lower_is_better}
     table = import_file(target, path, None, value_range, **how)
     lines = [*table.remarks, *(each.line() for each in table.left_out)]
-    return Board(EvaluationCache(target), ids, lines, folder)
+    return Board(EvaluationCache(target), ids, lines, folder, table.prices)
 
 
 def _write_array(path: Path, array: np.ndarray, models: Sequence[str] | None) -> range:

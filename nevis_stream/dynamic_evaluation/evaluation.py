@@ -11,6 +11,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED
+from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Query, Responses, given_numbers
@@ -23,10 +24,11 @@ AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
 def evaluate(
     board: Board,
     model: AskModel,
-    budget: int,
+    budget: int | str,
     method: str | None = None,
     *,
     seed: int = 0,
+    prices: PricesGiven = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Estimate:
     """Estimates a new model's mean over all samples of a board from a few of them.
@@ -41,10 +43,13 @@ def evaluate(
         where it is wrong, or a score in the range of the sample. Where it has no answer (None, NaN,
         a text or an exception), a similar sample is asked instead, and the interval allows for any
         value.
-      budget: number of samples to ask.
+      budget: number of samples to ask; or an amount in a unit of price, "20000 tokens", "2.5
+        dollars", "600 seconds", which is not exceeded.
       method: name of a method; None: the one with the smallest cross-validation errors on the known
         models.
       seed: of the method's random choices.
+      prices: of the samples, in that unit: by id, in their order, or a file (see `read_prices`);
+        None: those of the board's file.
       progress: called with the name of each stage.
 
     Returns: the estimate, in the units of the board. Its cost is of the method; what `model`
@@ -62,6 +67,8 @@ def evaluate(
             f" {', '.join(part.name for part in facts.parts)}. Read each into a board of its own."
         )
 
+    asked = priced_budget(board, budget, prices)
+
     def oracle(query: Query) -> Responses:
         columns = query.samples[0]
         values = _check(board, model, columns, low, high)
@@ -75,7 +82,7 @@ def evaluate(
         name = "new model"
         while name in board.models:
             name += " (new)"
-        (account,) = add_models(cache, {name: oracle}, budget, method, seed=seed, progress=progress)
+        (account,) = add_models(cache, {name: oracle}, asked, method, seed=seed, progress=progress)
         if board.temporary:
             _copy_fits(cache.directory, board.cache.directory)
     start, width = float(low[0]), float(high[0] - low[0])
@@ -99,6 +106,7 @@ def evaluate(
         account.holds_for or NOT_STATED,
         account.note or "",
         None if np.isnan(other[0]) else (other[0], other[1], other[2]),
+        account.spending,
     )
 
 

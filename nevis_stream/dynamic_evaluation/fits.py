@@ -27,6 +27,8 @@ FIT = "fit"  # the name of the part that does not depend on the budget
 def stored_name(name: str, known: KnownModels) -> str:
     """Returns under which name a method's fit to known models is stored: earlier versions stored
     fits of multi-label data sets for single columns, not for whole images."""
+    if (prices := known.facts.prices) is not None:
+        return f"{name}-{prices.unit}"
     return name if known.facts.image is None else f"{name}-images"
 
 

@@ -22,6 +22,7 @@ from nevis_stream.evaluation_cache.cached_oracle import bound_means
 from nevis_stream.evaluation_cache.groups import groups_of
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Query, Responses
+from nevis_stream.queries.prices import Prices
 
 
 class FittedBoard:
@@ -33,6 +34,7 @@ class FittedBoard:
       method: its name.
       budget: number of samples asked of each model over all steps.
       seed: of the method's random choices.
+      prices: of the samples, where the budget is what they afford.
 
     Attributes:
       known: the known models.
@@ -40,9 +42,16 @@ class FittedBoard:
       names: their names.
     """
 
-    def __init__(self, cache: EvaluationCache, method: str, budget: int, seed: int):
+    def __init__(
+        self,
+        cache: EvaluationCache,
+        method: str,
+        budget: int,
+        seed: int,
+        prices: Prices | None = None,
+    ):
         (self._part,) = cache.facts().parts
-        self.known, self.means, self.names = known_models(cache, self._part.columns)
+        self.known, self.means, self.names = known_models(cache, self._part.columns, prices=prices)
         self.known.groups = groups_of(cache, self.names, self.known.packed_rows())
         used = methods.within_budget(method).for_known(self.known)
         readable = memory.readable(used, self.known, 1)

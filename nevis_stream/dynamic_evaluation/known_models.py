@@ -5,7 +5,7 @@ cache on disk.
 import functools
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.rank import sums
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import check_matrix, is_observed, numbers
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 
 # the share that must be observed of a model (or sample) for methods to learn from it
@@ -180,6 +181,16 @@ def known_models(
     return InMemory(check_matrix(known), None if groups is None else list(groups), facts)
 
 
+def set_prices(known: KnownModels, prices: Prices) -> None:
+    """Sets the prices of the samples, with what each is at stake: weight times spread, as the known
+    models say.
+    """
+    total, seen = known.column_sums()
+    p = (total + 1) / (seen + 2)
+    stakes = known.facts.weights * np.sqrt(p * (1 - p))
+    known.facts = replace(known.facts, prices=replace(prices, stakes=stakes))
+
+
 def digest(known: KnownModels) -> str:
     """Returns a hash of what a method can learn from the known models."""
     dataset = known.facts.dataset
@@ -190,6 +201,9 @@ def digest(known: KnownModels) -> str:
         content.update(b"lower")  # methods see 1 minus each value
     for row in known.packed_rows():
         content.update(np.ascontiguousarray(row))
+    if (prices := known.facts.prices) is not None:
+        content.update(repr((prices.unit, prices.budget)).encode())
+        content.update(np.ascontiguousarray(prices.each))
     for values in (known.facts.features, known.facts.weights):
         content.update(b"-" if values is None else np.ascontiguousarray(values))
     return content.hexdigest()

@@ -351,6 +351,29 @@ def is_bound(name: str) -> bool:
     return not set(text.split("+")).isdisjoint(BOUNDS)
 
 
+PRICED = "model_assisted"
+"""The method where samples differ in price and none is named: its estimates hold for any model."""
+
+
+def count_affordable(name: str, known: KnownModels) -> int:
+    """Returns how many samples of a new model a method asks for the budget in `known.facts.prices`.
+
+    Raises:
+      BadInput: the method chooses samples regardless of their price, or the budget is too small.
+    """
+    policy, prices = within_budget(name).for_known(known).policy, known.facts.prices
+    assert prices is not None
+    if not policy.takes_prices:
+        valid = [each for each, method in METHODS.items() if method.policy.takes_prices]
+        pairs = [each for each, other in POLICIES.items() if other.takes_prices]
+        raise BadInput(
+            f"method {name!r} chooses samples regardless of their price. For a budget in"
+            f" {prices.unit}: {', '.join(valid)}; or a pair with one of the policies"
+            f" {', '.join(pairs)}."
+        )
+    return policy.count_affordable(prices)
+
+
 def within_budget(name: str) -> Method:
     """Returns the method of this name, or the pair POLICY+PREDICTOR, for additions to a cache.
 

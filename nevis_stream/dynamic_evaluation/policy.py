@@ -8,12 +8,24 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import Oracle, Query, Responses
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Tree
 
 Key = jax.Array | None
 """A JAX key; None if nothing is drawn at random."""
+
+
+def as_tree(prices: Prices | None) -> Tree:
+    """Returns prices as part of a policy's tree."""
+    return {} if prices is None else {"prices": prices.as_tree()}
+
+
+def prices_of(tree: Tree) -> Prices | None:
+    """Returns the prices of a policy's tree, None if all samples cost the same."""
+    return Prices(**tree["prices"]) if "prices" in tree else None
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class Policy:
       representative: whether the cells, or those of them with `shares`, are drawn at random or
         evenly from an order of the samples, so that a mean of them needs no calibration. Of the
         known models, a policy that is not adaptive then uses no more than this order.
+      takes_prices: whether samples may differ in price.
       needs: the quantities, named in `beliefs`, that a predictor must give; others may be used if
         the predictor gives them.
     """
@@ -56,6 +69,7 @@ class Policy:
     out_of_core = True
     adaptive = False
     representative = False
+    takes_prices = False
     needs: frozenset[str] = frozenset()
 
     def check(self, facts: SampleFacts) -> None:
@@ -64,6 +78,14 @@ class Policy:
     def least(self, facts: SampleFacts) -> int:
         """Returns the smallest budget with which the policy can be used on these samples."""
         return 1
+
+    def count_affordable(self, prices: Prices) -> int:
+        """Returns how many samples of each model are asked for a budget in the unit of prices.
+
+        Raises:
+          BadInput: the budget is too small; or the policy does not take prices (`takes_prices`).
+        """
+        raise BadInput(f"{type(self).__name__}: chooses samples regardless of their price.")
 
     def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets.

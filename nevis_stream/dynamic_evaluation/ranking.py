@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known_models import InCache, learned_rows
+from nevis_stream.dynamic_evaluation.known_models import InCache, learned_rows, set_prices
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import is_observed, numbers
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import Part
 
 
@@ -58,7 +59,10 @@ def observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, i
 
 
 def known_models(
-    cache: EvaluationCache, columns: np.ndarray, without: Sequence[str] = ()
+    cache: EvaluationCache,
+    columns: np.ndarray,
+    without: Sequence[str] = (),
+    prices: Prices | None = None,
 ) -> tuple[InCache, np.ndarray, list[str]]:
     """Returns the known models on some columns, int64[n], their accuracies float64[m] and their
     ids.
@@ -82,6 +86,8 @@ def known_models(
             f"{reason}"
         )
     known = InCache(cache, rows, columns)
+    if prices is not None:
+        set_prices(known, prices)
     total_value, cells = (sums.astype(np.float64) for sums in known.row_sums())
     weighted = known.facts.dataset_weights is not None
     for i in range(len(rows)) if weighted else np.flatnonzero(cells < len(columns)):

@@ -25,6 +25,7 @@ from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
+from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
@@ -38,15 +39,18 @@ from nevis_stream.dynamic_evaluation.session_records import (
     read_answers,
     read_handed,
     read_rounds,
+    read_session_prices,
     round_line,
 )
 from nevis_stream.dynamic_evaluation.session_start import BOARD, NEW_MODEL, WORDS, Rule, begin
 from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follow
-from nevis_stream.dynamic_evaluation.stopping import anytime_interval, known_mean
+from nevis_stream.dynamic_evaluation.stopping import Stopping
 from nevis_stream.dynamic_evaluation.workers import hold_name, is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog
 from nevis_stream.storage import checked_lines
 from nevis_stream.wording import plural
@@ -87,7 +91,6 @@ class Session:
             lambda file: read_rounds(file, self.settings, self._columns),
             lambda file: read_answers(file, self.settings, self._columns),
         )
-        self._interval: tuple[Any, tuple[float, float] | None] | None = None
         command = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
         self.settings = self.log.read_settings(EvaluationSettings.parse, command)
 
@@ -96,13 +99,14 @@ class Session:
         cls,
         directory: str | Path,
         board: Board | EvaluationCache,
-        budget: int | None = None,
+        budget: int | str | None = None,
         *,
         models: Sequence[str] = (NEW_MODEL,),
         method: str | None = None,
         seed: int = 0,
         until: float | None = None,
         until_better_than: str | None = None,
+        prices: PricesGiven = None,
         progress: Callable[[str], None] = lambda stage: None,
     ) -> "Session":
         """Begins a session, or opens it if it was begun with the same arguments.
@@ -114,7 +118,8 @@ class Session:
           directory: of the session.
           board: the known models, see `read_board`.
           budget: number of samples asked of each new model; it can be left out with `until` or
-            `until_better_than`: then it is all of them.
+            `until_better_than`: then it is all of them. Or an amount in a unit of price, "20000
+            tokens", which is not exceeded.
           models: names of the new models, which the board does not have. Each is evaluated as if it
             were the only one.
           method: name of a method; None: the one that is chosen for the known models and this
@@ -125,12 +130,16 @@ class Session:
             equal probabilities, by default `random_mean`.
           until_better_than: name of a known model with values on all samples: the session ends for
             a new model when its interval lies above, or below, that model's mean.
+          prices: of the samples, in the unit of the budget: by id, in their order, or a file; None:
+            those of the board's file.
           progress: called with the name of each stage.
 
         Raises:
           BadInput: an argument cannot be used, or the directory has another session.
         """
-        rule = Rule(budget, until, until_better_than)
+        board = Board(board) if isinstance(board, EvaluationCache) else board
+        asked = None if budget is None else priced_budget(board, budget, prices)
+        rule = Rule(asked, until, until_better_than)
         begin(Path(directory), board, rule, models, method, seed, progress)
         return cls(directory)
 
@@ -159,7 +168,13 @@ class Session:
     def fitted(self) -> FittedBoard:
         """The known models with the fitted method."""
         settings = self.settings
-        return FittedBoard(self.cache, settings.method, settings.budget, settings.seed)
+        return FittedBoard(
+            self.cache, settings.method, settings.budget, settings.seed, self._prices
+        )
+
+    @cached_property
+    def _prices(self) -> Prices | None:
+        return read_session_prices(self.directory, self.settings, self.ids)
 
     @property
     def samples(self) -> list[SampleId]:
@@ -184,40 +199,11 @@ class Session:
         return follow(self.log.read(), self._model(model), self.ends, self.cache.scores)
 
     def _has_ended(self, track: Track) -> bool:
-        return track.is_complete(self.settings.budget) or self._may_stop(track)
-
-    @property
-    def _by_interval(self) -> bool:
-        settings = self.settings
-        return settings.until is not None or settings.until_better_than is not None
-
-    def _may_stop(self, track: Track) -> bool:
-        """Returns whether the interval of a session that ends by it is short enough."""
-        settings = self.settings
-        if not self._by_interval:
-            return False
-        interval = self._anytime(track)
-        low, high = interval or (-np.inf, np.inf)
-        if settings.until is not None:
-            return high - low <= settings.until
-        return low > self._goal or high < self._goal
-
-    def _anytime(self, track: Track) -> tuple[float, float] | None:
-        """Returns the interval that holds however often one looks, in the units of the board; None
-        if the samples are not drawn one by one with equal probabilities, or none has an answer.
-        """
-        facts = self.cache.facts()
-        known = track.drawn, track.drawn_values.tobytes()
-        if self._interval is None or self._interval[0] != known:
-            self._interval = known, anytime_interval(track, facts, self.cache.scores)
-        interval = self._interval[1]
-        (part,) = facts.parts
-        return interval and (part.unscale(interval[0]), part.unscale(interval[1]))
+        return track.is_complete(self.settings.budget) or self._stopping.may_stop(track)
 
     @cached_property
-    def _goal(self) -> float:
-        """The mean of the model that new ones are compared with."""
-        return known_mean(self.cache, str(self.settings.until_better_than))
+    def _stopping(self) -> Stopping:
+        return Stopping(self.settings, self.cache)
 
     # Asking
 
@@ -270,7 +256,14 @@ class Session:
             return False
         failed = ~track.answered
         if failed.any():
-            samples = self.fitted.substitutes(track.query, failed, track.asked)
+            try:
+                samples = self.fitted.substitutes(track.query, failed, track.asked)
+            except TooFewAnswers:  # elsewhere there is always one, see `Track.is_complete`
+                lost = self._shown(int(track.query.samples[0][failed][0]))
+                raise BadInput(
+                    f"sample {lost!r} gave no answer, and no other one that is not dearer is left"
+                    " to be asked instead. If it has one now, tell it with `correct` (--correct)."
+                ) from None
             query, places = Query(samples[None]), np.flatnonzero(failed)
         else:
             query = self.fitted.next_query(track.query, track.values, track.asked)
@@ -369,13 +362,20 @@ class Session:
         return self._estimate(self.track(model))
 
     def _estimate(self, track: Track) -> Estimate:
+        estimate = self._estimate_mean(track)
+        if self._prices is None:
+            return estimate
+        spending = self._prices.spending(track.answered_query.samples[0])
+        return replace(estimate, spending=spending)
+
+    def _estimate_mean(self, track: Track) -> Estimate:
         seen, failed = track.answered, track.failed
         if not seen.any():
             return Estimate(np.nan, reason="there is no answer yet", failed=failed)
-        final = track.is_complete(self.settings.budget) and not self._by_interval
+        final = track.is_complete(self.settings.budget) and not self._stopping.by_interval
         query, values = track.answered_query, track.values[seen]
         estimate = self.fitted.estimate(query, values, failed, final)
-        if final or (interval := self._anytime(track)) is None:
+        if final or (interval := self._stopping.interval(track)) is None:
             return estimate
         low, high = interval
         value = min(max(estimate.value, low), high)
@@ -399,20 +399,7 @@ class Session:
     @property
     def rule(self) -> str:
         """When the session ends, in a sentence."""
-        settings = self.settings
-        budget = plural(settings.budget, "answer")
-        if settings.until is not None:
-            return (
-                f"ends when the interval is at most {settings.until:g} wide, at the latest after"
-                f" {budget}; the interval holds however often you look"
-            )
-        if settings.until_better_than is not None:
-            return (
-                f"ends when the interval lies above or below {settings.until_better_than}"
-                f" ({self._goal:.4f}), at the latest after {budget}; the interval holds however"
-                " often you look"
-            )
-        return f"ends after {budget} of each model; the method's interval is of that number"
+        return str(self._stopping)
 
     # Loops
 

@@ -1,5 +1,8 @@
 """What a session of live evaluation keeps on disk, as typed records."""
 
+import csv
+import hashlib
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +12,21 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.prices import UNITS, Prices
 from nevis_stream.queries.session_log import damage, read_lines
 from nevis_stream.seeds import generator
-from nevis_stream.storage.checks import number, show_value, string, whole
+from nevis_stream.storage import write_file
+from nevis_stream.storage.checks import choice, number, show_value, string, whole
 from nevis_stream.storage.record import Record
 
-SETTINGS, ROUNDS, ANSWERS, HANDED = (
+SETTINGS, ROUNDS, ANSWERS, HANDED, PRICES = (
     "session.json",
     "rounds.jsonl",
     "answers.jsonl",
     "handed.jsonl",
+    "prices.csv",
 )
 KIND = "evaluation"
 
@@ -51,6 +58,10 @@ class EvaluationSettings(Record):
       until: width of the interval at which the session ends; None: it ends at the budget.
       until_better_than: a known model; the session ends when the interval of each new one lies
         above its mean, or below.
+      unit: of a budget in prices of samples, whose `budget` is what it was planned for; None: the
+        budget is a number of samples.
+      amount: of the budget in this unit.
+      prices: digest of the prices.
     """
 
     kind = KIND
@@ -64,6 +75,9 @@ class EvaluationSettings(Record):
     samples: Annotated[int, whole(1)]
     until: Annotated[float, number(0, math.inf)] | None = None
     until_better_than: str | None = None
+    unit: Annotated[str, choice("unit", UNITS)] | None = None
+    amount: Annotated[float, number(0, math.inf)] | None = None
+    prices: str | None = None
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "EvaluationSettings":
@@ -192,3 +206,42 @@ def read_handed(file: Path, columns: Mapping[str, int]) -> dict[Cell, str]:
             cells = [(line["model"], columns[each]) for each in line["samples"]]
             handed |= dict.fromkeys(cells, line["worker"])
     return handed
+
+
+def write_prices(directory: Path, prices: Prices, samples: Sequence[str]) -> None:
+    """Writes the prices of a session's samples, by which its budget is planned."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["sample", prices.unit])
+    writer.writerows(zip(samples, map(repr, prices.each.tolist()), strict=True))
+    write_file(directory / PRICES, file.getvalue().encode())
+
+
+def digest_prices(prices: Prices) -> str:
+    """Returns 16 hex digits that identify the prices."""
+    return hashlib.sha256(np.ascontiguousarray(prices.each)).hexdigest()[:16]
+
+
+def read_session_prices(
+    directory: Path, settings: EvaluationSettings, samples: Sequence[str]
+) -> Prices | None:
+    """Returns the prices of a session's samples; None if its budget is a number of samples.
+
+    Raises:
+      BadInput: their file is not as it was written.
+    """
+    if settings.unit is None or settings.amount is None:
+        return None
+    path = directory / PRICES
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))[1:]
+        each = np.array([float(price) for _, price in rows])
+        prices = Prices(settings.unit, each, settings.amount)
+        if [sample for sample, _ in rows] != list(samples):
+            raise ValueError("its samples are not those of the board")
+        if digest_prices(prices) != settings.prices:
+            raise ValueError("its prices are not those that were written")
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: damaged ({error}). Put a copy of the file back.") from None
+    return prices

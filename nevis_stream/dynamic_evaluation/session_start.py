@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.dynamic_evaluation.adding import fit_method
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.adding import check_priced, fit_method
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.fitted_board import board_digest, copy_board
+from nevis_stream.dynamic_evaluation.ranking import known_models
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
     ROUNDS,
@@ -16,11 +18,14 @@ from nevis_stream.dynamic_evaluation.session_records import (
     AskedRound,
     Cell,
     EvaluationSettings,
+    digest_prices,
+    write_prices,
 )
 from nevis_stream.dynamic_evaluation.stopping import check_draws, check_rule
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import check_budget
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog, Words
 from nevis_stream.storage.identity import as_lines
 
@@ -41,12 +46,13 @@ class Rule:
     """When a session ends.
 
     Attributes:
-      budget: number of answers of each model; None: all samples.
+      budget: number of answers of each model; or prices of the samples with a budget in their unit;
+        None: all samples.
       until: width of the interval.
       until_better_than: the known model that the interval must lie above, or below.
     """
 
-    budget: int | None
+    budget: int | Prices | None
     until: float | None = None
     until_better_than: str | None = None
 
@@ -69,18 +75,31 @@ def begin(
     by_interval = rule.until is not None or rule.until_better_than is not None
     if rule.budget is None and not by_interval:
         raise BadInput("give a budget, or `until` or `until_better_than`.")
-    samples = board.shape[1]
-    budget = samples if rule.budget is None else check_budget(rule.budget, samples)
+    samples, prices = board.shape[1], None
+    board_key = board_digest(board.cache)
+    if isinstance(rule.budget, Prices):
+        if by_interval:
+            raise BadInput("until and until_better_than need a budget that is a number of samples.")
+        prices, method = rule.budget, method or methods.PRICED
+        budget = _count_affordable(board, method, prices)
+    else:
+        budget = samples if rule.budget is None else check_budget(rule.budget, samples)
     facts = {
         "models": list(models),
         "budget": budget,
         "seed": int(seed),
-        "board": board_digest(board.cache),
+        "board": board_key,
         "samples": samples,
         "until": None if rule.until is None else float(rule.until),
         "until_better_than": rule.until_better_than,
         "numbered": not board.samples or isinstance(board.samples[0], int),
     }
+    if prices is not None:
+        facts |= {
+            "unit": prices.unit,
+            "amount": prices.budget,
+            "prices": digest_prices(prices),
+        }
     log = SessionLog[AskedRound, Cell, Answer](
         directory, SETTINGS, ROUNDS, ANSWERS, WORDS, lambda _: [], lambda _: {}
     )
@@ -93,13 +112,25 @@ def begin(
     def prepare() -> None:
         progress("copying the board")
         cache = copy_board(board.cache, directory / BOARD)
-        name, reason, _ = fit_method(cache, budget, method, seed=seed, progress=progress)
+        if prices is not None:
+            write_prices(directory, prices, cache.samples())
+        name, reason, _ = fit_method(
+            cache, budget, method, seed=seed, prices=prices, progress=progress
+        )
         if by_interval:
             check_draws(name)
         # what was asked for, which for few known models falls back to another one
         chosen.update(method=method or name, reason=reason)
 
     log.start(lambda: _content(facts | chosen), _OTHER, prepare)
+
+
+def _count_affordable(board: Board, method: str, prices: Prices) -> int:
+    """Returns how many samples of each model a method asks for a budget in prices."""
+    facts = board.cache.facts()
+    check_priced(facts)
+    known, _, _ = known_models(board.cache, facts.parts[0].columns, prices=prices)
+    return methods.count_affordable(method, known)
 
 
 def _content(values: Mapping[str, Any]) -> str:

@@ -2,16 +2,22 @@
 looking often, or stopping when it is short, does not spoil it.
 """
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.policies.representative import Random
+from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings
 from nevis_stream.dynamic_evaluation.session_track import Track
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.prices import show
 from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.wording import plural
 
 METHOD = "random_mean"
 
@@ -110,3 +116,66 @@ def known_mean(cache: EvaluationCache, model: str) -> float:
             f" {values.shape[1]:,} samples, so its mean over all is not known."
         )
     return facts.parts[0].unscale(float(facts.mean(values)[0]))
+
+
+class Stopping:
+    """When a session ends.
+
+    Args:
+      settings: of the session.
+      cache: the copy of its board.
+    """
+
+    def __init__(self, settings: EvaluationSettings, cache: EvaluationCache):
+        self._settings, self._cache = settings, cache
+        self._last: tuple[Any, tuple[float, float] | None] | None = None
+
+    @property
+    def by_interval(self) -> bool:
+        """Whether an interval may end it before the budget is spent."""
+        return self._settings.until is not None or self._settings.until_better_than is not None
+
+    def may_stop(self, track: Track) -> bool:
+        """Returns whether the interval of a session that ends by it is short enough."""
+        if not self.by_interval:
+            return False
+        low, high = self.interval(track) or (-np.inf, np.inf)
+        if self._settings.until is not None:
+            return high - low <= self._settings.until
+        return low > self._goal or high < self._goal
+
+    def interval(self, track: Track) -> tuple[float, float] | None:
+        """Returns the interval that holds however often one looks, in the units of the board; None
+        if the samples are not drawn one by one with equal probabilities, or none has an answer.
+        """
+        facts = self._cache.facts()
+        known = track.drawn, track.drawn_values.tobytes()
+        if self._last is None or self._last[0] != known:
+            self._last = known, anytime_interval(track, facts, self._cache.scores)
+        (part,) = facts.parts
+        ends = self._last[1]
+        return ends and (part.unscale(ends[0]), part.unscale(ends[1]))
+
+    @cached_property
+    def _goal(self) -> float:
+        """The mean of the model that new ones are compared with."""
+        return known_mean(self._cache, str(self._settings.until_better_than))
+
+    def __str__(self) -> str:
+        """Returns the rule as a sentence without its subject."""
+        settings, budget = self._settings, plural(self._settings.budget, "answer")
+        if settings.until is not None:
+            return (
+                f"ends when the interval is at most {settings.until:g} wide, at the latest after"
+                f" {budget}; the interval holds however often you look"
+            )
+        if settings.until_better_than is not None:
+            return (
+                f"ends when the interval lies above or below {settings.until_better_than}"
+                f" ({self._goal:.4f}), at the latest after {budget}; the interval holds however"
+                " often you look"
+            )
+        cost = ""
+        if settings.unit is not None:
+            cost = f" ({show(settings.amount or 0, settings.unit)} at most)"
+        return f"ends after {budget} of each model{cost}; the method's interval is of that number"

@@ -103,6 +103,10 @@ class Substitutes:
 
     def _nearest(self, sample: int, others: np.ndarray) -> int:
         """Returns which of the other samples, int64[k], is most similar to a sample."""
+        if (prices := self._known.facts.prices) is not None:
+            others = others[prices.each[others] <= prices.each[sample]]  # so the budget holds
+            if not len(others):
+                raise TooFewAnswers
         dataset = self._known.facts.dataset
         if dataset is not None and (same := dataset[others] == dataset[sample]).any():
             others = others[same]

@@ -9,6 +9,7 @@ from nevis_stream.errors import DamagedCache, unknown
 from nevis_stream.evaluation_cache import errata
 from nevis_stream.evaluation_cache.index import INDEX, Index
 from nevis_stream.queries.oracle import HOLDS_FOR
+from nevis_stream.queries.prices import UNITS, Spending
 from nevis_stream.storage import checked_lines, write_file
 from nevis_stream.storage.checks import choice, json_object, number, string, whole
 from nevis_stream.storage.record import Record
@@ -18,6 +19,9 @@ KINDS = ("model", "samples")
 _COSTS = ("flops_spent", "flops_saved", "flops_method")
 Flops = Annotated[float, number(-1e36, 1e36)] | None
 Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
+
+Unit = Annotated[str, choice("unit", UNITS)] | None
+Amount = Annotated[float, number(0, 1e36)] | None
 
 HoldsFor = Annotated[str, choice("holds_for", HOLDS_FOR)] | None
 
@@ -59,6 +63,9 @@ class Addition(Record):
         of earlier versions, which did not state it.
       note: what else is to be known of the estimate, for people.
       other, other_low, other_high: an estimate that holds for others, where it differs.
+      unit: of the budget in prices of samples; None: it is a number of samples.
+      priced_budget: what might be spent; `budget` is the number of samples that it was planned for.
+      spent, saved: the prices of the samples that gave an answer, and of all others.
     """
 
     kind: Annotated[str, choice("kind", KINDS)]
@@ -90,6 +97,17 @@ class Addition(Record):
     other: Proportion = None
     other_low: Proportion = None
     other_high: Proportion = None
+    unit: Unit = None
+    priced_budget: Amount = None
+    spent: Amount = None
+    saved: Amount = None
+
+    @property
+    def spending(self) -> Spending | None:
+        """What its samples cost; None if the budget was a number of samples."""
+        if self.unit is None:
+            return None
+        return Spending(self.unit, self.priced_budget or 0, self.spent or 0, self.saved or 0)
 
     def __post_init__(self) -> None:
         if self.kind == "samples" and not self.name.split(" ")[0].isdecimal():
@@ -116,8 +134,9 @@ def errata_state(directory: Path) -> str | None:
 
 
 def _fields(addition: Addition) -> dict[str, Any]:
-    """Returns the fields of a line: without errata as earlier versions wrote it."""
-    return {name: v for name, v in asdict(addition).items() if name != "errata" or v is not None}
+    """Returns the fields of a line: without errata and prices as earlier versions wrote it."""
+    new = {"errata", "unit", "priced_budget", "spent", "saved"}
+    return {name: v for name, v in asdict(addition).items() if name not in new or v is not None}
 
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:

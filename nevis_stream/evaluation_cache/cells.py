@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache.facts import DIRECTION
 from nevis_stream.wording import plural
 
 # as pandas and spreadsheets write outcomes
@@ -150,3 +151,12 @@ class Numbers:
             )
         if count := sum(self.percent.values()):
             yield f"percent signs: the values of {plural(count, 'sample')} are from 0 to 100"
+
+
+def read_truth(text, path: Path, place: str) -> bool:
+    """Returns whether a field of `higher_is_better` is true."""
+    truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    word = str(text).strip().lower().removesuffix(".0")
+    if word not in truths:
+        raise BadInput(f"{path}, {place}: {DIRECTION} is {text!r}; true or false is expected.")
+    return truths[word]

@@ -63,6 +63,7 @@ class ValueTable:
       remarks: lines for people about the content of the file.
       left_out: what of the file was not read.
       places: of each sample in the file, for messages.
+      prices: by unit, what each sample costs, float64[n], NaN where the file does not say it.
     """
 
     models: list[str]
@@ -76,6 +77,7 @@ class ValueTable:
     remarks: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def place(self, sample: str) -> str:
         """Returns the place of a sample in the file, for example ", line 3"; "" if unknown."""
@@ -316,6 +318,11 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
     remarks = [*_remarks(raw, known, kinds, low, high, scores), *scale_lines, *raw.remarks]
+    if raw.prices:
+        remarks.append(
+            f"prices of samples in {', '.join(raw.prices)}, for budgets in this unit; a cache does"
+            " not keep them: give it the file as --prices"
+        )
     if raw.features is not None:
         remarks += features_remark(raw.features)
     confidence = raw.confidence
@@ -359,6 +366,7 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
         tuple(remarks),
         tuple(raw.left_out),
         raw.places_of_samples(),
+        raw.prices,
     )
 
 

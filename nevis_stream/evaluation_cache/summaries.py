@@ -47,3 +47,10 @@ def find_means(values: np.ndarray) -> list[int]:
     varied = np.ptp(values, axis=0) > 0
     fractional = (values != np.round(values)).any(axis=0)
     return np.flatnonzero(close.all(axis=0) & varied & fractional).tolist()
+
+
+def mean_of_known(values: np.ndarray) -> np.ndarray:
+    """Returns the means of known values over the first axis, NaN where none is known."""
+    known = ~np.isnan(values)
+    total, count = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
+    return np.where(count, total / np.maximum(count, 1), np.nan)

@@ -4,7 +4,8 @@ In long form, one row for each cell, the columns are `model`, `sample`, and `out
 optionally `dataset` and `metric` (a sample's id is then DATASET/SAMPLE, and DATASET/SAMPLE#METRIC
 if it has several metrics), `low` and `high` (the range of the score), `higher_is_better` (true or
 false), `hash` (of the sample's content), `category`, `subject` or `class` (a group of samples),
-`confidence`, and `group` (of models). Values of several rows that a column `trial` or `epoch`
+`confidence`, `group` (of models), and `tokens`, `dollars` and `seconds` (what the cell cost; a
+sample's price is the mean over its cells). Values of several rows that a column `trial` or `epoch`
 numbers are averaged.
 
 Rows and columns of summaries (average, rank, …) are left out, which is said.
@@ -19,7 +20,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import large_tables
-from nevis_stream.evaluation_cache.cells import Numbers
+from nevis_stream.evaluation_cache.cells import Numbers, read_truth
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
 from nevis_stream.evaluation_cache.imported import LeftOut
@@ -30,13 +31,16 @@ from nevis_stream.evaluation_cache.summaries import (
     find_means,
     is_row_number,
     is_summary,
+    mean_of_known,
 )
+from nevis_stream.queries.prices import UNITS
 from nevis_stream.storage.text import first_line, parse_rows, read_header, read_text
 
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
 TRIALS = ("trial", "epoch")  # columns that number repeated values of a cell, which are averaged
-_LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, *TRIALS, "confidence", "group"}
+_LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, *TRIALS, *UNITS}
+_LONG |= {"confidence", "group"}
 PERCENT = (0.0, 100.0)  # the range of values with percent signs
 Rows = list[tuple[str, list]]  # the place of each row, for example "line 3", and its fields
 
@@ -59,6 +63,7 @@ class RawTable:
         only where the range is 0 to 1.
       failed: rows and columns of cells whose evaluation ended in an error.
       lines: int32[m, n], in place of `places`: the line of each cell; 0 where there is none.
+      prices: by unit, what each sample costs, float64[n], NaN where the file does not say it.
     """
 
     models: list[str]
@@ -76,6 +81,7 @@ class RawTable:
     coded: bool = False
     failed: list[tuple[int, int]] = field(default_factory=list)
     lines: np.ndarray | None = None
+    prices: dict[str, np.ndarray] = field(default_factory=dict)
 
     def place(self, row: int, column: int) -> str:
         """Returns the place of a cell, for example ", line 3"; "" if the file has no lines."""
@@ -114,6 +120,7 @@ class RawTable:
             },
             failed=[(i, place[k]) for i, k in self.failed if k in place],
             lines=choose(self.lines),
+            prices={unit: each[columns] for unit, each in self.prices.items()},
         )
 
 
@@ -337,7 +344,7 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
             rows_of.setdefault(name, []).append(i)
         names = list(rows_of)
         remarks = _trial_remarks(trial, [len(each) for each in rows_of.values()])
-        values = np.stack([_mean(values[each]) for each in rows_of.values()])
+        values = np.stack([mean_of_known(values[each]) for each in rows_of.values()])
         groups, lines = ([each[i[0]] for i in rows_of.values()] for each in (groups, lines))
     return RawTable(
         names,
@@ -366,13 +373,6 @@ def _left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
     return [LeftOut(reason, len(names), repr(names[0]))] if names else []
 
 
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Returns the means of known values over the first axis, NaN where none is known."""
-    known = ~np.isnan(values)
-    total, count = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
-    return np.where(count, total / np.maximum(count, 1), np.nan)
-
-
 def _trial_remarks(name: str, counts: Sequence[int]) -> list[str]:
     """Returns a line about cells of several trials, given their numbers."""
     least, most = min(counts, default=0), max(counts, default=0)
@@ -394,6 +394,7 @@ def _long(
     cells: dict[tuple[int, int], dict[str, tuple[float, float]]] = {}
     indices: dict[Any, int] = {}  # of models by id, of samples by key
     places: dict[Any, str] = {}
+    prices: dict[str, dict[Any, list[float]]] = {unit: {} for unit in UNITS if unit in header}
     trial = next((name for name in TRIALS if name in header), None)
     repeats, summaries = 0, []
     for place, row in rows:
@@ -410,7 +411,7 @@ def _long(
             if fields.get(name) not in ("", None)
         }
         if fields.get(DIRECTION) not in ("", None):
-            facts[DIRECTION] = _truth(fields[DIRECTION], path, place)
+            facts[DIRECTION] = read_truth(fields[DIRECTION], path, place)
         for kind, name, old, new in (
             ("model", model, models.setdefault(model, group), group),
             ("sample", sample, samples.setdefault(key, facts), facts),
@@ -427,6 +428,8 @@ def _long(
         )
         value = numbers.read(fields[value_column], place, model, sample, key)
         sure = numbers.read(fields.get("confidence"), place, model, sample)
+        for unit, paid in prices.items():
+            paid.setdefault(key, []).append(numbers.read(fields[unit], place, model, sample))
         trials = cells.setdefault(cell, {})
         number = "" if trial is None else _id(fields[trial])
         if number in trials:
@@ -443,7 +446,9 @@ def _long(
     values, confidence = np.full((2, len(models), len(samples)), np.nan)
     for cell, trials in cells.items():
         found = [*trials.values()]
-        values[cell], confidence[cell] = found[0] if len(found) == 1 else _mean(np.array(found))
+        values[cell], confidence[cell] = (
+            found[0] if len(found) == 1 else mean_of_known(np.array(found))
+        )
     for key, facts in samples.items():
         if numbers.percent.get(key):
             facts.update(zip(RANGE, PERCENT, strict=True)) if RANGE[0] not in facts else None
@@ -459,6 +464,10 @@ def _long(
         left_out=[LeftOut("rows of summaries", len(summaries), summaries[0])] if summaries else [],
         remarks=[] if trial is None else _trial_remarks(trial, [len(t) for t in cells.values()]),
         failed=_failed(numbers, models, samples, values),
+        prices={
+            unit: np.array([mean_of_known(np.array(paid[key])) for key in samples])
+            for unit, paid in prices.items()
+        },
     )
 
 
@@ -489,12 +498,3 @@ def _ids(keys: Iterable[tuple[str, str, str]]) -> list[str]:
 def _id(value) -> str:
     """Returns an id as text; "" for a missing one, which is refused later."""
     return "" if value is None else str(value)
-
-
-def _truth(text, path: Path, place: str) -> bool:
-    """Returns whether a field of `higher_is_better` is true."""
-    truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    word = str(text).strip().lower().removesuffix(".0")
-    if word not in truths:
-        raise BadInput(f"{path}, {place}: {DIRECTION} is {text!r}; true or false is expected.")
-    return truths[word]

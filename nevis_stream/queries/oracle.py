@@ -18,6 +18,7 @@ import numpy.typing
 
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
 from nevis_stream.queries.matrix import UNKNOWN, check_matrix, is_observed, unknown_cells
+from nevis_stream.queries.prices import Spending
 
 
 @dataclass(frozen=True)
@@ -294,6 +295,7 @@ class Estimate:
       note: what else is to be known of it, for people: why it holds for whom, a misfit.
       other: value, low and high of the estimate that holds for others (for models like the known
         ones, if this one holds for any model), if it differs; else None.
+      spending: what the samples cost, where the budget is in their unit; else None.
     """
 
     value: float
@@ -306,6 +308,7 @@ class Estimate:
     holds_for: str = NOT_STATED
     note: str = ""
     other: tuple[float, float, float] | None = None
+    spending: Spending | None = None
 
     def __str__(self) -> str:
         """Returns the estimate with its interval, for people.
@@ -319,7 +322,8 @@ class Estimate:
             if self.holds_for in (ANY_MODEL, LIKE_KNOWN):
                 interval += f" for {self.holds_for}"
         failed = f", {self.failed:,} more gave no answer" if self.failed else ""
-        return f"{self.value:.4f} ({interval}; {self.observed:,} asked{failed})"
+        spending = "" if self.spending is None else f"; {self.spending}"
+        return f"{self.value:.4f} ({interval}; {self.observed:,} asked{failed}{spending})"
 
     def _repr_html_(self) -> str:
         """Shows it in a notebook."""

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.queries.prices import Prices
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class SampleFacts:
         all have bounds.
       dataset_weights: the weight of each data set in the overall mean; None: each sample has the
         same weight.
+      prices: of the samples, where the budget is in their unit.
     """
 
     n: int
@@ -38,6 +40,7 @@ class SampleFacts:
     unbounded: np.ndarray | None = None
     dataset_weights: Mapping[str, float] | None = None
     image: np.ndarray | None = None
+    prices: Prices | None = None
 
     @property
     def points(self) -> int:
@@ -84,6 +87,7 @@ class SampleFacts:
             choose(self.unbounded),
             self.dataset_weights,
             image,
+            None if self.prices is None else self.prices.take(columns),
         )
 
     @cached_property

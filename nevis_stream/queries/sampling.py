@@ -37,12 +37,11 @@ def centres(n: int, budget: int) -> np.ndarray:
     return (2 * np.arange(budget, dtype=np.int64) + 1) * n // (2 * budget)
 
 
-def in_strata(n: int, budget: int, models: int, random: np.random.Generator) -> np.ndarray:
-    """Returns one random position from each of `budget` equal strata, drawn for each model:
-    int64[models, budget].
+def in_strata(sizes: np.ndarray, models: int, random: np.random.Generator) -> np.ndarray:
+    """Returns one random position from each of k strata of these sizes, int64[k], that follow each
+    other, drawn for each model: int64[models, k].
     """
-    bounds = strata(n, budget)
-    return bounds[:-1] + random.integers(bounds[1:] - bounds[:-1], size=(models, budget))
+    return np.cumsum(sizes) - sizes + random.integers(sizes, size=(models, len(sizes)))
 
 
 def at_random(n: int, budget: int, models: int, random: np.random.Generator) -> np.ndarray:

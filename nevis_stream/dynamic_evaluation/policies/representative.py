@@ -5,6 +5,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.errors import BadInput
+from nevis_stream.estimation.allotment import allot
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.sampling import at_random, centres, in_strata, numpy_generator, strata
 
@@ -37,20 +38,40 @@ class Random(Policy):
 
 
 class Strata(Policy):
-    """Draws one sample from each of equal strata, separately for each model."""
+    """Draws one sample from each of equal strata, separately for each model; where samples differ
+    in price, from strata of each class of prices.
+    """
 
     about = "one random sample from each of equal strata of the order from easy to hard"
     representative = True
+    takes_prices = True
+
+    def count_affordable(self, prices):
+        """Returns the number of strata."""
+        return int(allot(prices, 1).counts.sum())
 
     def fit(self, known, beliefs, key, ctx):
-        """Ranks the samples, unless the predictor has done so."""
-        return {"order": (beliefs.rank or rank_samples(known, ctx)).order}
+        """Ranks the samples, unless the predictor has done so; of classes of prices each on its
+        own.
+        """
+        order = (beliefs.rank or rank_samples(known, ctx)).order
+        if (prices := known.facts.prices) is None:
+            return {"order": order}
+        allotment = allot(prices, 1)
+        parts = [
+            strata(int(n), int(k))
+            for n, k in zip(np.bincount(allotment.group), allotment.counts[0], strict=True)
+        ]
+        sizes = np.concatenate([np.diff(part) for part in parts])
+        order = order[np.argsort(allotment.group[order], kind="stable")]
+        return {"order": order, "sizes": sizes}
 
     def next(self, plan, answers, key, ctx) -> Query:
         """Returns the whole draw."""
-        models, n, budget = len(answers.values), plan.n, plan.budget
-        positions = in_strata(n, budget, models, numpy_generator(key))
-        sizes = np.broadcast_to(np.diff(strata(n, budget)), positions.shape)
+        models, n = len(answers.values), plan.n
+        sizes = np.asarray(plan.tree.get("sizes", np.diff(strata(n, plan.budget))))
+        positions = in_strata(sizes, models, numpy_generator(key))
+        sizes = np.broadcast_to(sizes, positions.shape)
         return Query(plan.tree["order"][positions], 1 / sizes, sizes / n)
 
 

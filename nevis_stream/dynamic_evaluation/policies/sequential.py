@@ -7,16 +7,18 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy, as_tree, prices_of
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.sampling import numpy_generator
 
 STEPS = 32  # at most; a larger budget is asked in batches of equal size
 
 
 class Sequential(Policy):
-    """Asks the samples of highest usefulness, separately for each model.
+    """Asks the samples of highest usefulness, separately for each model; where samples differ in
+    price, of highest usefulness for their price.
 
     Args:
       acquisition_score: takes beliefs, the answers so far and a context, and returns float[m, n].
@@ -41,6 +43,15 @@ class Sequential(Policy):
             about,
         )
         self.exposed = exposed
+        self.takes_prices = exposed == 1
+
+    def count_affordable(self, prices):
+        """Returns how many of the samples that tell most for their price the budget buys."""
+        return prices.count_best() if self.takes_prices else super().count_affordable(prices)
+
+    def fit(self, known, beliefs, key, ctx):
+        """Stores the samples' prices."""
+        return as_tree(known.facts.prices)
 
     def next(self, plan, answers, key, ctx) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
@@ -49,12 +60,45 @@ class Sequential(Policy):
         acquisition_score = np.array(self.acquisition_score(plan.beliefs, answers, ctx), np.float64)
         np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
+        if (prices := prices_of(plan.tree)) is not None:
+            rest = plan.budget - asked
+            rows = zip(answers.samples, acquisition_score, strict=True)
+            bought = [buy(score, row, prices, batch, rest) for row, score in rows]
+            return Query(np.array(bought, np.int64).reshape(models, batch))
         several = min(batch + self.exposed - 1, plan.n - asked)
         best = np.argsort(-acquisition_score, axis=1, kind="stable")[:, :several]
         if self.exposed > 1:
             random = numpy_generator(jax.random.fold_in(key, asked))
             best = random.permuted(best, axis=1)
         return Query(best[:, :batch].astype(np.int64))
+
+
+def buy(score: np.ndarray, asked: np.ndarray, prices: Prices, batch: int, rest: int) -> list[int]:
+    """Returns the samples to ask next: of those after which the cheapest others still make up the
+    number that is to be asked, always the one of the highest score for its price.
+
+    Args:
+      score: float64[n].
+      asked: int64[k], the samples that were asked.
+      prices: of the samples.
+      batch: number of samples to return.
+      rest: number of samples that are still to be asked, at least `batch`.
+    """
+    price, worth, bought = prices.each, score / prices.each, []
+    order = np.argsort(price, kind="stable")
+    free = np.ones(len(price), bool)
+    free[asked] = False
+    money = prices.budget - float(price[asked].sum())
+    for left in range(rest, rest - batch, -1):
+        cheapest = order[free[order]][:left]
+        most = money - float(price[cheapest[:-1]].sum())
+        allowed = free & (price <= most)
+        allowed[cheapest] = True  # in place of one of these, whatever rounding says
+        sample = int(np.where(allowed, worth, -np.inf).argmax())
+        bought.append(sample)
+        free[sample] = False
+        money -= float(price[sample])
+    return bought
 
 
 def fisher_information(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:

@@ -3,33 +3,47 @@
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Policy, as_tree, prices_of
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.estimation import difference
+from nevis_stream.estimation.allotment import allot
 from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.sampling import numpy_generator
 
 
-def stages(budget: int) -> list[int]:
+def stages(budget: int, prices: Prices | None = None) -> list[int]:
     """Returns the number of samples of each stage: half and half, or one stage of a few."""
+    if prices is not None:
+        return allot(prices, 2).counts.sum(axis=1).tolist()
     return [budget] if budget < 4 else [budget - budget // 2, budget // 2]
 
 
 def cut(
-    beliefs: ResponsePosterior, answers: Responses, weights: np.ndarray, strata: int
+    beliefs: ResponsePosterior,
+    answers: Responses,
+    weights: np.ndarray,
+    strata: int,
+    prices: Prices | None = None,
 ) -> np.ndarray:
     """Returns the stratum of each sample for the next stage, int64[m, n], -1 for asked samples.
 
     The samples that are left are ordered by the expected value given the answers. The first stage
-    has strata of equal weight; later ones are smaller where the outcome is uncertain.
+    has strata of equal weight; later ones are smaller where the outcome is uncertain. Where samples
+    differ in price, each class of prices has strata of its own.
 
     Args:
       beliefs: of the predictor, which give moments.
       answers: of m models so far.
       weights: float64[n], of the samples in the mean.
       strata: of each model.
+      prices: of the samples; None: all cost the same.
     """
     models, asked = answers.samples.shape
+    group, counts = np.zeros(beliefs.n, np.int64), np.array([strata])
+    if prices is not None:
+        allotment = allot(prices, 2)
+        group, counts = allotment.group, allotment.counts[int(asked > 0)]
     result = np.full((models, beliefs.n), -1)
     for model in range(models):
         if model and not asked:
@@ -37,15 +51,27 @@ def cut(
             continue
         # one at a time: other shapes may round differently, and the estimate needs the same strata
         p = np.asarray(beliefs.moments(answers.of(np.array([model])))[0][0], np.float64)
-        left = np.delete(np.arange(len(p)), answers.samples[model])
-        result[model, left] = difference.cut(
-            p[left], weights[left], strata, by_uncertainty=asked > 0
-        )
+        unasked = np.ones(len(p), bool)
+        unasked[answers.samples[model]] = False
+        for part, (count, end) in enumerate(zip(counts, np.cumsum(counts), strict=True)):
+            if count:
+                left = np.flatnonzero(unasked & (group == part))
+                stratum = difference.cut(p[left], weights[left], count, by_uncertainty=asked > 0)
+                result[model, left] = end - count + stratum
     return result
 
 
-def draw(strata: np.ndarray, weights: np.ndarray, count: int, random: np.random.Generator) -> Query:
-    """Returns one sample of each stratum of each model, in the order of the strata."""
+def draw(
+    strata: np.ndarray,
+    weights: np.ndarray,
+    count: int,
+    random: np.random.Generator,
+    prices: np.ndarray | float = 1.0,
+) -> Query:
+    """Returns one sample of each stratum of each model, in the order of the strata, drawn in
+    proportion to weight / √price.
+    """
+    weights = weights / np.sqrt(prices)
     drawn = [difference.draw(row, weights, count, random) for row in strata]
     samples, chances = (np.stack(each) for each in zip(*drawn, strict=True))
     left = (strata >= 0).sum(axis=1, keepdims=True)
@@ -65,16 +91,23 @@ class StagedStrata(Policy):
     out_of_core = False
     adaptive = True
     representative = True
+    takes_prices = True
+
+    def count_affordable(self, prices):
+        """Returns the number of strata of all stages."""
+        return sum(stages(0, prices))
 
     def fit(self, known, beliefs, key, ctx):
         """Stores the samples' weights."""
-        return {"weights": known.facts.weights}
+        return {"weights": known.facts.weights} | as_tree(known.facts.prices)
 
     def next(self, plan, answers, key, ctx) -> Query:
         """Returns the draws of one stage."""
         asked, weights = answers.samples.shape[1], np.asarray(plan.tree["weights"])
-        ends = np.cumsum(stages(plan.budget))
+        prices = prices_of(plan.tree)
+        ends = np.cumsum(stages(plan.budget, prices))
         count = int(ends[np.searchsorted(ends, asked, side="right")]) - asked
-        strata = cut(plan.beliefs, answers, weights, count)
+        strata = cut(plan.beliefs, answers, weights, count, prices)
         ctx.charge(strata.size)
-        return draw(strata, weights, count, numpy_generator(jax.random.fold_in(key, asked)))
+        random = numpy_generator(jax.random.fold_in(key, asked))
+        return draw(strata, weights, count, random, 1.0 if prices is None else prices.each)

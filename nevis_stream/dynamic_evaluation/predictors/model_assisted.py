@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import ItemRespons
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
+from nevis_stream.queries.prices import Prices
 
 FACTORS = 4
 
@@ -58,13 +59,14 @@ class ModelAssisted(ItemResponse):
     def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
         """Predicts the cells by all answers, and the mean by the stages of draws that are whole."""
         prediction = super().predict(tree, tuned, known, answers, ctx)
-        ends = np.cumsum([0, *staged_strata.stages(tuned["budget"])])
+        prices = known.facts.prices
+        ends = np.cumsum([0, *staged_strata.stages(tuned["budget"], prices)])
         ends = ends[ends <= answers.samples.shape[1]].tolist()
         if len(ends) == 1:  # asked step by step, and the first stage has just begun
             return dataclasses.replace(prediction, deviation=None)
         beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
         stages = list(zip(ends[:-1], ends[1:], strict=True))
-        found = estimate(beliefs, weights, answers.first(ends[-1]), stages, ctx)
+        found = estimate(beliefs, weights, answers.first(ends[-1]), stages, ctx, prices)
         # of few draws it may lie outside what a mean can be; only there clipping makes it biased
         mean, low, high = np.clip(found, 0, 1)
         return Prediction(prediction.values, mean, (low, high))
@@ -76,6 +78,7 @@ def estimate(
     answers: Responses,
     stages: Sequence[tuple[int, int]],
     ctx: Compute,
+    prices: Prices | None = None,
 ) -> np.ndarray:
     """Returns value, low and high of each model's mean, float64[3, m].
 
@@ -86,6 +89,7 @@ def estimate(
       stages: the columns of the answers, from and to, that were drawn in each stage, in the order
         of the strata; others, that were not drawn, are known to later stages.
       ctx: compiles, and counts FLOPs.
+      prices: of the samples; None: all cost the same.
     """
     models, n = len(answers.values), beliefs.n
     drawn_stages: list[list[difference.Stage]] = [[] for _ in range(models)]
@@ -93,7 +97,7 @@ def estimate(
     if chances is None:
         raise ValueError("the answers were not drawn with known probabilities")
     for start, end in stages:
-        strata = staged_strata.cut(beliefs, answers.first(start), weights, end - start)
+        strata = staged_strata.cut(beliefs, answers.first(start), weights, end - start, prices)
         until = answers.first(end)
         for model, stratum in enumerate(strata):
             drawn = answers.samples[model, start:end]

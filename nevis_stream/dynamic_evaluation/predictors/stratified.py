@@ -42,7 +42,8 @@ class Stratified(SortAndSearch):
         mean = (weights * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
         seen, design = float(budget), tuned["design"]
-        if budget < n and known.facts.dataset_weights is not None:
+        unequal = known.facts.dataset_weights is not None or known.facts.prices is not None
+        if budget < n and unequal:
             # unequal weights leave fewer draws than the budget (Kish 1965), and the design's
             # variance is that of the unweighted mean
             seen, design = 1 / (weights**2).sum(axis=1).max(), 1.0

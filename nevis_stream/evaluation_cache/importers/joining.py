@@ -13,6 +13,7 @@ from nevis_stream.evaluation_cache.imported import LeftOut
 from nevis_stream.evaluation_cache.importers.metrics import choose_metrics, lacking
 from nevis_stream.evaluation_cache.importers.record import Log, lines, named
 from nevis_stream.evaluation_cache.tables import RawTable
+from nevis_stream.queries.prices import UNITS
 from nevis_stream.wording import plural
 
 _RANGE = "range"
@@ -86,7 +87,25 @@ def join_logs(
         left_out=left_out,
         places=places,
         failed=failed,
+        prices=_prices([log for _, log in logs], columns),
     )
+
+
+def _prices(logs: Sequence[Log], columns: Mapping[tuple[str, str], int]) -> dict[str, np.ndarray]:
+    """Returns, by unit, the mean of what the answers to each sample cost, float64[n], NaN where no
+    log says it.
+    """
+    result = {}
+    for unit in UNITS:
+        total, count = np.zeros((2, len(columns)))
+        for log in logs:
+            for sample, amounts in log.prices.get(unit, {}).items():
+                if (column := columns.get((log.task, sample))) is not None:
+                    total[column] += sum(amounts)
+                    count[column] += len(amounts)
+        if count.any():
+            result[unit] = np.divide(total, count, np.full(len(columns), np.nan), where=count > 0)
+    return result
 
 
 def _compare(row: str, log: Log, metric: str, ranges: Ranges) -> tuple[str, str] | None:

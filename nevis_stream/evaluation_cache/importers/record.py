@@ -113,6 +113,7 @@ class Log:
       ranges: by metric, low and high, where the log says it.
       remarks: further things that people should know: of which kind, and what.
       grades: numbers of grades, for example {"A": 1}.
+      prices: by unit and sample, what the answers cost, one for each epoch.
     """
 
     path: Path
@@ -132,6 +133,7 @@ class Log:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     remarks: list[tuple[str, str]] = field(default_factory=list)
     grades: Mapping[str, float] = field(default_factory=dict)
+    prices: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def add(self, metric: str, sample: str, value: Any, place: str) -> None:
         """Adds a value; one that is not a number is skipped.
