@@ -323,7 +323,13 @@ def answers(path):
     path.write_text("sample,value\n" + "".join(rows))
 
 
+def prices(path):
+    """Writes what the samples of the board cost."""
+    path.write_text("sample,tokens\n" + "".join(f"q{k},{300 + k}\n" for k in range(40)))
+
+
 INPUTS = {
+    r"prices\.csv": prices,
     r"answers\.csv": answers,
     r"runs(/[\w-]+)+": recorded_run,
     r"mine\.csv|my_stream\.csv": stream,

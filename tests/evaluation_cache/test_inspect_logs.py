@@ -29,7 +29,7 @@ def grade():
     return score
 
 
-def evaluate(folder, values, *, model="a", inputs=None, config=None, **options):
+def evaluate(folder, values, *, model="a", inputs=None, config=None, tokens=(0,), **options):
     """Writes a log, in which sample i has the scores values[i], one for each epoch."""
     inputs = inputs or [f"q{k}" for k in range(len(values))]
     samples = [
@@ -39,8 +39,8 @@ def evaluate(folder, values, *, model="a", inputs=None, config=None, **options):
         for text, each in zip(inputs, values, strict=True)
     ]
     outputs = [ModelOutput.from_content("mockllm/model", "yes") for _ in range(len(samples) * 3)]
-    for output in outputs:
-        output.usage = ModelUsage()  # else it counts tokens with a table from the network
+    for k, output in enumerate(outputs):  # else it counts tokens with a table from the network
+        output.usage = ModelUsage(total_tokens=tokens[k % len(tokens)])
     task = Task(samples, scorer=grade(), name="quiz", epochs=options.pop("epochs", None))
     mock = get_model(
         f"mockllm/{model}",
@@ -51,6 +51,13 @@ def evaluate(folder, values, *, model="a", inputs=None, config=None, **options):
     folder.mkdir(parents=True, exist_ok=True)
     (log,) = inspect_ai.eval(task, model=mock, log_dir=str(folder), display="none", **options)
     return log
+
+
+def test_prices_are_the_mean_of_the_tokens_and_seconds_of_the_models(tmp_path):
+    for model, tokens in (("a", [10, 30, 20]), ("b", [20, 40, 60])):
+        evaluate(tmp_path / model, [1, 0, 1], model=model, tokens=tokens, max_samples=1)
+    prices = read_values(tmp_path).prices
+    assert prices["tokens"].tolist() == [15, 35, 40] and (prices["seconds"] > 0).all()
 
 
 @pytest.mark.parametrize("reducer", ["max", "mode"])
