@@ -5,6 +5,7 @@ from pathlib import Path
 
 from absl.flags import FlagValues
 
+from nevis_stream.dynamic_evaluation.session_source import check_no_copy
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import errata_state, read_additions
@@ -19,6 +20,7 @@ from nevis_stream.wording import plural
 def remove(_: Sequence[str], values: FlagValues) -> None:
     """Removes the cells of --models on --samples from the cache --cache."""
     cache = one_cache(Path(values.cache))
+    check_no_copy(cache)
     models = _names(values.models, cache.models())
     samples = _names(values.samples, cache.samples())
     before = _observed(cache)
@@ -36,6 +38,7 @@ def remove(_: Sequence[str], values: FlagValues) -> None:
 def amend(words: Sequence[str], values: FlagValues) -> None:
     """Gives cells of the cache --cache the values of a file."""
     cache, path = one_cache(Path(values.cache)), Path(words[0])
+    check_no_copy(cache)
     table = read_for(cache, path, **reading_of(values))
     for kind, names, known in (
         ("model", table.models, {*cache.models()}),
@@ -75,4 +78,7 @@ def _say_what_rested_on_it(cache: EvaluationCache) -> None:
             f"{plural(len(old), 'estimate')} of additions rest on values from before, and are"
             f" marked: {', '.join(dict.fromkeys(old))}. Fits are made anew when they are needed."
         )
-    print("sessions that were started from this cache rest on their own copy of it, as it was")
+    print(
+        "sessions that were started from this cache rest on their own copy of it, as it was; their"
+        " `status` and `report` say so"
+    )

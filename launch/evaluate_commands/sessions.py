@@ -129,6 +129,8 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         if each.estimate.spending is not None:
             print(f"{each.model}: {each.estimate.spending}")
     print(f"method {session.settings.method}; {session.rule}")
+    for line in session.corrections():
+        print(line)
     if not all(each.ended for each in rows):
         sys.exit(entry.INCOMPLETE)
 
@@ -171,5 +173,6 @@ def report(words: Sequence[str], values: FlagValues) -> None:
         f" {session.rule}."
     )
     note = "" if pictures else "The method has no interval before all answers are there."
+    note = " ".join([note, *(f"It {line}." for line in session.corrections())]).strip()
     chapter = StudyChapter("Estimates", note, pictures, pd.DataFrame(rows), "estimates")
     print(write_study(session.directory / "report", "Live evaluation", introduction, [chapter]))

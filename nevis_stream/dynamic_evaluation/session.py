@@ -29,6 +29,7 @@ from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budg
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
+    BOARD,
     HANDED,
     ROUNDS,
     SETTINGS,
@@ -42,7 +43,8 @@ from nevis_stream.dynamic_evaluation.session_records import (
     read_session_prices,
     round_line,
 )
-from nevis_stream.dynamic_evaluation.session_start import BOARD, NEW_MODEL, WORDS, Rule, begin
+from nevis_stream.dynamic_evaluation.session_source import later_corrections
+from nevis_stream.dynamic_evaluation.session_start import NEW_MODEL, WORDS, Rule, begin
 from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follow
 from nevis_stream.dynamic_evaluation.stopping import Stopping
 from nevis_stream.dynamic_evaluation.workers import hold_name, is_gone
@@ -395,6 +397,12 @@ class Session:
             ended, estimate = self._has_ended(track), self._estimate(track)
             result.append(Progress(model, answered, track.failed, waiting, budget, ended, estimate))
         return result
+
+    def corrections(self) -> list[str]:
+        """Returns a line for each later correction of the board's cache, on whose values from
+        before all estimates of this session rest; they are not changed.
+        """
+        return later_corrections(self.directory, self.cache)
 
     @property
     def rule(self) -> str:

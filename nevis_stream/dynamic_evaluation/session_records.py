@@ -21,7 +21,8 @@ from nevis_stream.storage import write_file
 from nevis_stream.storage.checks import choice, number, show_value, string, whole
 from nevis_stream.storage.record import Record
 
-SETTINGS, ROUNDS, ANSWERS, HANDED, PRICES = (
+BOARD, SETTINGS, ROUNDS, ANSWERS, HANDED, PRICES = (
+    "board",
     "session.json",
     "rounds.jsonl",
     "answers.jsonl",

@@ -12,6 +12,7 @@ from nevis_stream.dynamic_evaluation.fitted_board import board_digest, copy_boar
 from nevis_stream.dynamic_evaluation.ranking import known_models
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
+    BOARD,
     ROUNDS,
     SETTINGS,
     Answer,
@@ -21,6 +22,7 @@ from nevis_stream.dynamic_evaluation.session_records import (
     digest_prices,
     write_prices,
 )
+from nevis_stream.dynamic_evaluation.session_source import write_source
 from nevis_stream.dynamic_evaluation.stopping import check_draws, check_rule
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -29,7 +31,6 @@ from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog, Words
 from nevis_stream.storage.identity import as_lines
 
-BOARD = "board"
 NEW_MODEL = "new model"
 WORDS = Words(
     session="evaluation session",
@@ -112,6 +113,8 @@ def begin(
     def prepare() -> None:
         progress("copying the board")
         cache = copy_board(board.cache, directory / BOARD)
+        if not board.temporary:
+            write_source(directory, board.cache)
         if prices is not None:
             write_prices(directory, prices, cache.samples())
         name, reason, _ = fit_method(

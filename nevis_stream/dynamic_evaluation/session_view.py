@@ -23,7 +23,8 @@ def as_html(session: "Session") -> str:
         low, high = anytime_intervals(session.track(each.model), facts, scores)
         rows.append(f"<li>{html.escape(str(each))}{_band(low, high) if len(low) else ''}</li>")
     title = f"{html.escape(repr(session))}; {html.escape(session.rule)}"
-    return f"<p>{title}.</p><ul>{''.join(rows)}</ul>"
+    marks = "".join(f"<p>{html.escape(line)}</p>" for line in session.corrections())
+    return f"<p>{title}.</p>{marks}<ul>{''.join(rows)}</ul>"
 
 
 def _band(low: np.ndarray, high: np.ndarray) -> str:

@@ -111,6 +111,30 @@ def test_a_board_that_does_not_know_tasks_or_numbers_is_refused(folder):
     assert evaluate("ask t --format=inspect").startswith("q")
 
 
+def test_what_is_corrected_later_is_said_beside_the_estimates(folder):
+    evaluate("import leaderboard.csv --cache=c")
+    evaluate("remove --cache=c --models=m1 --samples=q4 --reason='before it began'")
+    evaluate(f"start c --model=new --out=s --budget=12 {METHOD}")
+    write_csv(folder / "a.csv", evaluate("ask s").split())
+    evaluate("tell s a.csv")
+    before = evaluate("status s")
+    assert "correction" not in before
+    assert "and `report` say so" in evaluate("remove --cache=c --samples=q3 --reason='wrong key'")
+    (folder / "other.csv").write_text("model,sample,outcome\nlate,q1,1\n")
+    evaluate("import other.csv --cache=c")
+    evaluate("remove --cache=c --models=late --reason='not of the board'")
+    shown = evaluate("status s")
+    assert shown.startswith(before) and shown.count("rests on values from before a correction") == 1
+    assert "all models on q3 removed: wrong key" in shown and "not of the board" not in shown
+    page = evaluate("report s").strip().splitlines()[-1]
+    assert "wrong key" in (folder / page).read_text()
+    assert "is the copy of a session" in evaluate(
+        "remove --cache=s/board --samples=q3 --reason=x", 2
+    )
+    (folder / "c").rename(folder / "moved")
+    assert "later corrections are not known" in evaluate("status s")
+
+
 def test_mistakes(folder):
     start = "start leaderboard.csv --out=s"
     for words, message in [
