@@ -56,7 +56,7 @@ class Images(Sequence[np.ndarray]):
 
     @property
     def sizes(self) -> np.ndarray:
-        """int32[n, 2]: height and width of every image, in pixels."""
+        """Height and width of every image, in pixels: int32[n, 2]."""
         raise NotImplementedError
 
     def take(self, indices: np.ndarray) -> "Images":

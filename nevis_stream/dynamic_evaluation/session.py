@@ -65,7 +65,8 @@ SampleId = str | int
 class Session:
     """A session in a directory; `start` begins one, or opens it.
 
-    Example:
+    Example::
+
       session = Session.start("sessions/new", board, budget=64)
       for ids in session:
           session.tell({i: my_model(i) for i in ids})
@@ -76,7 +77,6 @@ class Session:
 
     Attributes:
       settings: what identifies it.
-      samples: ids of all samples, whole numbers if the board was an array.
 
     Raises:
       BadInput: there is no session, or its files are damaged.
@@ -180,7 +180,7 @@ class Session:
 
     @property
     def samples(self) -> list[SampleId]:
-        """Ids of all samples."""
+        """Ids of all samples; whole numbers if the board was an array."""
         return [self._shown(column) for column in range(len(self.ids))]
 
     def _shown(self, column: int) -> SampleId:

@@ -1,4 +1,4 @@
-"""The evaluation cache: the growing, partly known matrix of models × samples, on disk.
+"""The evaluation cache: the growing, partly known matrix of models × samples, on disk::
 
     cache = EvaluationCache("caches/mnist", create=True)
     cache.append("model-a", ["mnist/test/0", "mnist/test/1"], [1, 0],
