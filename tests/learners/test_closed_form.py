@@ -97,7 +97,14 @@ def reduced_pixels(images):
 DICTIONARY = patches.dictionary_program(10, 40, contrast=True)(noise(50, 6, 1), np.arange(3))
 
 
-@pytest.mark.parametrize(("side", "cells"), [(32, (4,)), (48, (6,)), (64, (4, 8)), (48, (4, 6))])
+@pytest.mark.parametrize(
+    ("side", "cells"),
+    [
+        (32, (4,)),
+        (64, (4, 8)),
+        *(pytest.param(48, cells, marks=pytest.mark.slow) for cells in ((6,), (4, 6))),
+    ],
+)
 def test_the_faster_histograms_are_the_canonical_ones_and_cost_as_much(side, cells):
     images = noise(5, side)
     images[0] = 0.5  # no gradient
@@ -208,7 +215,7 @@ def test_equal_patches_give_finite_features(contrast):
     ("gradients", "expected"),
     [
         ((16,), ["colour"]),
-        ((32, 64), ["colour", "gradients_4"]),
+        pytest.param((32, 64), ["colour", "gradients_4"], marks=pytest.mark.slow),
         ((32, 64, 128), ["colour", "gradients_4", "gradients_8"]),
     ],
 )
