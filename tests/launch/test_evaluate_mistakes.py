@@ -146,15 +146,18 @@ def killed_until_it_ends(fatal, *words):
     return statuses.count(-9)
 
 
-def test_a_killed_fit_and_addition_go_on(filled, tmp_path):
+@pytest.mark.parametrize(
+    ("fit", "add"), [((2,), (1,)), pytest.param((1, 2, 3, 5), (1, 2), marks=pytest.mark.slow)]
+)
+def test_a_killed_fit_and_addition_go_on(filled, tmp_path, fit, add):
     whole, killed = (shutil.copytree(filled / "cache", tmp_path / name) for name in ("a", "b"))
     settings = ["--method=linear_gaussian", "--budget=6"]
     new = f"--model={filled / 'new.npz'}"
     assert command("fit", *settings, f"--cache={whole}").returncode == 0
     assert command("add-model", new, *settings, f"--cache={whole}").returncode == 0
-    assert killed_until_it_ends((1, 2, 3, 5), "fit", *settings, f"--cache={killed}") == 4
-    kills = killed_until_it_ends((1, 2), "add-model", new, *settings, f"--cache={killed}")
-    assert kills == 2 or read_additions(killed)
+    assert killed_until_it_ends(fit, "fit", *settings, f"--cache={killed}") == len(fit)
+    kills = killed_until_it_ends(add, "add-model", new, *settings, f"--cache={killed}")
+    assert kills == len(add) or read_additions(killed)
     assert read_additions(killed) == read_additions(whole)
     caches = EvaluationCache(whole), EvaluationCache(killed)
     assert np.array_equal(*(cache.matrix(predicted=True) for cache in caches))
