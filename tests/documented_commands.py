@@ -113,6 +113,8 @@ SMALLER = {
     r"quadrature_local\+neural_process": "quadrature_local+mean",
     r"--labels=200 --repetitions=20": "--labels=10 --repetitions=2",
     r"(label simulate (?!.*--labels).*)": r"\1 --labels=10 --repetitions=2",
+    # with all rules on the guide's page
+    r"(label simulate (?!.*--rules).* --pool=\S+ --out=.*)": r"\1 --rules=uniform",
     r"(--import_file=resnet34.*)": r"\1 --config.network.width=1",
     r"--policies=\S+ --predictors=\S+": "--policies=strata,mean_variance --predictors=mean,irt_2pl",
     r"(evaluate study (?!.*--policies).*)": rf"\1 {QUICK}",
@@ -123,6 +125,7 @@ SMALLER = {
     r"(dynamic-benchmark rollouts.*)": r"\1 --images=45 --rollouts=1 --base_accuracy=0.4",
     r"(rollouts (?!.*--design).*)": r"\1 --rounds=3 --width=2",
     r"(rollouts .*--design=path.*)": r"\1 --rounds=3",
+    r"(rollouts .*--design=hierarchical.*?)--width=\d+": r"\1--width=2",
 }
 """Patterns in a command, and what stands for them, one after the other."""
 
