@@ -43,7 +43,7 @@ def learner(name: str, budget: str) -> Learner:
         config.update(budget=budget)
     else:
         config.train.update(steps=2, validate_every=2)
-    return run_config.build(run_config.resolve(config))
+    return run_config.resolve(config).build()
 
 
 def main(words: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ def learner(steps: int | None = None):
     config.budget, config.search.trials = "tiny", TRIALS
     if steps is not None:
         config.train.update(steps=steps, validate_every=steps)
-    return run_config.build(run_config.resolve(config))
+    return run_config.resolve(config).build()
 
 
 def seconds(run_dir: str) -> list[float]:

@@ -48,7 +48,7 @@ def measure(learner: str, stream: Stream, folder: Path) -> tuple[np.ndarray, np.
     """Runs a learner; returns the FLOPs and the CPU seconds of each task, and the mean error."""
     config = run_config.default(learner)
     config.budget = "tiny"
-    ledger = run(run_config.build(run_config.resolve(config)), stream, folder, keep="all")
+    ledger = run(run_config.resolve(config).build(), stream, folder, keep="all")
     records = ledger.of_kind(TrainRecord), ledger.of_kind(PredictRecord)
     costs = [sum(total(record.flops) for record in pair) for pair in zip(*records, strict=True)]
     seconds = {record.task_id: 0.0 for record in records[0]}

@@ -27,7 +27,7 @@ def configure_learner(
             raise BadInput(f"learner {name}: {unknown('value', key, own)}")
         config.update_from_flattened_dict({key: own[key].check(value)})
     config = run_config.resolve(config)
-    return ConfiguredLearner(run_config.build(config), run_config.to_json(config))
+    return ConfiguredLearner(config.build(), run_config.to_json(config))
 
 
 def describe_patches(images: np.ndarray, seed: int = 0) -> np.ndarray:

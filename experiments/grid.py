@@ -37,7 +37,7 @@ class Cell:
     name: str
     values: Mapping[str, Any]
     settings: Mapping[str, Any]
-    config: ml_collections.ConfigDict
+    config: run_config.RunConfig
 
 
 def axis(text: str) -> tuple[str, str]:
@@ -146,7 +146,7 @@ def _cell(
         settings[LOOK] = config.train.validate_every = max(1, -(-values[STEPS] // LOOKS))
     try:
         resolved = run_config.resolve(config)
-        run_config.build(resolved)
+        resolved.build()
     except BadInput as error:
         raise BadInput(f"{_format_values(values)}: {error}") from None
     name = "-".join(f"{short_key(key)}-{_in_a_name(value)}" for key, value in values.items())

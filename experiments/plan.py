@@ -1,20 +1,19 @@
 """The plan of a run: tasks, trials, steps and estimated FLOPs, without training."""
 
-import ml_collections
 from rich.table import Table
 
 from nevis_stream.cost.engineering import engineering
-from nevis_stream.experiments import run_config
+from nevis_stream.experiments.run_config import RunConfig
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 
 
-def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
+def plan(config: RunConfig, stream: Stream) -> list[dict]:
     """Returns a row for each task: year, task_id and sizes, and what the learner estimates.
 
     A learner with a method `estimate` returns trials, steps, batch and FLOPs.
     """
-    learner = run_config.build(config)
+    learner = config.build()
     rows, earlier = [], 0
     for event in stream.events(config.protocol):
         if event.kind == "train":
@@ -40,11 +39,11 @@ def plan(config: ml_collections.ConfigDict, stream: Stream) -> list[dict]:
     return rows
 
 
-def _title(config: ml_collections.ConfigDict) -> str:
+def _title(config: RunConfig) -> str:
     return config.label + (f", budget {config.budget}" if config.budget else "")
 
 
-def print_plan(config: ml_collections.ConfigDict, stream: Stream, seeds: int = 1) -> None:
+def print_plan(config: RunConfig, stream: Stream, seeds: int = 1) -> None:
     """Prints the plan as a table with totals."""
     rows = plan(config, stream)
     console = Console(width=None if Console().is_terminal else 140)

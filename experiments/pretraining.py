@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import numpy as np
 import safetensors.numpy
 
@@ -88,7 +87,7 @@ def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
 
 
 def pretrain(
-    config: ml_collections.ConfigDict,
+    config: run_config.RunConfig,
     stream: Stream,
     tasks: Sequence[str],
     out: Path,
@@ -171,7 +170,7 @@ def pretrain(
 
 
 def import_weights(
-    config: ml_collections.ConfigDict,
+    config: run_config.RunConfig,
     file: Path,
     layout: str,
     out: Path,
@@ -223,9 +222,9 @@ def _finished(out: Path, record_file: Path, job: dict[str, Any]) -> bool:
     return True
 
 
-def _check_followed(config: ml_collections.ConfigDict) -> None:
+def _check_followed(config: run_config.RunConfig) -> None:
     """Refuses settings that pre-training would ignore."""
-    search, train = config.search, config.train
+    search, train = config.own.search, config.own.train
     if search.pruning != "none":
         raise BadInput(
             "config.search.pruning: pre-training does not prune trials; it must be none."
@@ -238,8 +237,8 @@ def _check_followed(config: ml_collections.ConfigDict) -> None:
         raise BadInput("config.train.steps is 0, so nothing would be trained.")
 
 
-def _learner(config: ml_collections.ConfigDict) -> Baseline:
-    learner = run_config.build(config)
+def _learner(config: run_config.RunConfig) -> Baseline:
+    learner = config.build()
     if not isinstance(learner, Baseline):
         raise BadInput(f"learner {config.learner} has no network to pre-train; use --config=indep.")
     return learner

@@ -6,6 +6,7 @@ line or a config file are never changed.
 """
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,34 @@ class Common:
 
 
 COMMON = tuple(fields.fields_of(Common))
+
+
+@dataclass(frozen=True)
+class RunConfig(Common):
+    """A config without open values, made once a run, with the learner that it describes.
+
+    Attributes:
+      own: the learner's values, an instance of its class of configuration.
+    """
+
+    own: Any = None
+
+    @functools.cached_property
+    def _learner(self) -> Learner:
+        return learners.build(self.own)
+
+    def build(self) -> Learner:
+        """Returns the learner, which is made at the first call."""
+        return self._learner
+
+    def with_seed(self, seed: int) -> "RunConfig":
+        """Returns the config with a seed; another seed has a learner of its own."""
+        return self if seed == self.seed else dataclasses.replace(self, seed=seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the values, nested by section."""
+        common = {name: getattr(self, name) for name in COMMON}
+        return common | dataclasses.asdict(self.own)
 
 
 def fields_of(learner: str) -> dict[str, Field]:
@@ -91,7 +120,7 @@ def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collecti
     return changed
 
 
-def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     """Returns the config with every open value filled in; other values are kept.
 
     Raises:
@@ -100,55 +129,48 @@ def resolve(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     """
     values = flat(config)
     _check_keys(values)
-    common = fields.make(Common, values)
-    last_kept(common.keep)
-    section = _section(common, values)
+    common = fields.check(Common, values)
+    last_kept(common["keep"])
+    learner = common["learner"]
+    section = learners.class_of(learner)
+    own_values = _fill(section, learner, common["budget"], values)
+    own = _make(section, own_values, learner)
     if not hasattr(section, "BUDGETS"):
-        common = dataclasses.replace(common, budget="")
-    label = common.label or _label(common, section)
-    remark = getattr(section, "remark", "")
-    if remark and remark not in label:
-        label = f"{label} {remark}"
-    common = dataclasses.replace(common, label=label)
-    resolved = default(common.learner)
-    resolved.update_from_flattened_dict(
-        dataclasses.asdict(common) | fields.flat(dataclasses.asdict(section))
+        common["budget"] = ""
+    if not common["label"]:
+        defaults = _fill(section, learner, common["budget"], {})
+        differing = [
+            f"{name}={own_values[name]}"
+            for name, field in fields.fields_of(section).items()
+            if field.label and own_values[name] != defaults[name]
+        ]
+        common["label"] = ", ".join([learner.rpartition(":")[2], *differing])
+    remark = getattr(own, "remark", "")
+    if remark not in common["label"]:
+        common["label"] += f" {remark}"
+    return RunConfig(**common, own=own)
+
+
+def _fill(section: Any, learner: str, budget: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a learner's fields, checked, with every open one filled in."""
+    preset = TABLE[learner].values if learner in TABLE else {}
+    checked = fields.check(
+        section, {**values, **{k: v for k, v in preset.items() if values.get(k) is None}}
     )
-    return resolved
-
-
-def _section(common: Common, values: Mapping[str, Any]) -> Any:
-    """Returns the learner's configuration with every open value filled in."""
-    section = learners.class_of(common.learner)
-    preset = TABLE[common.learner].values if common.learner in TABLE else {}
-    filled = dict(values) | {k: v for k, v in preset.items() if values.get(k) is None}
-    config = _build(section, filled, common.learner)
     if not hasattr(section, "BUDGETS"):
-        return config
-    if common.budget not in section.BUDGETS:
-        raise BadInput(unknown("budget", common.budget, section.BUDGETS))
-    return config.fill(common.budget)
+        return checked
+    if budget not in section.BUDGETS:
+        raise BadInput(unknown("budget", budget, section.BUDGETS))
+    return section.fill(checked, section.BUDGETS[budget])
 
 
-def _build(section: type, values: Mapping[str, Any], learner: str) -> Any:
+def _make(section: type, values: Mapping[str, Any], learner: str) -> Any:
     try:
         return fields.make(section, values)
     except BadInput:
         raise
     except Exception as error:  # a user's __post_init__ may raise anything
         raise BadInput(f"learner {learner}: {error}") from None
-
-
-def _label(common: Common, section: Any) -> str:
-    """Returns the learner's name and the settings that differ from its default ones."""
-    defaults = fields.flat(dataclasses.asdict(_section(common, {})))
-    values = fields.flat(dataclasses.asdict(section))
-    differing = [
-        f"{name}={values[name]}"
-        for name, field in fields.fields_of(type(section)).items()
-        if field.label and values[name] != defaults[name]
-    ]
-    return ", ".join([common.learner.rpartition(":")[2], *differing])
 
 
 def _check_keys(values: Mapping[str, Any]) -> None:
@@ -163,7 +185,7 @@ def _check_keys(values: Mapping[str, Any]) -> None:
             raise BadInput(unknown("config key", key, valid))
 
 
-def flat(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def flat(config: ml_collections.ConfigDict | RunConfig) -> dict[str, Any]:
     """Returns the values by dotted name."""
     return fields.flat(config.to_dict())
 
@@ -180,7 +202,7 @@ def not_of_type(field: Field, text: str) -> str:
     )
 
 
-def to_json(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def to_json(config: RunConfig) -> dict[str, Any]:
     """Returns the values that identify a run, as plain JSON, in which tuples are lists.
 
     Pre-trained weights are identified by their digest, since their path may change.
@@ -191,11 +213,6 @@ def to_json(config: ml_collections.ConfigDict) -> dict[str, Any]:
     return values | {"budget": values["budget"] or None}
 
 
-def build(config: ml_collections.ConfigDict) -> Learner:
-    """Builds the learner that a resolved config names."""
-    return learner_of(config.learner, flat(config))
-
-
 def learner_of(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
-    return learners.build(_build(learners.class_of(learner), values, learner))
+    return learners.build(_make(learners.class_of(learner), values, learner))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_collections
 import pandas as pd
 
 from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair_row
@@ -29,7 +28,7 @@ from nevis_stream.storage.reading import real_path
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 
-RunOnce = Callable[[ml_collections.ConfigDict, Stream, Path], Ledger]
+RunOnce = Callable[[run_config.RunConfig, Stream, Path], Ledger]
 """Runs a resolved config over a stream in a directory, or continues that run."""
 
 _ANOTHER_MATRIX = (
@@ -59,7 +58,8 @@ class TransferMatrixRun:
         sources: Sequence[str] | None = None,
         stream: str | None = None,
     ):
-        values, self.out, self._indep = recorded_values(indep), out, indep
+        self._values = values = recorded_values(indep)
+        self.out, self._indep = out, indep
         self.ledger = Ledger(indep)
         initialisation = values.get("initialisation") or "random"
         if (values["learner"], initialisation) != ("indep", "random"):
@@ -100,7 +100,7 @@ class TransferMatrixRun:
             f"{self.stream.name}_from_{source}", tasks, loaded.__getitem__, chronological=False
         )
 
-    def row_config(self, source: str) -> ml_collections.ConfigDict:
+    def row_config(self, source: str) -> run_config.RunConfig:
         """Writes the source's predictor to a file of weights, and returns the config of its row."""
         record = self.trained[source]
         path = self.out / "weights" / f"{source}.safetensors"
@@ -113,7 +113,9 @@ class TransferMatrixRun:
                     f"{error} The run of indep must keep its checkpoints (config.keep chosen or"
                     " all)."
                 ) from None
-            learner: Any = run_config.build(self.config)  # one that begins from weights
+            learner: Any = recorded.load_learner(
+                recorded_values(self._indep)
+            )  # one that begins from weights
             network = learner.recipe.network
             facts = weights.Facts(
                 weights.describe_network(network), f"{source} alone", total(record.flops)

@@ -78,7 +78,7 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
                 )
                 continue
             config = run_config.resolve(config)
-            run_config.build(config)
+            config.build()
             if not config.stream.endswith(".csv"):
                 stream_rows(config.stream)
         except NevisStreamError as error:

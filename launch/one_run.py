@@ -3,8 +3,6 @@
 import warnings
 from pathlib import Path
 
-import ml_collections
-
 from nevis_stream.errors import DataWarning
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.experiments import run_config
@@ -15,7 +13,7 @@ from nevis_stream.streams.stream import Stream
 
 
 def run_config_once(
-    config: ml_collections.ConfigDict,
+    config: run_config.RunConfig,
     stream: Stream,
     run_dir: Path,
     checkpoint_seconds: float = 30.0,
@@ -28,7 +26,7 @@ def run_config_once(
     """Runs or continues one config in one directory; returns the complete ledger."""
     _warn_of_unprepared(config.stream)
     return run(
-        run_config.build(config),
+        config.build(),
         stream,
         run_dir,
         protocol=config.protocol,

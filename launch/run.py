@@ -44,7 +44,7 @@ def main(_):
     from nevis_stream.streams.named_streams import load_stream
 
     config = run_config.resolve(config_flag.words().config())
-    run_config.build(config)  # values that do not fit are refused before any data are loaded
+    config.build()  # values that do not fit are refused before any data are loaded
     executor = _EXECUTOR.build()
     if _RUN_DIR.value:
         config_flag.check_run_dir(_RUN_DIR.value)
@@ -61,12 +61,10 @@ def main(_):
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()
     entry.stop_at_signals()
-    first = config.seed
-    for seed in range(first, first + _SEEDS.value):
+    for seed in range(config.seed, config.seed + _SEEDS.value):
         directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
-        config.seed = seed
         run_config_once(
-            config,
+            config.with_seed(seed),
             stream,
             directory,
             _CHECKPOINT.value,

@@ -49,7 +49,7 @@ def main(_):
 
     words = config_flag.words()
     config = words.config()
-    cells = grid.cells(config, _axes(), words.values)
+    cells = grid.cells(config, _axes(config.learner), words.values)
     if not (_RUN_DIR.value or _DRY_RUN.value):
         entry.fail("--run_dir is missing: the directory of the sweep, for example runs/my-sweep.")
     if _RUN_DIR.value:
@@ -78,7 +78,7 @@ def main(_):
     print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
 
 
-def _axes() -> list[tuple[str, str]]:
+def _axes(learner: str) -> list[tuple[str, str]]:
     """Returns the swept keys with their values; a key that also has a fixed value is refused."""
     from nevis_stream.experiments import grid
 
@@ -88,18 +88,18 @@ def _axes() -> list[tuple[str, str]]:
         if flag.value is not None
     ]
     axes += [grid.axis(text) for text in _SET.value]
-    _refuse_own_fields(axes)
+    _refuse_own_fields(axes, learner)
     for key, _ in axes:
         if key in config_flag.words().values:
             entry.fail(f"--config.{key} sets a value that is also swept; leave one of them out.")
     return axes
 
 
-def _refuse_own_fields(axes: list[tuple[str, str]]) -> None:
+def _refuse_own_fields(axes: list[tuple[str, str]], learner: str) -> None:
     """Refuses --trials and --steps for a learner without them, or with fields of these names."""
     from nevis_stream.experiments import grid, run_config
 
-    fields = run_config.fields_of(config_flag.words().config().learner)
+    fields = run_config.fields_of(learner)
     for key, text in axes:
         name = key.rpartition(".")[2]
         if key in (grid.TRIALS, grid.STEPS) and key not in fields:
@@ -123,11 +123,10 @@ def _run_all(runs, load) -> None:
         complete = Ledger(directory).complete  # its result is in the table at the end
         state = " (already complete)" if complete else ""
         print(f"run {number} of {len(runs)}: {directory}{state}", flush=True)
-        cell.config.seed = seed
         stream = load(cell.config.stream)
         devices = _EXECUTOR.devices.value
         run_config_once(
-            cell.config,
+            cell.config.with_seed(seed),
             stream,
             directory,
             _CHECKPOINT.value,

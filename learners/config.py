@@ -3,12 +3,13 @@
 A value of None is open: the learner's row of the table (learners.table) or the budget sets it.
 """
 
-from dataclasses import asdict, dataclass, field, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from nevis_stream.errors import BadInput
-from nevis_stream.learners import fields
 from nevis_stream.learners.budgets import BUDGETS
 
 Initialisations = Literal[
@@ -166,64 +167,38 @@ class BaselineConfig:
     other_network: BackboneConfig = BackboneConfig()
     augmentation: AugmentationConfig = AugmentationConfig()
 
-    def fill(self, budget: str) -> "BaselineConfig":
-        """Returns the configuration with open values filled in from the weights and the budget.
+    @staticmethod
+    def fill(values: Mapping[str, Any], budget: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns values by dotted name, with open ones filled in from the weights and a budget.
 
         Raises:
           BadInput: a file without weights, or values that cannot be combined.
         """
-        values = fields.flat(asdict(self._with_weights()))
-        preset = dict(BUDGETS[budget])
-        if preset["search.method"] == "grid" and values["search.method"] not in (None, "grid"):
+        filled, preset = _with_weights(values), dict(budget)
+        if preset["search.method"] == "grid" and filled["search.method"] not in (None, "grid"):
             for name in _RANGES:  # the ranges that the grid spans
                 if name in preset:
                     preset[name] = (min(preset[name]), max(preset[name]))
         for section in ("network", "other_network"):
             # the budget's options of a network fit only the budget's network
-            if values[f"{section}.name"] is not None:
+            if filled[f"{section}.name"] is not None:
                 resolution = f"{section}.resolution"
                 preset = {
-                    k: v for k, v in preset.items() if k == resolution or section != _section(k)
+                    name: value
+                    for name, value in preset.items()
+                    if name == resolution or not name.startswith(f"{section}.")
                 }
-        if (values["search.method"] or preset["search.method"]) == "grid":
+        if (filled["search.method"] or preset["search.method"]) == "grid":
             del preset["search.trials"]
-        values |= {name: value for name, value in preset.items() if values[name] is None}
-        config = fields.make(BaselineConfig, values)
-        config._check()
-        if config.search.method != "grid":
-            return config
-        if config.search.trials not in (None, config._combinations):
-            raise BadInput(f"config.search.trials is {config.search.trials}; {_GRID_TRIALS}")
-        return replace(config, search=replace(config.search, trials=config._combinations))
-
-    @property
-    def _combinations(self) -> int:
-        count = len(self.search.learning_rate) * len(self.search.label_smoothing)
-        return count * (1 if self.auxiliary.which == "none" else len(self.search.auxiliary_weight))
-
-    def _with_weights(self) -> "BaselineConfig":
-        """Returns the configuration with the facts of the file of weights.
-
-        If the user names a network it is kept, and compared when the weights are loaded.
-        """
-        if not self.pretrained.path:
-            return self
-        from nevis_stream.learners.parts import weights
-
-        path = Path(self.pretrained.path)
-        facts, network = weights.read_facts(path), self.network
-        names = ("flops", "trained_on", "stand_in")
-        pretrained = PretrainedConfig(
-            str(path), weights.digest(path), **{name: getattr(facts, name) for name in names}
-        )
-        if network.name is None:
-            options = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in facts.network["options"].items()
-            }
-            resolution = network.resolution or facts.network["resolution"]
-            network = replace(network, name=facts.network["name"], resolution=resolution, **options)
-        return replace(self, pretrained=pretrained, network=network)
+        filled |= {name: value for name, value in preset.items() if filled[name] is None}
+        _check(filled)
+        if filled["search.method"] == "grid":
+            spans = _RANGES if filled["auxiliary.which"] != "none" else _RANGES[:2]
+            combinations = math.prod(len(filled[name]) for name in spans)
+            if filled["search.trials"] not in (None, combinations):
+                raise BadInput(f"config.search.trials is {filled['search.trials']}; {_GRID_TRIALS}")
+            filled["search.trials"] = combinations
+        return filled
 
     @property
     def remark(self) -> str:
@@ -233,42 +208,55 @@ class BaselineConfig:
         facts = self.pretrained
         return f"(stand-in: pre-trained on {facts.trained_on}, not {facts.stand_in})"
 
-    def _check(self) -> None:
-        search, train = self.search, self.train
-        if search.pruning != "none" and search.method == "bayesian":
-            raise BadInput(
-                "config.search.pruning: a Bayesian search runs one trial after the other, so there"
-                " are no trials to compare and prune."
-            )
-        if search.pruning != "none" and train.steps <= train.validate_every:
-            raise BadInput(
-                "config.search.pruning: trials are compared when they are evaluated on the dev"
-                f" split, and with train.steps {train.steps} and train.validate_every"
-                f" {train.validate_every} that happens only at the end. Set a smaller"
-                " config.train.validate_every."
-            )
-        if search.space == "large" and search.method == "grid":
-            raise BadInput(
-                "config.search.space: the large space has too many combinations for a grid; use"
-                " search.method random or bayesian."
-            )
-        for name in _RANGES:
-            values = getattr(search, _name(name))
-            if not values:
-                raise BadInput(f"config.{name} is {values}; it must contain a number.")
-            if search.method != "grid" and len(values) != 2:
-                raise BadInput(
-                    f"config.{name} is {values}; {search.method} search needs (low, high)."
-                )
-        if not search.batch:
-            raise BadInput(
-                f"config.search.batch is {search.batch}; it must contain a whole number."
-            )
+
+def _with_weights(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values with the facts of the file of weights.
+
+    If the user names a network it is kept, and compared when the weights are loaded.
+    """
+    if not values["pretrained.path"]:
+        return dict(values)
+    from nevis_stream.learners.parts import weights
+
+    path = Path(values["pretrained.path"])
+    facts, filled = weights.read_facts(path), dict(values)
+    filled |= {"pretrained.path": str(path), "pretrained.digest": weights.digest(path)}
+    for name in ("flops", "trained_on", "stand_in"):
+        filled[f"pretrained.{name}"] = getattr(facts, name)
+    if values["network.name"] is None:
+        filled["network.name"] = facts.network["name"]
+        filled["network.resolution"] = values["network.resolution"] or facts.network["resolution"]
+        for name, value in facts.network["options"].items():
+            filled[f"network.{name}"] = tuple(value) if isinstance(value, list) else value
+    return filled
 
 
-def _section(name: str) -> str:
-    return name.partition(".")[0]
-
-
-def _name(name: str) -> str:
-    return name.partition(".")[2]
+def _check(values: Mapping[str, Any]) -> None:
+    """Refuses values that cannot be combined."""
+    method, pruning = values["search.method"], values["search.pruning"]
+    steps, every = values["train.steps"], values["train.validate_every"]
+    if pruning != "none" and method == "bayesian":
+        raise BadInput(
+            "config.search.pruning: a Bayesian search runs one trial after the other, so there"
+            " are no trials to compare and prune."
+        )
+    if pruning != "none" and steps <= every:
+        raise BadInput(
+            "config.search.pruning: trials are compared when they are evaluated on the dev"
+            f" split, and with train.steps {steps} and train.validate_every {every} that happens"
+            " only at the end. Set a smaller config.train.validate_every."
+        )
+    if values["search.space"] == "large" and method == "grid":
+        raise BadInput(
+            "config.search.space: the large space has too many combinations for a grid; use"
+            " search.method random or bayesian."
+        )
+    for name in _RANGES:
+        if not values[name]:
+            raise BadInput(f"config.{name} is {values[name]}; it must contain a number.")
+        if method != "grid" and len(values[name]) != 2:
+            raise BadInput(f"config.{name} is {values[name]}; {method} search needs (low, high).")
+    if not values["search.batch"]:
+        raise BadInput(
+            f"config.search.batch is {values['search.batch']}; it must contain a whole number."
+        )

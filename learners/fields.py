@@ -134,8 +134,8 @@ def _is_a(value: Any, kind: type) -> bool:
     return type(value) is kind or (kind is float and type(value) is int)
 
 
-def make(section: type, values: Mapping[str, Any]) -> Any:
-    """Returns a dataclass with these values by dotted name; a missing one has its default.
+def check(section: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a dataclass's fields by dotted name; a missing one has its default.
 
     Raises:
       BadInput: a value that its field cannot have.
@@ -144,7 +144,12 @@ def make(section: type, values: Mapping[str, Any]) -> Any:
     for name, field in fields_of(section).items():
         value = values.get(name, field.default)
         checked[name] = None if value is field.default is None else field.check(value)
-    return _make(section, checked, "")
+    return checked
+
+
+def make(section: type, values: Mapping[str, Any]) -> Any:
+    """Returns a dataclass with these values by dotted name, as `check` takes them."""
+    return _make(section, check(section, values), "")
 
 
 def _make(section: type, values: Mapping[str, Any], prefix: str) -> Any:

@@ -102,7 +102,7 @@ def learner(name: str, weights_file: Path):
     if variant == "network":
         config.update(network_steps=20, network_above=0.0)
     if "network" not in config:
-        return run_config.build(run_config.resolve(config))
+        return run_config.resolve(config).build()
     config.network.update(name="mlp", hidden=(16,), resolution=8)
     config.train.update(steps=60, validate_every=10, frozen=variant == "frozen")
     config.ensemble = 2 if variant == "ensemble" else 1
@@ -114,7 +114,7 @@ def learner(name: str, weights_file: Path):
     if base.startswith("pt_"):
         _write_weights(weights_file)
         config.pretrained.path = str(weights_file)
-    return run_config.build(run_config.resolve(config))
+    return run_config.resolve(config).build()
 
 
 def _write_weights(file: Path) -> None:

@@ -325,7 +325,7 @@ def check_values(given):
     for created in (
         [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]
     ):
-        run_config.build(created)
+        created.build()
         check_stream(created.stream)
 
 

@@ -86,7 +86,7 @@ def main(command) -> None:
     if config.learner not in LEARNERS:
         raise BadInput(unknown("learner", config.learner, LEARNERS))
     require_prepared("local25")
-    learner = run_config.build(run_config.resolve(config))
+    learner = run_config.resolve(config).build()
     stream = load_stream("local25")
     print(f"{describe()}\n\n| task | error | each fold | FLOPs to learn | to answer an image |")
     print("|---|---:|---:|---:|---:|")

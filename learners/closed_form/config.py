@@ -1,7 +1,7 @@
 """The configuration of the learner `closed_form`, and its budgets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from nevis_stream.errors import BadInput
@@ -120,40 +120,34 @@ class ClosedFormConfig:
         },
     )
 
-    def fill(self, budget: str) -> "ClosedFormConfig":
-        """Returns the configuration with open values filled in by a budget.
+    @staticmethod
+    def fill(values: Mapping[str, Any], budget: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns values by name, with open ones filled in from a budget.
 
         Raises:
           BadInput: values that contradict each other.
         """
-        preset = {
-            name: v for name, v in self.BUDGETS[budget].items() if getattr(self, name) is None
-        }
-        config = replace(self, **preset)
-        config._check()
-        return config
-
-    def _check(self) -> None:
+        filled = {**values, **{k: v for k, v in budget.items() if values[k] is None}}
         for name in ("gradients", "widths", "regularisations", "mirrored"):
-            values = getattr(self, name)
-            if not values:
+            if not filled[name]:
                 raise BadInput(f"config.{name} is empty; give at least one value.")
-            if len(set(values)) < len(values):
-                raise BadInput(f"config.{name} is {values}; give each value once.")
-        sides = self.gradients
+            if len(set(filled[name])) < len(filled[name]):
+                raise BadInput(f"config.{name} is {filled[name]}; give each value once.")
+        sides, pixels = filled["gradients"], filled["pixels"]
         if any(side % (2 * CELLS) for side in sides) or list(sides) != sorted(set(sides)):
             raise BadInput(
                 f"config.gradients is {sides}; it must be increasing multiples of {2 * CELLS}, for"
                 " example (32,64)."
             )
-        if self.pixels and (self.pixels % 2 or sides[0] % self.pixels):
+        if pixels and (pixels % 2 or sides[0] % pixels):
             raise BadInput(
-                f"config.pixels is {self.pixels}; it must be even and a divisor of {sides[0]}, the"
+                f"config.pixels is {pixels}; it must be even and a divisor of {sides[0]}, the"
                 " first of config.gradients."
             )
         for name in ("patches", "components"):
-            if getattr(self, name) % 2:
-                raise BadInput(f"config.{name} is {getattr(self, name)}; it must be even.")
+            if filled[name] % 2:
+                raise BadInput(f"config.{name} is {filled[name]}; it must be even.")
+        return filled
 
 
 # closed_form's; up to `large`, the FLOPs that repeats save are spent on more images (`huge` uses

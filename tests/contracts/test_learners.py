@@ -40,7 +40,7 @@ def build(tmp_path_factory):
             config.other_network.update(name="mlp", hidden=(4,))
         if name.startswith("pt_"):
             config.pretrained.path = str(file)
-        return run_config.build(run_config.resolve(config))
+        return run_config.resolve(config).build()
 
     return build
 

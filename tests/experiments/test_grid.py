@@ -42,7 +42,7 @@ def test_every_combination_with_names_that_say_what_it_is():
         for trials in (2, 4)
         for width in (8, 16)
     ]
-    assert [(cell.config.search.trials, cell.config.network.width) for cell in cells] == [
+    assert [(cell.config.own.search.trials, cell.config.own.network.width) for cell in cells] == [
         (2, 8),
         (2, 16),
         (4, 8),
@@ -58,12 +58,12 @@ def test_every_combination_with_names_that_say_what_it_is():
 @pytest.mark.parametrize(("steps", "look"), [(240, 60), (10, 3), (2, 1), (0, 1), (50_000, 12_500)])
 def test_four_looks_unless_told_otherwise(steps, look):
     (cell,) = grid.cells(config(), [("train.steps", str(steps))])
-    assert cell.config.train.validate_every == cell.settings["train.validate_every"] == look
+    assert cell.config.own.train.validate_every == cell.settings["train.validate_every"] == look
     assert -(-steps // look) <= 4
     (cell,) = grid.cells(config(train__validate_every=7), [("train.steps", str(steps))])
-    assert cell.config.train.validate_every == 7 and "train.validate_every" not in cell.settings
+    assert cell.config.own.train.validate_every == 7 and "train.validate_every" not in cell.settings
     (cell,) = grid.cells(config(), [("search.trials", "2")])
-    assert cell.config.train.validate_every == 30  # the budget's
+    assert cell.config.own.train.validate_every == 30  # the budget's
 
 
 def test_the_given_config_stays_as_it_was():

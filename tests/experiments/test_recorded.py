@@ -22,7 +22,7 @@ def test_a_learner_of_the_format_before_is_built(name, start):
     learner = load_learner(recorded)
     assert isinstance(learner.initialisation, start)
     assert learner.recipe.steps == recorded["train"]["steps"]
-    assert run_config.build(run_config.resolve(to_config(recorded))) == learner
+    assert run_config.resolve(to_config(recorded)).build() == learner
 
 
 def test_what_cannot_be_built_is_named(tmp_path):

@@ -24,7 +24,7 @@ def config(learner="indep", **values):
 
 
 def built(*args, **values):
-    return run_config.build(run_config.resolve(config(*args, **values)))
+    return run_config.resolve(config(*args, **values)).build()
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_every_learner_resolves_at_every_budget(name, budget):
     if not name.startswith("pt_"):  # these need a file of weights
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RunWarning)  # of a Bayesian search with few trials
-            run_config.build(resolved)
+            resolved.build()
     assert run_config.resolve(resolved).to_dict() == resolved.to_dict()
 
 
@@ -55,7 +55,7 @@ def test_every_learner_searches_at_cheap_in_every_way(learner, method):
         with pytest.raises(BadInput, match="the large space has too many combinations"):
             run_config.resolve(config(learner, **values))
         values["search__space"] = "small"
-    search = run_config.resolve(config(learner, **values)).search
+    search = run_config.resolve(config(learner, **values)).own.search
     grid = (1e-4, 1e-3, 1e-2, 1e-1), (0.15,)
     assert (search.learning_rate, search.label_smoothing) == (
         grid if method == "grid" else ((1e-4, 1e-1), (0.15, 0.15))
@@ -75,7 +75,10 @@ def test_a_key_that_does_not_exist_is_refused():
 
 def test_no_budget_changes_a_value_that_was_given():
     values = {"search__method": "random", "search__learning_rate": (0.01, 0.02)}
-    assert run_config.resolve(config(budget="cheap", **values)).search.learning_rate == (0.01, 0.02)
+    assert run_config.resolve(config(budget="cheap", **values)).own.search.learning_rate == (
+        0.01,
+        0.02,
+    )
     values["search__learning_rate"] = (0.01, 0.02, 0.03)
     with pytest.raises(
         BadInput, match=r"learning_rate is \(0.01, 0.02, 0.03\); random search needs \(low, high\)"
@@ -153,8 +156,8 @@ def test_of_one_trial_none_is_pruned():
 def test_a_grid_records_the_trials_that_it_runs():
     """Of the paper's grid with auxiliary weights there are eight; four were recorded."""
     resolved = run_config.resolve(config("mt", budget="cheap"))
-    assert resolved.search.trials == run_config.build(resolved).search.trials == 8
-    assert run_config.resolve(resolved).search.trials == 8
+    assert resolved.own.search.trials == resolved.build().search.trials == 8
+    assert run_config.resolve(resolved).own.search.trials == 8
 
 
 @pytest.mark.parametrize(

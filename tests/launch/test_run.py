@@ -20,6 +20,18 @@ def launch(module, *words, start=forked.run, **options):
     return start(f"launch.{module}", *words, **options)
 
 
+@pytest.mark.parametrize("last", ["--dry_run", "--run_dir=run"])
+def test_a_run_makes_its_config_and_its_learner_once(tmp_path, last):
+    words = [FT, "--config.train.steps=2", "--config.search.trials=1", last]
+    words.append("--config.stream=adaptive:pico_digits,rounds=2,samples=20")
+    if last == "--dry_run":
+        words[-1] = "--config.stream=pico"
+    done = forked.run("tests.launch.counted_run", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = {"BaselineConfig": 1, "RunConfig": 1, "Baseline": 1}
+    assert done.stderr.splitlines()[-1] == str(made)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -126,6 +126,6 @@ def test_what_is_no_complete_run_of_indep_is_refused(indep, tmp_path):
         TransferMatrixRun(tmp_path, tmp_path)
     config = run_config.default("nearest_class_mean")
     config = run_config.resolve(config)
-    run(run_config.build(config), "pico", tmp_path / "ncm", config=run_config.to_json(config))
+    run(config.build(), "pico", tmp_path / "ncm", config=run_config.to_json(config))
     refused = forked.run("launch.transfer_matrix", f"--indep={tmp_path / 'ncm'}", "--dry_run")
     assert refused.returncode == 2 and "this is one of nearest_class_mean" in refused.stderr

@@ -95,7 +95,7 @@ def learner(**values):
     small = {"sample": 60, "centres": 200, "pictures": 200, "components": 8, "pixels": 8}
     config = run_config.default("frontier")
     config.update(small | {"gradients": (16,)} | values)
-    return run_config.build(run_config.resolve(config))
+    return run_config.resolve(config).build()
 
 
 CLASSES = np.random.RandomState(3).permutation(np.arange(120) % 3)

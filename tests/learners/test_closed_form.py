@@ -14,8 +14,10 @@ from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
+from nevis_stream.learners import fields
 from nevis_stream.learners.closed_form import learner as closed_form
 from nevis_stream.learners.closed_form import maps, patches, ridge
+from nevis_stream.learners.closed_form.config import ClosedFormConfig
 from nevis_stream.learners.closed_form.embedding import (
     Embedding,
     FeaturePlan,
@@ -371,7 +373,7 @@ def stripes(n, seed=0):
 def learner(**values):
     config = run_config.default("closed_form")
     config.update(values)
-    return run_config.build(run_config.resolve(config))
+    return run_config.resolve(config).build()
 
 
 def trained(task, **values):
@@ -592,4 +594,5 @@ def test_values_that_make_no_sense_are_refused(values, message):
 
 def test_the_budget_fills_only_what_is_open():
     assert learner(components=10).config.components == 10
-    assert dataclasses.replace(learner().config, components=None).fill("huge").components > 64
+    open_values = fields.check(ClosedFormConfig, {"components": None})
+    assert ClosedFormConfig.fill(open_values, ClosedFormConfig.BUDGETS["huge"])["components"] > 64

@@ -59,8 +59,7 @@ def config(**options):
     created.network.update(name="resnet", stage_sizes=(1,), width=4, stem="strided", resolution=8)
     created.train.update(steps=20, validate_every=5)
     created.search.trials = 2
-    for name, value in options.items():
-        created[name] = value
+    created.update_from_flattened_dict(options)
     return run_config.resolve(created)
 
 
@@ -139,12 +138,12 @@ def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file,
         created.pretrained = {"path": str(tmp_path / f"{name}.safetensors")}
         resolved = run_config.resolve(created)
         assert resolved.label == "pt_isup (stand-in: pre-trained on drawn shapes, not ImageNet)"
-        assert resolved.pretrained.flops == 5
+        assert resolved.own.pretrained.flops == 5
         assert run_config.resolve(resolved).to_dict() == resolved.to_dict()
-        digests.append(resolved.pretrained.digest)
+        digests.append(resolved.own.pretrained.digest)
     assert digests[0] != digests[1]
     with pytest.raises(BadInput, match="--config.pretrained.path is missing"):
-        run_config.build(run_config.resolve(run_config.default("pt_ft")))
+        run_config.resolve(run_config.default("pt_ft")).build()
 
 
 class Stop(Exception):
@@ -168,7 +167,7 @@ def start_from(path, run_dir, progress=None):
     created.train.update(steps=6, validate_every=3)
     created = run_config.resolve(created)
     return run(
-        run_config.build(created),
+        created.build(),
         toy.stream(),
         run_dir,
         config=run_config.to_json(created),
@@ -215,9 +214,9 @@ def test_weights_that_change_while_they_are_wanted_are_refused(file, tmp_path):
 def test_the_network_is_that_of_the_weights_unless_the_config_names_one(file):
     created = run_config.default("pt_isup")
     created.pretrained.path = str(file)
-    assert run_config.build(run_config.resolve(created)).recipe.network == NETWORK
+    assert run_config.resolve(created).build().recipe.network == NETWORK
     created.network.update(name="mlp", hidden=(4,))
-    assert run_config.build(run_config.resolve(created)).recipe.network.name == "mlp"
+    assert run_config.resolve(created).build().recipe.network.name == "mlp"
 
 
 def test_pre_training_on_several_tasks_learns_each_and_says_what_it_cost(tmp_path):
@@ -286,10 +285,8 @@ def test_a_stream_without_meta_train_tasks_is_told(tmp_path):
     ],
 )
 def test_what_pre_training_would_not_follow_is_refused(tmp_path, changes, message):
-    created = config()
-    created.update_from_flattened_dict(changes)
     with pytest.raises(BadInput, match=message):
-        pretraining.pretrain(created, toy.stream(), ["alpha"], tmp_path / "w.safetensors")
+        pretraining.pretrain(config(**changes), toy.stream(), ["alpha"], tmp_path / "w.safetensors")
     assert not list(tmp_path.iterdir())
 
 
@@ -301,8 +298,7 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
     }
     # nothing is done again
     assert pretraining.pretrain(config(), toy.stream(), ["alpha"], out) == weights.read_facts(out)
-    longer = config()
-    longer.train.steps = 21
+    longer = config(**{"train.steps": 21})
     with pytest.raises(
         BadInput,
         match=r"other flags wrote this file \(config.train.steps: there 20, now 21\)",
@@ -321,8 +317,7 @@ def test_another_job_does_not_write_over_a_file(tmp_path):
 
 
 def test_after_trials_that_all_diverged_another_config_may_write_there(tmp_path):
-    wild = config()
-    wild.search.learning_rate = (1e5, 1e6)
+    wild = config(**{"search.learning_rate": (1e5, 1e6)})
     with (
         pytest.warns(RunWarning),
         pytest.raises(BadInput, match="all 2 trials diverged: lower config.search.learning_rate"),

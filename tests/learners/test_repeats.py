@@ -101,7 +101,7 @@ def test_labels_of_several_are_matched_too():
 def learner(**values):
     config = run_config.default("frontier")
     config.update(values)
-    return run_config.build(run_config.resolve(config))
+    return run_config.resolve(config).build()
 
 
 def test_a_repeat_costs_next_to_nothing_and_answers_the_same(tmp_path):

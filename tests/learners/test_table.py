@@ -100,5 +100,5 @@ def test_the_small_learners_have_keys_of_their_own():
     config = run_config.default("nearest_class_mean")
     config.resolution = 4
     resolved = run_config.resolve(config)
-    assert run_config.build(resolved) == NearestClassMean(4)
-    assert run_config.to_json(resolved)["budget"] is None and "train" not in resolved
+    assert resolved.build() == NearestClassMean(4)
+    assert run_config.to_json(resolved)["budget"] is None and "train" not in resolved.to_dict()

@@ -57,7 +57,7 @@ def run_on(folder, datasets):
     config = run_config.resolve(config)
     stream = load_stream(config.stream)
     run(
-        run_config.build(config),
+        config.build(),
         stream,
         folder / "run",
         config=run_config.to_json(config),
