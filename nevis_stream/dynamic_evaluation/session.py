@@ -12,7 +12,6 @@ other models of the session; so a session that was killed, or that several proce
 same as one without a break.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -47,7 +46,7 @@ from nevis_stream.dynamic_evaluation.session_source import later_corrections
 from nevis_stream.dynamic_evaluation.session_start import NEW_MODEL, WORDS, Rule, begin
 from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follow
 from nevis_stream.dynamic_evaluation.stopping import Stopping
-from nevis_stream.dynamic_evaluation.workers import hold_name, is_gone
+from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
@@ -55,9 +54,6 @@ from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_number
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog
 from nevis_stream.storage import checked_lines
-from nevis_stream.wording import plural
-
-_LONGEST_WAIT = 1.0  # seconds between looks at what other workers have answered
 
 SampleId = str | int
 
@@ -419,7 +415,8 @@ class Session:
         self, model: str | None = None, count: int | None = None
     ) -> Iterator[list[SampleId]]:
         """Yields samples to evaluate a model on, until nothing more is asked; `tell` each batch
-        before the next. Several processes may do so at the same time.
+        before the next. Several processes may do so at the same time. In a notebook the estimate
+        is shown meanwhile, with its interval as it shrinks.
 
         Args:
           model: its name; None: the only one.
@@ -428,20 +425,11 @@ class Session:
         Raises:
           BadInput: nothing was told about a batch.
         """
-        model, pause = self._model(model), 0.05
-        with hold_name(self.directory) as worker:
-            while not self.has_ended(model):
-                if not (ids := self.ask(count, model, worker=worker)):
-                    time.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_WAIT)
-                    continue
-                yield ids
-                pause, answers = 0.05, self.log.read().answers
-                if all((model, self._columns[str(each)]) not in answers for each in ids):
-                    raise BadInput(
-                        f"nothing was told about the {plural(len(ids), 'sample')} that were asked,"
-                        f" for example {ids[0]!r}: tell their answers, None where there is none."
-                    )
+        return session_loop.batches(self, self._model(model), count)
+
+    def is_told(self, sample: SampleId, model: str) -> bool:
+        """Returns whether an answer to a sample, or that there is none, was told of a model."""
+        return (model, self._columns[str(sample)]) in self.log.read().answers
 
     def run(
         self,

@@ -1,13 +1,16 @@
 """Loops that answer a session by a function, in one call at a time or in several."""
 
 import asyncio
+import time
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nevis_stream.dynamic_evaluation.session_view import show_live
 from nevis_stream.dynamic_evaluation.workers import hold_name
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, given_numbers
+from nevis_stream.wording import plural
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import SampleId, Session
@@ -16,6 +19,7 @@ AnswerAll = Callable[[list], Sequence[Any]]
 """Takes b sample ids, returns b values."""
 AnswerOne = Callable[[Any], Awaitable[Any]]
 """Takes one sample id, returns a value."""
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0  # seconds between looks at what others have answered
 _PAUSE = 0.2  # seconds before samples are asked for again that other workers may free
 
 
@@ -60,6 +64,26 @@ class _Recorder:
                 f"{self._row} samples in a row have no answer, so the model is not asked any more."
                 " What it answered is kept; the same call continues."
             )
+
+
+def batches(session: "Session", model: str, count: int | None) -> Iterator[list["SampleId"]]:
+    """See `Session.batches`."""
+    pause, refresh = _SHORTEST_WAIT, show_live(session)
+    with hold_name(session.directory) as worker:
+        while not session.has_ended(model):
+            if not (ids := session.ask(count, model, worker=worker)):
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_WAIT)
+                continue
+            yield ids
+            pause = _SHORTEST_WAIT
+            if not any(session.is_told(each, model) for each in ids):
+                raise BadInput(
+                    f"nothing was told about the {plural(len(ids), 'sample')} that were asked,"
+                    f" for example {ids[0]!r}: tell their answers, None where there is none."
+                )
+            refresh(False)
+    refresh(True)
 
 
 def run(
@@ -118,6 +142,7 @@ async def run_async(
     if concurrency < 1:
         raise BadInput(f"concurrency={concurrency}: at least one call at a time.")
     recorder, calls = _Recorder(session, model), dict[asyncio.Task, "SampleId"]()
+    refresh = show_live(session)
     with hold_name(session.directory) as worker:
         try:
             while True:
@@ -131,6 +156,7 @@ async def run_async(
                     done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
                     answers = {calls.pop(task): task.result() for task in done}
                     await asyncio.to_thread(recorder.add, answers)
+                    refresh(False)
                 elif recorder.failures:
                     await asyncio.to_thread(recorder.flush)
                 elif await asyncio.to_thread(session.has_ended, model):
@@ -141,6 +167,7 @@ async def run_async(
             for task in calls:
                 task.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
+            refresh(True)
     return await asyncio.to_thread(session.estimate, model)
 
 

@@ -1,6 +1,10 @@
 """How a notebook shows a session: where each model stands, and how its interval has shrunk."""
 
 import html
+import importlib
+import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +15,7 @@ if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import Session
 
 _WIDE, _HIGH = 300, 60  # pixels of a figure
+_REFRESH = 1.0  # seconds
 
 
 def as_html(session: "Session") -> str:
@@ -25,6 +30,26 @@ def as_html(session: "Session") -> str:
     title = f"{html.escape(repr(session))}; {html.escape(session.rule)}"
     marks = "".join(f"<p>{html.escape(line)}</p>" for line in session.corrections())
     return f"<p>{title}.</p>{marks}<ul>{''.join(rows)}</ul>"
+
+
+def show_live(session: "Session") -> Callable[[bool], None]:
+    """Shows a session in a notebook, and returns what shows it anew in the same place: at once if
+    its argument is true, else if `_REFRESH` seconds have passed. Outside of notebooks nothing is
+    shown.
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if not hasattr(shell, "kernel"):  # a terminal
+        return lambda now: None
+    display = importlib.import_module("IPython.display").display
+    handle, last = display(session, display_id=True), time.monotonic()
+
+    def refresh(now: bool) -> None:
+        nonlocal last
+        if now or time.monotonic() - last > _REFRESH:
+            handle.update(session)
+            last = time.monotonic()
+
+    return refresh
 
 
 def _band(low: np.ndarray, high: np.ndarray) -> str:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation import session_start
+from nevis_stream.dynamic_evaluation import session_start, session_view
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, SETTINGS
 from nevis_stream.dynamic_evaluation.stopping import anytime_interval
 from nevis_stream.errors import BadInput
@@ -347,3 +349,46 @@ def test_looking_after_each_answer_does_not_spoil_the_interval(board):
             )
         )
     assert covered >= 31
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """What a notebook with a kernel shows in one place, one entry each time."""
+    shown = []
+    handle = SimpleNamespace(update=lambda each: shown.append(each._repr_html_()))
+
+    def display(each, display_id):
+        assert display_id
+        shown.append(each._repr_html_())
+        return handle
+
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    monkeypatch.setattr(session_view, "_REFRESH", 0)
+    return shown
+
+
+def test_a_notebook_shows_the_interval_as_it_shrinks(tmp_path, board, notebook):
+    def widths():
+        found = (re.findall(r"95%: ([\d.]+) to ([\d.]+)", each) for each in notebook)
+        return [float(high) - float(low) for ends in found for low, high in ends]
+
+    loop = start(tmp_path, board, 20, "random_mean", until=0.01)
+    loop.run(lambda ids: NEW[ids], count=5)
+    assert len(notebook) == 6 and "there is no answer yet" in notebook[0]
+    assert len(widths()) == 5 and (np.diff(widths()) <= 0).all() and widths()[-1] < widths()[0]
+    assert "ended" in notebook[-1] and notebook[-1].count("<svg") == 1
+    notebook.clear()
+
+    async def answer(sample):
+        return int(NEW[sample])
+
+    asyncio.run(start(tmp_path / "more", board, 20, "random_mean").run_async(answer))
+    assert len(notebook) > 2 and "ended" in notebook[-1]
+
+
+def test_in_a_terminal_nothing_is_shown(tmp_path, board, notebook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: object()))
+    start(tmp_path, board).run(lambda ids: NEW[ids])
+    assert not notebook

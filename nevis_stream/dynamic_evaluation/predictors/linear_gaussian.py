@@ -39,7 +39,7 @@ BUMP_SCALE = 0.1  # standard deviation of a new model's own deviation on each bu
 EVEN = 0.02  # weight that is spread evenly, so that no known model is left out
 PSEUDO_VARIANCE = 0.25  # variance of a value, in units of mean (1 - mean), of one more known model
 LEAST_NOISE = 1e-6
-BLOCK = 1 << 14  # samples; a larger matrix is decomposed block by block
+BLOCK = 1 << 13  # samples; a larger matrix is decomposed block by block
 
 
 class Model(NamedTuple):
