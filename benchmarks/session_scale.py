@@ -1,11 +1,12 @@
 """What asking and telling cost over a large board.
 
   python -m benchmarks.session_scale --out=runs/session_scale [--models=1000] [--samples=100000]
-    [--method=stratified_mean] [--budget=256]
+    [--method=default] [--budget=256]
 
 Makes a synthetic board, starts a session, and answers it 20 samples at a time in one process; then
 asks, tells and shows another one by commands. CPU seconds, and the largest memory of the
-process that started it.
+process that started it, by then, and of the commands. `default` is the method that is chosen for
+the board; its stages go to the standard error.
 """
 
 import resource
@@ -40,6 +41,17 @@ def make_board(directory: Path, models: int, samples: int) -> EvaluationCache:
             names, np.arange(samples), (ability + noise > difficulty).astype(np.uint8)
         )
     return cache
+
+
+def _memory(who: int) -> float:
+    """Returns the largest memory of this process, or of its children, so far, in GB."""
+    return resource.getrusage(who).ru_maxrss / 1e6
+
+
+def show_stage(name: str) -> None:
+    """Prints when a stage begins."""
+    memory = _memory(resource.RUSAGE_SELF)
+    print(f"{time.process_time():8.1f} CPU s {memory:5.2f} GB  {name}", file=sys.stderr, flush=True)
 
 
 def timed(name: str, work):
@@ -93,7 +105,7 @@ def main() -> None:
     parser.add_argument("--models", type=positive, default=1000)
     parser.add_argument("--samples", type=positive, default=100_000)
     parser.add_argument("--budget", type=positive, default=256)
-    parser.add_argument("--method", default="stratified_mean")
+    parser.add_argument("--method", default="default")
     values = parser.parse_args()
     entry.use_compilation_cache()
     print(f"{describe()}\n\n{values.models:,} models × {values.samples:,} samples,", end=" ")
@@ -103,15 +115,23 @@ def main() -> None:
     shutil.rmtree(values.out / "commands", ignore_errors=True)
 
     def start(name: str) -> Session:
-        return Session.start(values.out / name, board, values.budget, method=values.method)
+        method = None if values.method == "default" else values.method
+        return Session.start(
+            values.out / name, board, values.budget, method=method, progress=show_stage
+        )
 
     session = timed("start", lambda: start("session"))
+    print(f"| start, GB | {_memory(resource.RUSAGE_SELF):.2f} |", flush=True)
     shutil.copytree(session.directory, values.out / "commands")
     answer(session)
     timed("estimate", session.estimate)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    most = _memory(resource.RUSAGE_SELF)
     measure_commands(values.out / "commands")
-    print(f"\nAt most {most:.2f} GB in the process that started and answered.")
+    print(
+        f"\nAt most {most:.2f} GB in the process that started and answered, and"
+        f" {_memory(resource.RUSAGE_CHILDREN):.2f} GB in a command. Method"
+        f" {session.settings.method}: {session.settings.reason or 'as given'}."
+    )
 
 
 if __name__ == "__main__":

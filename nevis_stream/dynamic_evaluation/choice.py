@@ -4,7 +4,8 @@ the known models.
 Cross-validation on few known models is noisy. So there is a default, and another method takes its
 place only if its errors are clearly smaller: on average over the known models by `MARGIN`, and by
 more than two standard errors. The default is the method that was best over all matrices that were
-measured (see `default`). A method that would compute too much is not tried.
+measured (see `default`). A method that would compute too much is not tried. Of very many samples
+the methods are compared on some, drawn at random: which of them is better is seen there too.
 
 What is chosen is used guarded (see `methods.guarded`): the cross-validation says how good a method
 is for models like the known ones, and nothing of others.
@@ -22,12 +23,13 @@ import numpy as np
 from nevis_stream.cost.engineering import engineering
 from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
+from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.evaluation_cache.additions import Addition
+from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_json
 
@@ -39,6 +41,7 @@ MARGIN = 0.05  # least relative improvement over the default
 CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
 VERSION = 8  # of stored choices
+MOST_SAMPLES = 1 << 13  # on which methods are compared; more for a large budget
 
 
 def default(budget: int, known: KnownModels) -> str:
@@ -103,6 +106,8 @@ def choose(
     Returns: the choice; its FLOPs are 0 if an earlier addition has paid for it.
     """
     about = [VERSION, CANDIDATES, budget, seed, digest(known), float(most_flops)]
+    columns = _columns(known, budget, seed)
+    about += [] if columns is None else [len(columns)]
     key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
     path = directory / FOLDER / f"choice-{budget}.json"
     paid = any(addition.choice == key for addition in additions)
@@ -121,23 +126,37 @@ def choose(
     if len(affordable) == 1:  # nothing to compare it with
         used, unguarded = _guard(affordable[0], known, models, budget, limit)
         return Choice(used, too_dear + unguarded, 0, key)
-    errors, costs = {}, {}
+    errors, costs, compared, part = {}, {}, known, ""
+    if columns is not None:
+        facts, part = known.facts.take(columns), "-choice"
+        compared = InMemory(known.matrix(None, columns), known.groups, facts)
     for name in affordable:
         progress(name)
         errors[name], costs[name] = _errors(
-            directory, methods.get(name), known, budget, seed, additions
+            directory, methods.get(name), compared, budget, seed, additions, part
         )
     chosen, reason = best(errors, default(budget, known), independent(known))
+    if columns is not None:
+        reason += f" (on {len(columns):,} of the {known.shape[1]:,} samples)"
     if left_out:
         reason += f"; {too_dear}"
     used, unguarded = _guard(chosen, known, models, budget, limit)
     reason += unguarded
     # The fit of the method that is used is charged when it is used, its errors are of the choice
     # alone.
-    flops = int(sum(part[name == used] for name, part in costs.items()))
+    used_fit = used if columns is None else None
+    flops = int(sum(part[name == used_fit] for name, part in costs.items()))
     record = {"key": key, "method": used, "reason": reason, "flops": flops}
     write_file(path, json.dumps(record, indent=1, sort_keys=True).encode())
     return Choice(used, reason, flops, key)
+
+
+def _columns(known: KnownModels, budget: int, seed: int) -> np.ndarray | None:
+    """Returns the samples on which methods are compared, int64 ascending; None: on all."""
+    n, most = known.shape[1], max(MOST_SAMPLES, 8 * budget)
+    if n <= 2 * most or known.facts.image is not None:
+        return None
+    return np.sort(generator(seed, "choice").choice(n, most, replace=False))
 
 
 def _guard(
@@ -231,12 +250,13 @@ def _errors(
     budget: int,
     seed: int,
     additions: Sequence[Addition],
+    part: str,
 ) -> tuple[np.ndarray, tuple[int, int]]:
     """Returns a method's cross-validation errors, float64[k], and FLOPs: of its fit with them,
     and of them alone.
     """
     readable = memory.readable(method, known, 0)
-    folder = directory / FOLDER / stored_name(method.name, known)
+    folder = directory / FOLDER / (stored_name(method.name, known) + part)
     stored = StoredFit(folder, method, known, seed, additions)
     key, _ = jax.random.split(jax.random.key(seed))
     errors = stored.errors(readable, budget, key, context())
