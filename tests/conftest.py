@@ -10,7 +10,9 @@ import hypothesis
 import pytest
 
 from nevis_stream.launch import entry
-from tests import wheel
+from tests import array_shapes, wheel
+
+array_shapes.install_if_wanted()  # before the packages are imported
 
 # Compiled programs are kept where commands keep them: files of tests that run on different workers
 # share them, and a second run of the tests compiles little. JAX reads this when it is imported.

@@ -6,12 +6,16 @@ Source: Guo et al., On Calibration of Modern Neural Networks, ICML 2017.
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from nevis_stream.array_types import Float, Int
+
 LEAST = 1e-12  # probability; below it, a logarithm says nothing
 _RANGE = np.log(20)  # temperatures from 1/20 to 20
 _BLOCK = 16384  # samples
 
 
-def temper(members: np.ndarray, temperature: float) -> np.ndarray:
+def temper(
+    members: Float[np.ndarray, "*members samples classes"], temperature: float
+) -> Float[np.ndarray, "*members samples classes"]:
     """Returns probabilities [..., n, c] in proportion to p^(1/T), of the dtype of `members`."""
     if temperature == 1:
         return members
@@ -22,7 +26,9 @@ def temper(members: np.ndarray, temperature: float) -> np.ndarray:
     return powers.astype(members.dtype, copy=False)
 
 
-def temperature(members: np.ndarray, labels: np.ndarray) -> float:
+def temperature(
+    members: Float[np.ndarray, "members samples classes"], labels: Int[np.ndarray, " labels"]
+) -> float:
     """Returns the temperature at which the members' mean has the least cross-entropy.
 
     A penalty of half the squared logarithm keeps it near 1 for few labels.
@@ -36,7 +42,7 @@ def temperature(members: np.ndarray, labels: np.ndarray) -> float:
     members = np.asarray(members, np.float64)
     rows = np.arange(len(labels))
 
-    def loss(logarithm):
+    def loss(logarithm: float) -> float:
         mean = temper(members, np.exp(logarithm)).mean(axis=0)
         likelihood = np.log(np.maximum(mean[rows, labels], LEAST)).sum()
         return logarithm**2 / 2 - likelihood
@@ -45,7 +51,11 @@ def temperature(members: np.ndarray, labels: np.ndarray) -> float:
     return float(np.exp(best.x))
 
 
-def is_calibrated(members: np.ndarray, held_out: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def is_calibrated(
+    members: Float[np.ndarray, "members pool classes"],
+    held_out: Float[np.ndarray, "others samples classes"],
+    labels: Int[np.ndarray, " labels"],
+) -> Float[np.ndarray, "members pool classes"]:
     """Returns members [e, n, c] at the temperature that fits held-out ones.
 
     Args:

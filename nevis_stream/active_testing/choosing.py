@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.array_types import Float, Int
 from nevis_stream.errors import BadInput
 
 NOTHING = 1e-12  # scores that are all below this count as 0
@@ -31,7 +32,9 @@ class TopK:
     No estimator that weights by probabilities can be used with it.
     """
 
-    def __call__(self, scores, count, random):
+    def __call__(
+        self, scores: Float[np.ndarray, " left"], count: int, random: np.random.Generator
+    ) -> tuple[Int[np.ndarray, " count"], None]:
         """Returns positions int64[count], and None for their probabilities."""
         return np.argsort(-check_scores(scores), kind="stable")[:count], None
 
@@ -55,7 +58,7 @@ class ProportionalSampling:
     clip: float = 0.0
     uniform: float = 0.5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("quantile", "clip", "uniform"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadInput(f"{name}={getattr(self, name)}: expected a number from 0 to 1.")

@@ -19,8 +19,11 @@ from scipy.special import expit, log_softmax, logit, softmax
 
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.array_types import Float, Int
 from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.seeds import generator
+
+PerClass = Float[np.ndarray, "samples classes"]
 
 PAIRS = 8
 _DIFFICULTY_DEVIATION = 1.0  # of the coefficient of the known models' mean error
@@ -103,7 +106,9 @@ class DifficultySurrogate:
             probabilities[number, rows, predicted] = 1 - chance
         return EnsemblePredictions(probabilities, cost + Cost(uncounted=UNCOUNTED))
 
-    def _fold(self, answers, classes):
+    def _fold(
+        self, answers: Responses, classes: int
+    ) -> tuple[Float[np.ndarray, "labels classes"], Cost]:
         """Returns for each bought label the probabilities of a base that did not see it,
         float64[M, c], and the cost.
         """
@@ -119,11 +124,13 @@ class DifficultySurrogate:
         return unseen, cost
 
 
-def _error(probabilities, predicted):
+def _error(
+    probabilities: PerClass, predicted: Int[np.ndarray, " samples"]
+) -> Float[np.ndarray, " samples"]:
     return 1 - probabilities[np.arange(len(predicted)), predicted]
 
 
-def _known_inputs(outcomes):
+def _known_inputs(outcomes: np.ndarray) -> Float[np.ndarray, "samples inputs"]:
     """Returns the known models' mean error as a logit, and each one's error, float64[n, 1 + k]."""
     errors = 1 - np.asarray(outcomes, np.float64).T
     models = errors.shape[1]
@@ -132,12 +139,16 @@ def _known_inputs(outcomes):
     return np.column_stack([(mean - mean.mean()) / (mean.std() + 1e-9), (errors - 0.5) * scale])
 
 
-def _inputs(errors, known):
+def _inputs(
+    errors: Float[np.ndarray, " samples"], known: Float[np.ndarray, "samples known"]
+) -> Float[np.ndarray, "samples inputs"]:
     base = logit(np.clip(errors, 1e-3, 1 - 1e-3))
     return np.column_stack([np.ones(len(base)), base, known])
 
 
-def _fit(inputs, wrong, prior: Prior):
+def _fit(
+    inputs: Float[np.ndarray, "labels inputs"], wrong: np.ndarray, prior: Prior
+) -> tuple[Float[np.ndarray, " inputs"], Float[np.ndarray, "inputs inputs"]]:
     """Returns the posterior's mode and covariance.
 
     All labels count the same: which samples were drawn depended on their inputs alone, and weights
@@ -161,7 +172,7 @@ def _fit(inputs, wrong, prior: Prior):
     return value, np.linalg.inv(hessian)
 
 
-def _other_logits(probabilities, predicted):
+def _other_logits(probabilities: PerClass, predicted: Int[np.ndarray, " samples"]) -> PerClass:
     """Returns the logarithms of the probabilities of all classes but the predicted one, float64[k,
     c], in which that one is -inf.
     """
@@ -170,7 +181,9 @@ def _other_logits(probabilities, predicted):
     return logits
 
 
-def _fit_classes(logits, labels):
+def _fit_classes(
+    logits: Float[np.ndarray, "errors classes"], labels: Int[np.ndarray, " errors"]
+) -> tuple[float, Float[np.ndarray, " classes"]]:
     """Returns the power t and the factors' logarithms a, float64[c], of which softmax(t logits + a)
     fits the classes of k observed errors best, with normal priors.
 
@@ -181,7 +194,7 @@ def _fit_classes(logits, labels):
     count, classes = logits.shape
     rows, finite = np.arange(count), np.where(np.isfinite(logits), logits, 0.0)
 
-    def loss(values):
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
         power, factors = values[0], values[1:]
         likelihoods = log_softmax(power * logits + factors, axis=1)
         surprise = -np.exp(likelihoods)

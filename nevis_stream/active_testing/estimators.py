@@ -1,14 +1,18 @@
 """Estimators of the risk, by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.stats import hypergeom
 
 from nevis_stream.active_testing.estimator import Estimator
 from nevis_stream.active_testing.intervals import bound, with_interval
+from nevis_stream.active_testing.labelled_draws import LabelledDraws
 from nevis_stream.active_testing.martingale import lure_weights, step_estimates
+from nevis_stream.array_types import Float
 from nevis_stream.queries.oracle import Estimate
+
+PerLabel = Float[np.ndarray, " labels"]
 
 START = 10  # draws before which the factor of the tuned difference stays at 1/2
 
@@ -27,7 +31,7 @@ class Ase(Estimator):
         " show; difference has one"
     )
 
-    def __call__(self, evidence):
+    def __call__(self, evidence: LabelledDraws) -> Estimate:
         """Returns the estimate; it has no interval."""
         value = float(evidence.expected.mean())
         asked = evidence.asked - evidence.failed
@@ -53,7 +57,7 @@ class Difference(Estimator):
 
     about = "the surrogate's expected loss, corrected by the labels; unbiased, with an interval"
 
-    def estimate(self, evidence):
+    def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates with the surrogate before each label."""
         steps = step_estimates(evidence, evidence.predicted, evidence.remaining)
         return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
@@ -69,7 +73,7 @@ class TunedDifference(Estimator):
 
     about = "difference, with a surrogate that counts as much as earlier labels support"
 
-    def estimate(self, evidence):
+    def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates, a_m + λ_m b_m."""
         alone = step_estimates(evidence, 0.0, 0.0)
         surrogate = step_estimates(evidence, evidence.predicted, evidence.remaining) - alone
@@ -77,7 +81,7 @@ class TunedDifference(Estimator):
         return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
 
 
-def factors(alone: np.ndarray, surrogate: np.ndarray) -> np.ndarray:
+def factors(alone: PerLabel, surrogate: PerLabel) -> PerLabel:
     """Returns λ_m = -Σ_{k<m} (a_k - mean a) b_k / Σ_{k<m} b_k², from 0 to 1, float64[M].
 
     Args:
@@ -85,7 +89,7 @@ def factors(alone: np.ndarray, surrogate: np.ndarray) -> np.ndarray:
       surrogate: b_m, what the surrogate adds to them, of expectation 0, float64[M].
     """
 
-    def before(values):
+    def before(values: np.ndarray) -> np.ndarray:
         return np.cumsum(values) - values
 
     count = np.maximum(np.arange(len(alone)), 1)
@@ -106,7 +110,7 @@ class Lure(Estimator):
 
     about = "the mean loss of drawn samples, weighted by their probabilities; unbiased"
 
-    def estimate(self, evidence):
+    def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates without a surrogate."""
         steps = step_estimates(evidence, 0.0, 0.0)
         return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
@@ -121,7 +125,7 @@ class EqualSteps(Estimator):
 
     about = "the mean of the single draws' unbiased estimates"
 
-    def estimate(self, evidence):
+    def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the mean of the step estimates without a surrogate."""
         steps = step_estimates(evidence, 0.0, 0.0)
         return with_interval(evidence, np.full(evidence.asked, 1 / evidence.asked), steps)
@@ -136,11 +140,11 @@ class MonteCarlo(Estimator):
 
     about = "the mean loss of uniformly drawn samples"
 
-    def refusal(self, evidence):
+    def refusal(self, evidence: LabelledDraws) -> str:
         """Refuses samples that were not drawn uniformly: their mean is biased."""
         return "" if evidence.uniform else "the samples were not drawn uniformly; use lure"
 
-    def estimate(self, evidence):
+    def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the mean loss."""
         losses, n, asked = evidence.losses, evidence.pool.n, evidence.asked
         if not evidence.pool.binary:
@@ -151,7 +155,7 @@ class MonteCarlo(Estimator):
         return bound(evidence, float(losses.mean()), low / n, high / n)
 
 
-def _plausible(errors, asked, n):
+def _plausible(errors: int, asked: int, n: int) -> tuple[int, int]:
     """Returns the smallest and the largest number of errors in the pool that neither one-sided test
     at 2.5% rejects.
     """
@@ -161,7 +165,7 @@ def _plausible(errors, asked, n):
     return low, past - 1
 
 
-def _first(low, high, holds):
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
     """Returns the first number from low for which a condition holds, `high` if none before it."""
     while low < high:
         middle = (low + high) // 2

@@ -4,7 +4,10 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from nevis_stream.active_testing.labelled_draws import LabelledDraws
+from nevis_stream.array_types import Float
 from nevis_stream.queries.oracle import Estimate
+
+PerLabel = Float[np.ndarray, " labels"]
 
 FEWEST = 40  # labels; with 20, rare large losses are often not among them yet: 88% were covered
 _TAIL = 0.025
@@ -12,7 +15,7 @@ _NONE_SEEN = float(gammaincinv(1, 1 - _TAIL))  # 3.69: the count that leaves a t
 _ROUNDING = 1e-12  # relative error of sums of losses
 
 
-def with_interval(evidence: LabelledDraws, weights: np.ndarray, steps: np.ndarray) -> Estimate:
+def with_interval(evidence: LabelledDraws, weights: PerLabel, steps: PerLabel) -> Estimate:
     """Returns Σ a_m θ_m with its 95% interval.
 
     The error is a sum of martingale differences s_m = a_m (θ_m - θ), whose conditional variances
@@ -45,7 +48,9 @@ def with_interval(evidence: LabelledDraws, weights: np.ndarray, steps: np.ndarra
     return bound(evidence, value, value - below, value + above)
 
 
-def surprises(evidence: LabelledDraws, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def surprises(
+    evidence: LabelledDraws, shares: PerLabel
+) -> tuple[Float[np.ndarray, " samples"], Float[np.ndarray, " samples"]]:
     """Returns by how much a surprising label of each sample would lower and raise its loss, both
     float64[n] and at least 0.
 
@@ -67,7 +72,7 @@ def surprises(evidence: LabelledDraws, shares: np.ndarray) -> tuple[np.ndarray, 
     return np.maximum(-change, 0), np.maximum(change, 0)
 
 
-def _reaches(summands: np.ndarray) -> tuple[float, float]:
+def _reaches(summands: PerLabel) -> tuple[float, float]:
     """Returns how far the ends of the interval are from the value if the sum is a count of jumps:
     the end towards which jumps go, and the other one.
     """

@@ -12,9 +12,14 @@ weights a_m that sum to 1 keep Σ a_m θ_m unbiased, and its error is a sum of m
 import numpy as np
 
 from nevis_stream.active_testing.labelled_draws import LabelledDraws
+from nevis_stream.array_types import Float
+
+PerLabel = Float[np.ndarray, " labels"]
 
 
-def step_estimates(evidence: LabelledDraws, predicted, remaining) -> np.ndarray:
+def step_estimates(
+    evidence: LabelledDraws, predicted: PerLabel | float, remaining: PerLabel | float
+) -> PerLabel:
     """Returns θ_m, float64[M].
 
     Args:

@@ -5,7 +5,7 @@ number of examples beyond a number of steps that is rounded up to a power of two
 compiled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,11 @@ import numpy as np
 from nevis_stream.active_testing.calibration import is_calibrated
 from nevis_stream.active_testing.surrogate_data import SurrogateData, start_logits
 from nevis_stream.active_testing.testing import EnsemblePredictions
+from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.counted import count_flops, made_once
 from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import generator, key_of, seed_for
+from nevis_stream.storage.checkpoint import Tree
 
 BATCH = 64
 _CAPACITY = 1024  # numbers of examples are rounded up to multiples of it
@@ -54,21 +56,29 @@ class Architecture:
 
 
 @made_once
-def _training(architecture: Architecture, steps: int, classes: int):
+def _training(architecture: Architecture, steps: int, classes: int) -> Callable[..., Tree]:
     """Returns `train(key, inputs, labels, offsets, count)`, the parameters of one member."""
 
-    def train(key, inputs, labels, offsets, count):
+    def train(
+        key: jax.Array,
+        inputs: Float[jax.Array, "examples ..."],
+        labels: Int[jax.Array, " examples"],
+        offsets: Float[jax.Array, "examples classes"],
+        count: jax.Array,
+    ) -> Tree:
         start, order = jax.random.split(key)
         parameters = architecture.initialise(start, inputs.shape[1:], classes)
 
-        def loss(parameters, rows, noise):
+        def loss(parameters: Tree, rows: Int[jax.Array, " batch"], noise: jax.Array) -> jax.Array:
             sampled, penalty = architecture.sampled, architecture.penalty
             weights = sampled(parameters, noise) if sampled else parameters
             scores = architecture.logits(weights, inputs[rows]) + offsets[rows]
             chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), labels[rows][:, None], 1)
             return (penalty(parameters, weights) / count if penalty else 0) - chosen.mean()
 
-        def step(state, number):
+        def step(
+            state: tuple[Tree, Tree, Tree], number: jax.Array
+        ) -> tuple[tuple[Tree, Tree, Tree], None]:
             parameters, mean, square = state
             batch, noise = jax.random.fold_in(order, number), jax.random.fold_in(start, number)
             rows = (jax.random.uniform(batch, (BATCH,)) * count).astype(jnp.int32)
@@ -78,7 +88,7 @@ def _training(architecture: Architecture, steps: int, classes: int):
             time, rate = number + 1.0, architecture.rate * (1 - number / steps)
             first, second = 1 - 0.9**time, jnp.sqrt(1 - 0.99**time)
 
-            def moved(p, m, s):
+            def moved(p: jax.Array, m: jax.Array, s: jax.Array) -> jax.Array:
                 change = m / first / (jnp.sqrt(s) / second + 1e-8)
                 return p - rate * (change + architecture.decay * p)
 
@@ -92,8 +102,10 @@ def _training(architecture: Architecture, steps: int, classes: int):
 
 
 @made_once
-def _prediction(architecture: Architecture):
-    def predict(parameters, inputs, offsets):
+def _prediction(architecture: Architecture) -> Callable[..., jax.Array]:
+    def predict(
+        parameters: Tree, inputs: jax.Array, offsets: Float[jax.Array, "samples classes"]
+    ) -> Float[jax.Array, "samples classes"]:
         return jax.nn.softmax(architecture.logits(parameters, inputs) + offsets)
 
     return predict
@@ -142,7 +154,12 @@ class RetrainedEnsemble:
         flops += more + rest
         return EnsemblePredictions(is_calibrated(members, held, held_labels), Cost(flops))
 
-    def _train(self, inputs, labels, offsets):
+    def _train(
+        self,
+        inputs: np.ndarray,
+        labels: Int[np.ndarray, " examples"],
+        offsets: Float[np.ndarray, "examples classes"],
+    ) -> tuple[list[Tree], int]:
         count = len(labels)
         steps = max(_FEWEST_STEPS, self.architecture.epochs * count // BATCH)
         steps = 1 << (steps - 1).bit_length()
@@ -164,7 +181,12 @@ class RetrainedEnsemble:
             parameters = [sampled(parameters[0], key) for key in draws]
         return parameters, flops
 
-    def _predict(self, parameters, inputs, offsets):
+    def _predict(
+        self,
+        parameters: Sequence[Tree],
+        inputs: np.ndarray,
+        offsets: Float[np.ndarray, "samples classes"],
+    ) -> tuple[Float[np.ndarray, "members samples classes"], int]:
         program, flops = count_flops(_prediction(self.architecture)), 0
         probabilities = np.empty((len(parameters), *offsets.shape), np.float32)
         block = min(_PREDICTED, 1 << max(len(inputs) - 1, 1).bit_length())

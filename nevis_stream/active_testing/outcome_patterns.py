@@ -21,7 +21,10 @@ import numpy as np
 from scipy.special import softmax
 
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.array_types import Float, Int
 from nevis_stream.queries.oracle import Cost, Responses
+
+PerClass = Float[np.ndarray, "samples classes"]
 
 UNCOUNTED = frozenset({"EM on known models' outcomes"})
 _HARD = 0.15  # share of hard samples in every class
@@ -61,8 +64,11 @@ class OutcomePatterns:
 
 
 def class_evidence(
-    belief: np.ndarray, wrong: np.ndarray, samples: np.ndarray, labels: np.ndarray
-) -> np.ndarray:
+    belief: PerClass,
+    wrong: Float[np.ndarray, "samples models"],
+    samples: Int[np.ndarray, " labels"],
+    labels: Int[np.ndarray, " labels"],
+) -> PerClass:
     """Returns what the outcomes add to the logarithms of the classes' probabilities, float64[n, c].
 
     Args:
@@ -72,7 +78,7 @@ def class_evidence(
       labels: int[M], their classes.
     """
 
-    def with_labels(logits):
+    def with_labels(logits: PerClass) -> PerClass:
         classes = softmax(logits, axis=1)
         classes[samples] = 0
         classes[samples, labels] = 1
@@ -98,7 +104,9 @@ def class_evidence(
     return evidence
 
 
-def _log_likelihood(wrong, rates):
+def _log_likelihood(
+    wrong: Float[np.ndarray, "samples models"], rates: Float[np.ndarray, "classes models"]
+) -> PerClass:
     """Returns float64[n, c] of outcomes [n, k] at the rates [c, k]; of many models, as of fewer."""
     weight = min(1, _INDEPENDENT / wrong.shape[1])
     return weight * (wrong @ np.log(rates).T + (1 - wrong) @ np.log1p(-rates).T)

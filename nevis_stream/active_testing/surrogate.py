@@ -4,7 +4,9 @@ import numpy as np
 
 from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.testing import Surrogate
+from nevis_stream.array_types import Float, Int
 from nevis_stream.errors import BadInput
+from nevis_stream.queries.oracle import Responses
 
 WORDS = {
     "features": "features of the pool",
@@ -46,8 +48,11 @@ class SurrogateKind:
 
 
 def calibration_labels(
-    calibration: LabelledSamples | None, answers, name: str, pool: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    calibration: LabelledSamples | None,
+    answers: Responses,
+    name: str,
+    pool: Float[np.ndarray, "members samples classes"],
+) -> tuple[Float[np.ndarray, "members labels classes"], Int[np.ndarray, " labels"]]:
     """Returns probabilities [e, k, c] and labels int[k] of all samples on which a surrogate that is
     not trained here can be calibrated: the examples and the bought labels.
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.queries.oracle import Responses
+
 
 @dataclass(frozen=True)
 class LabelledSamples:
@@ -52,7 +54,9 @@ class SurrogateData:
         """The numbers of samples and classes."""
         return self.predictions.shape
 
-    def learned_from(self, name: str, answers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def learned_from(
+        self, name: str, answers: Responses
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the inputs, labels and log-probabilities that a surrogate starts from, of all
         examples for training and all bought labels.
 

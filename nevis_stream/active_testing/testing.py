@@ -11,6 +11,7 @@ from nevis_stream.active_testing.candidates import Candidates
 from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.labelled_draws import LabelledDraws
 from nevis_stream.active_testing.pool import Pool, check_probabilities
+from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.errors import BadInput, RunWarning, look_up
 from nevis_stream.queries.oracle import (
     Cost,
@@ -110,7 +111,7 @@ def active_test(
 def choose_samples(
     pools: Sequence[Pool],
     members: np.ndarray,
-    left: np.ndarray,
+    left: Bool[np.ndarray, " samples"],
     count: int,
     random: np.random.Generator,
     rule: str = "rms_loss",
@@ -141,7 +142,7 @@ def choose_samples(
     return Query(samples[positions][None], None if probabilities is None else probabilities[None])
 
 
-def expected_losses(pool: Pool, members: np.ndarray) -> np.ndarray:
+def expected_losses(pool: Pool, members: np.ndarray) -> Float[np.ndarray, " samples"]:
     """Returns the losses that a surrogate expects, float64[n].
 
     Args:
@@ -165,8 +166,10 @@ def expected_losses(pool: Pool, members: np.ndarray) -> np.ndarray:
 
 
 def beliefs_before(
-    expected: np.ndarray, earlier: np.ndarray, samples: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    expected: Float[np.ndarray, " samples"],
+    earlier: Int[np.ndarray, " asked"],
+    samples: Int[np.ndarray, " batch"],
+) -> tuple[Float[np.ndarray, " batch"], Float[np.ndarray, " batch"]]:
     """Returns what was believed before each of b labels: `LabelledDraws.predicted` and `remaining`.
 
     Args:
@@ -180,7 +183,7 @@ def beliefs_before(
     return predicted, expected.sum() - (np.cumsum(predicted) - predicted)
 
 
-def _add(evidence, answers):
+def _add(evidence: LabelledDraws, answers: Responses) -> LabelledDraws:
     samples = answers.samples[0]
     predicted, remaining = beliefs_before(evidence.expected, evidence.samples, samples)
     return replace(
@@ -192,7 +195,7 @@ def _add(evidence, answers):
     )
 
 
-def _believe(evidence, surrogate):
+def _believe(evidence: LabelledDraws, surrogate: Surrogate) -> tuple[np.ndarray, LabelledDraws]:
     belief = surrogate(evidence.answers.valid())
     members = np.asanyarray(belief.probabilities)
     expected = expected_losses(evidence.pool, members)

@@ -1,5 +1,6 @@
 """Measures how well predicted values agree with the truth. Errors are from 0 to 1."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,7 +113,7 @@ class Decay:
     rate: float
     plateau: float
 
-    def __call__(self, budget) -> np.ndarray:
+    def __call__(self, budget: np.ndarray | Sequence[int] | int) -> np.ndarray:
         """Returns the fitted error of budgets."""
         return self.a * np.exp(-self.rate * np.asarray(budget, np.float64)) + self.plateau
 
@@ -141,7 +142,7 @@ def fit_decay(budgets: np.ndarray, errors: np.ndarray) -> Decay:
             "the decay of error needs at least three different budgets, each with a finite error."
         )
 
-    def fit(log_rate):
+    def fit(log_rate: float) -> tuple[np.ndarray, float]:
         design = np.stack([np.exp(-np.exp(log_rate) * budgets), np.ones(len(budgets))], axis=1)
         return nnls(design, errors)
 

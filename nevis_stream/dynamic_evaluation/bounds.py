@@ -4,11 +4,14 @@ methods.
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.search import thresholds
-from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.storage.checkpoint import Tree
 
 
 class Everything(Policy):
@@ -17,7 +20,7 @@ class Everything(Policy):
     about = "every sample, regardless of the budget (for bounds)"
     representative = True
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns every cell."""
         shape = (len(answers.values), plan.n)
         return Query(np.broadcast_to(np.arange(plan.n), shape), shares=np.full(shape, 1 / plan.n))
@@ -28,11 +31,13 @@ class SingleOrderFloor(SortAndSearch):
 
     takes_all = False  # every sample is asked
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.about = "the best threshold on the order, chosen with the whole truth (a bound)"
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Returns the outcomes of the best threshold of models whose samples were all asked."""
         rank = self.rank(tree)
         truth = np.empty(answers.values.shape, np.uint8)
@@ -52,7 +57,9 @@ class OracleAccuracyPrefix(ScorePredictor):
     about = "the true number of ones at the front (a bound)"
     out_of_core = True
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Uses only the number of right samples."""
         correct = answers.values.sum(axis=1, dtype=np.int64)
         ctx.charge(answers.values.size)

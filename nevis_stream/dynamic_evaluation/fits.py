@@ -12,6 +12,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import positions
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
+from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.errors import DamagedCheckpoint
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.storage import checkpoint, recover
@@ -81,7 +82,7 @@ class StoredFit:
         except (DamagedCheckpoint, KeyError, ValueError):
             return None, {}
 
-    def evaluator(self, known: KnownModels, budget: int, key, ctx: Compute) -> Evaluator:
+    def evaluator(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
         """Returns an evaluator for a budget: from the stored fit, or from a new fit that is stored.
 
         Args:
@@ -94,7 +95,7 @@ class StoredFit:
         positions.remove(self._unfinished)  # of a process killed after it had stored the fit
         return evaluator
 
-    def _fitted(self, known: KnownModels, budget: int, key, ctx: Compute) -> Evaluator:
+    def _fitted(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
         for part in self._flops.keys() - self._charged:
             if not part.startswith(ERRORS):  # these are part of the cost of a choice
                 ctx.charge(self._flops[part])
@@ -112,7 +113,7 @@ class StoredFit:
             self._write(str(budget), evaluator, before)
         return evaluator
 
-    def errors(self, known: KnownModels, budget: int, key, ctx: Compute) -> np.ndarray:
+    def errors(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> np.ndarray:
         """Returns the method's cross-validation errors at a budget, float64[k], after storing them
         with the fit; arguments as of `evaluator`.
         """

@@ -10,6 +10,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import memory, methods
 from nevis_stream.dynamic_evaluation.adding_part import with_missing
+from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
 from nevis_stream.dynamic_evaluation.known_models import digest
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
@@ -123,7 +124,7 @@ class FittedBoard:
             other=other,
         )
 
-    def _of_fewer(self, answers: Responses):
+    def _of_fewer(self, answers: Responses) -> Estimates:
         """Returns the estimates where a model has no more samples with an answer: those of a budget
         of as many, with similar samples in place of others, as `add_models` does.
         """

@@ -173,7 +173,9 @@ class InCache:
 
 
 def known_models(
-    known: "np.ndarray | KnownModels", groups: Sequence[str] | None = None, facts=None
+    known: "np.ndarray | KnownModels",
+    groups: Sequence[str] | None = None,
+    facts: SampleFacts | None = None,
 ) -> KnownModels:
     """Returns known models as methods read them, given some or a matrix (see `matrix`)."""
     if hasattr(known, "column_sums"):

@@ -2,12 +2,17 @@
 answers.
 """
 
+from collections.abc import Sequence
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.array_types import Bool, Float, UInt8
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import neighbours, response
-from nevis_stream.dynamic_evaluation.response import Abilities, Items
+from nevis_stream.dynamic_evaluation.policy import Key
+from nevis_stream.dynamic_evaluation.response import Abilities, Items, PaddedAnswers
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
@@ -28,7 +33,11 @@ TEMPERATURES = (10.0, 3.0)
 MODELS = 512  # at most this many known models are fitted, drawn at random
 
 
-def fit(known: np.ndarray, key, ctx: Compute) -> Tree:
+def fit(
+    known: UInt8[np.ndarray, "models samples"] | Float[np.ndarray, "models samples"],
+    key: Key,
+    ctx: Compute,
+) -> Tree:
     """Fits all members.
 
     Args:
@@ -70,7 +79,14 @@ def predict(
     return np.asarray(logits), np.asarray(deviation, np.float64)
 
 
-def _relate(values, mask, two: Items, ability: Abilities, many: Items, abilities: Abilities):
+def _relate(
+    values: Float[jax.Array, "models samples"],
+    mask: Bool[jax.Array, "models samples"],
+    two: Items,
+    ability: Abilities,
+    many: Items,
+    abilities: Abilities,
+) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
     leftover = (
         neighbours.residuals(values, mask, two, ability),
         neighbours.residuals(values, mask, many, abilities),
@@ -78,7 +94,14 @@ def _relate(values, mask, two: Items, ability: Abilities, many: Items, abilities
     return leftover, neighbours.smooth(values, mask, many, abilities)
 
 
-def _logits(two, many, leftover, rows, evidence, weights):
+def _logits(
+    two: Items,
+    many: Items,
+    leftover: Sequence[jax.Array],
+    rows: jax.Array,
+    evidence: PaddedAnswers,
+    weights: Float[jax.Array, " samples"],
+) -> tuple[Float[jax.Array, "members models samples"], Float[jax.Array, " models"]]:
     plain, _ = response.predict(two, evidence, weights)
     wide, deviation = response.predict(many, evidence, weights)
     logits = [plain, wide]

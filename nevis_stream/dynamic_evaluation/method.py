@@ -264,7 +264,7 @@ class Evaluator:
     key: Key
     ctx: Compute = field(default_factory=context)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._lower, self.known = is_lower(self.known), upright(self.known)
         self.tree.setdefault("tuned", {})
         self._charged = 0

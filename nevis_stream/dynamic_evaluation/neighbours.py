@@ -8,6 +8,7 @@ samples.
 import jax
 import jax.numpy as jnp
 
+from nevis_stream.array_types import Float
 from nevis_stream.dynamic_evaluation.response import (
     Abilities,
     Items,
@@ -35,7 +36,11 @@ def residuals(values: jax.Array, mask: jax.Array, items: Items, abilities: Abili
     return residual.T @ directions[:, ::-1][:, :DIRECTIONS]
 
 
-def regress(features: jax.Array, offset: jax.Array, evidence: PaddedAnswers) -> jax.Array:
+def regress(
+    features: Float[jax.Array, "samples features"],
+    offset: Float[jax.Array, " samples"],
+    evidence: PaddedAnswers,
+) -> Float[jax.Array, "models samples"]:
     """Returns the logits of m models on n samples by logistic regression on the samples' features,
     float32[m, n].
 
@@ -50,7 +55,7 @@ def regress(features: jax.Array, offset: jax.Array, evidence: PaddedAnswers) -> 
     signs = (evidence.values - 0.5) * evidence.mask
     eye = jnp.eye(features.shape[1])
 
-    def step(_, state):
+    def step(_: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         weights = curvature(state[0]) * evidence.mask
         precision = (x * weights[:, :, None]).transpose(0, 2, 1) @ x + eye
         lower = jnp.linalg.cholesky(precision)

@@ -32,7 +32,7 @@ class Rehearsal(Compute):
         program = count_flops(function, **options)
 
         @functools.wraps(function, updated=())
-        def call(*args, **named):
+        def call(*args: Any, **named: Any) -> Any:
             self.charge(program.flops(*args, **named))
             leaves = jax.tree.leaves((args, named))
             integers = [np.ravel(leaf) for leaf in leaves if _kind(leaf) in ("i", "u")]
@@ -43,11 +43,11 @@ class Rehearsal(Compute):
         return call
 
 
-def _kind(leaf) -> str:
+def _kind(leaf: Any) -> str:
     return np.dtype(leaf.dtype).kind if getattr(leaf, "ndim", 0) else ""
 
 
-def _result(shaped, asked: np.ndarray) -> np.ndarray:
+def _result(shaped: jax.ShapeDtypeStruct, asked: np.ndarray) -> np.ndarray:
     """Returns zeros of a shape; or, for integers, the first ones that were not asked."""
     if not shaped.ndim or _kind(shaped) not in ("i", "u"):
         return np.zeros(shaped.shape, shaped.dtype)
@@ -67,16 +67,18 @@ class Blank:
         self.shape, self.groups, self.scores = known.shape, known.groups, known.scores
         self.facts = SampleFacts(known.shape[1])
 
-    def column_sums(self, models=None):
+    def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`."""
         models, n = self.shape[0] if models is None else len(models), self.shape[1]
         return np.zeros(n), np.full(n, models)
 
-    def row_sums(self):
+    def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`."""
         return np.zeros(self.shape[0]), np.full(self.shape[0], self.shape[1])
 
-    def matrix(self, models=None, samples=None):
+    def matrix(
+        self, models: np.ndarray | None = None, samples: np.ndarray | None = None
+    ) -> np.ndarray:
         """See `KnownModels`."""
         rows, columns = (
             size if chosen is None else len(chosen)

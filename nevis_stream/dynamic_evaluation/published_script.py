@@ -10,10 +10,15 @@ sample in the full order, and replaces the observed outcomes.
 
 import numpy as np
 
+from nevis_stream.array_types import Int
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sort import rank_samples
-from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.storage.checkpoint import Tree
 
 
 def points(n: int, budget: int) -> np.ndarray:
@@ -22,7 +27,7 @@ def points(n: int, budget: int) -> np.ndarray:
     return np.arange(n - step * budget or step // 2, n, step)
 
 
-def published_order(known, ctx) -> np.ndarray:
+def published_order(known: KnownModels, ctx: Compute) -> Int[np.ndarray, " samples"]:
     """Returns the script's order of the samples, int64[n]."""
     return np.argsort(rank_samples(known, ctx).scores, kind="stable")[::-1].copy()
 
@@ -33,11 +38,11 @@ class PublishedPolicy(Policy):
     about = "the published script's grid, with its defects"
     representative = True
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         return {"order": published_order(known, ctx)}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole grid."""
         shape = (len(answers.values), plan.budget)
         samples = plan.tree["order"][points(plan.n, plan.budget)]
@@ -56,13 +61,15 @@ class PublishedPredictor(ScorePredictor):
 
     about = "the published script's rule, with its defects"
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         place = np.empty(known.shape[1], np.int64)
         place[published_order(known, ctx)] = np.arange(known.shape[1])
         return {"place": place}
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Predicts every cell, also those that were asked."""
         places = tree["place"][answers.samples]
         order = np.argsort(places, axis=1, kind="stable")

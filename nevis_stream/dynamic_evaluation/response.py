@@ -17,10 +17,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.array_types import Float, UInt8
 from nevis_stream.cost.compute import Compute
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
+
+Cells = Float[jax.Array, "models samples"]
+Mean = Float[jax.Array, " size"]
+Covariance = Float[jax.Array, "size size"]
+Numbers = Float[jax.Array, "*cells"]
 
 ITERATIONS = 30
 # abilities and prior are fitted from at most this many samples; then all samples are fitted to them
@@ -82,7 +88,7 @@ class Abilities:
         return (t[:, :, None] * t[:, None, :]).at[:, 1:, 1:].add(self.covariance)
 
 
-def inverse(matrices: jax.Array) -> jax.Array:
+def inverse(matrices: Float[jax.Array, "... size size"]) -> Float[jax.Array, "... size size"]:
     """Returns the inverses of symmetric positive definite matrices, float32[..., q, q], by
     elimination without pivoting.
 
@@ -90,7 +96,7 @@ def inverse(matrices: jax.Array) -> jax.Array:
     """
     place = jnp.arange(matrices.shape[-1])
 
-    def sweep(i, left):
+    def sweep(i: jax.Array, left: jax.Array) -> jax.Array:
         row, column = left[..., i, :], left[..., :, i]
         pivot = row[..., i, None]
         swept = left - (column / pivot)[..., :, None] * row[..., None, :]
@@ -102,7 +108,7 @@ def inverse(matrices: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, matrices.shape[-1], sweep, jnp.asarray(matrices))
 
 
-def curvature(second: jax.Array) -> jax.Array:
+def curvature(second: Float[jax.Array, "..."]) -> Float[jax.Array, "..."]:
     """Returns the weight tanh(c / 2) / 2c of the logistic's quadratic bound at c = √second
     (Jaakkola & Jordan 2000).
     """
@@ -110,11 +116,18 @@ def curvature(second: jax.Array) -> jax.Array:
     return jnp.tanh(c / 2) / (2 * c)
 
 
-def _flat(moments):
+def _flat(moments: Float[jax.Array, "rows size size"]) -> Float[jax.Array, "rows squared"]:
     return moments.reshape(len(moments), -1)
 
 
-def _update_items(signs, mask, abilities, prior_mean, prior_covariance, items) -> Items:
+def _update_items(
+    signs: Cells,
+    mask: Cells,
+    abilities: Abilities,
+    prior_mean: Mean,
+    prior_covariance: Covariance,
+    items: Items,
+) -> Items:
     """One regression for each sample; signs are y - 1/2, or 0 where unknown."""
     second = abilities.second_moment
     weights = curvature(_flat(second) @ _flat(items.second_moment).T) * mask
@@ -127,7 +140,13 @@ def _update_items(signs, mask, abilities, prior_mean, prior_covariance, items) -
     return Items(mean, covariance)
 
 
-def _standardise(abilities, items, prior_mean, prior_covariance, rows):
+def _standardise(
+    abilities: Abilities,
+    items: Items,
+    prior_mean: Mean,
+    prior_covariance: Covariance,
+    rows: Float[jax.Array, " models"],
+) -> tuple[Abilities, Items, Mean, Covariance]:
     """Standardises the abilities to mean 0 and covariance I, and changes the samples' parameters so
     that predictions stay the same.
     """
@@ -146,7 +165,7 @@ def _standardise(abilities, items, prior_mean, prior_covariance, rows):
     return abilities, items, turn @ prior_mean, turn @ prior_covariance @ turn.T
 
 
-def _start(correct, mask, k):
+def _start(correct: Cells, mask: Cells, k: int) -> tuple[Abilities, Items, Mean, Covariance]:
     """Returns starting values: abilities from each model's share of right outcomes and from the
     principal components of the residuals.
     """
@@ -171,11 +190,13 @@ def _start(correct, mask, k):
     )
 
 
-def _fit(correct, mask, k, common):
+def _fit(correct: Cells, mask: Cells, k: int, common: bool) -> tuple[Abilities, Mean, Covariance]:
     signs, rows = (correct - 0.5) * mask, mask.any(axis=1).astype(jnp.float32)
     n = correct.shape[1]
 
-    def step(_, state):
+    def step(
+        _: jax.Array, state: tuple[Abilities, Items, jax.Array, jax.Array]
+    ) -> tuple[Abilities, Items, jax.Array, jax.Array]:
         abilities, items, prior_mean, prior_covariance = state
         items = _update_items(signs, mask, abilities, prior_mean, prior_covariance, items)
         prior_mean = items.mean.mean(axis=0)
@@ -199,7 +220,13 @@ def _fit(correct, mask, k, common):
     return abilities, prior_mean, prior_covariance
 
 
-def _fit_items(correct, mask, abilities, prior_mean, prior_covariance) -> Items:
+def _fit_items(
+    correct: Cells,
+    mask: Cells,
+    abilities: Abilities,
+    prior_mean: Mean,
+    prior_covariance: Covariance,
+) -> Items:
     signs, n, q = (correct - 0.5) * mask, correct.shape[1], len(prior_mean)
     items = Items(
         jnp.broadcast_to(prior_mean, (n, q)), jnp.broadcast_to(prior_covariance, (n, q, q))
@@ -213,7 +240,11 @@ def _fit_items(correct, mask, abilities, prior_mean, prior_covariance) -> Items:
 
 
 def fit(
-    known: np.ndarray, factors: int, key, ctx: Compute, common: bool = False
+    known: UInt8[np.ndarray, "models samples"] | Float[np.ndarray, "models samples"],
+    factors: int,
+    key: jax.Array | None,
+    ctx: Compute,
+    common: bool = False,
 ) -> tuple[Items, Abilities]:
     """Fits an item response model.
 
@@ -276,7 +307,7 @@ class PaddedAnswers:
         padded = np.pad(samples.astype(np.int32), empty), np.pad(values.astype(np.float32), empty)
         return cls(*padded, mask)
 
-    def scatter(self, into: jax.Array, values) -> jax.Array:
+    def scatter(self, into: Cells, values: jax.Array | float) -> Cells:
         """Returns `into`, float32[m, n], with values [m, b] written into the asked cells."""
         columns = jnp.where(self.mask > 0, self.samples, into.shape[1])
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
@@ -290,7 +321,7 @@ def infer(items: Items, evidence: PaddedAnswers) -> Abilities:
         (len(evidence.samples), items.mean.shape[1] - 1),
     )
 
-    def step(_, abilities):
+    def step(_: jax.Array, abilities: Abilities) -> Abilities:
         weights = (
             curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * evidence.mask
         )
@@ -304,7 +335,7 @@ def infer(items: Items, evidence: PaddedAnswers) -> Abilities:
     )
 
 
-def logits(items: Items, abilities: Abilities) -> tuple[jax.Array, jax.Array, jax.Array]:
+def logits(items: Items, abilities: Abilities) -> tuple[Cells, Cells, Cells]:
     """Returns the posterior-predictive logits of m models on n samples, float32[m, n] each: mean,
     variance from the abilities, variance from the samples' parameters.
     """
@@ -314,7 +345,7 @@ def logits(items: Items, abilities: Abilities) -> tuple[jax.Array, jax.Array, ja
     return mean, ability, _flat(abilities.second_moment) @ _flat(items.covariance).T
 
 
-def moderate(mean: jax.Array, variance: jax.Array) -> jax.Array:
+def moderate(mean: Numbers, variance: Numbers) -> Numbers:
     """Returns the logit of E[σ(x)] for normal x, approximately.
 
     Source: MacKay 1992, The evidence framework applied to classification networks.
@@ -323,8 +354,8 @@ def moderate(mean: jax.Array, variance: jax.Array) -> jax.Array:
 
 
 def predict(
-    items: Items, evidence: PaddedAnswers, weights: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    items: Items, evidence: PaddedAnswers, weights: Float[jax.Array, " samples"]
+) -> tuple[Cells, Float[jax.Array, " models"]]:
     """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior
     standard deviation of each model's mean over all samples, float32[m]: the uncertainty of its
     ability and, given the ability, of each unobserved outcome.

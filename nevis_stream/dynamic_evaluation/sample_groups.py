@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.array_types import Bool, Float
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts
 
@@ -69,7 +70,13 @@ def means_by_dataset(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup
     return means_by_group(dataclasses.replace(facts, group=None), values)
 
 
-def _group(facts: SampleFacts, values, members, dataset: str, group: str) -> SampleGroup:
+def _group(
+    facts: SampleFacts,
+    values: Float[np.ndarray, "models samples"],
+    members: Bool[np.ndarray, " samples"],
+    dataset: str,
+    group: str,
+) -> SampleGroup:
     low, high = (
         np.full(facts.n, default) if ends is None else ends
         for ends, default in ((facts.low, 0.0), (facts.high, 1.0))

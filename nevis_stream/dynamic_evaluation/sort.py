@@ -4,15 +4,23 @@ import dataclasses
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.rank import Rank, sums
 from nevis_stream.dynamic_evaluation.search import thresholds
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import UNKNOWN
 
 BY = ("sum", "confidence", "recursive")
 
 
-def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None) -> Rank:
+def sort(
+    known: EvaluationCache | KnownModels | np.ndarray,
+    by: str = "sum",
+    depth: int = 2,
+    ties: np.ndarray | None = None,
+) -> Rank:
     """Ranks samples from easy to hard.
 
     Args:
@@ -53,7 +61,7 @@ def sort(known, by: str = "sum", depth: int = 2, ties: np.ndarray | None = None)
     return refine(known, rank, depth) if by == "recursive" else rank
 
 
-def rank_samples(known, ctx, by: str = "sum") -> Rank:
+def rank_samples(known: KnownModels, ctx: Compute, by: str = "sum") -> Rank:
     """Returns the rank of known models (a `KnownModels`), and counts the FLOPs of `sort`."""
     models, n = known.shape
     ctx.charge((2 if by == "sum" else 6) * models * n + n * max(n - 1, 1).bit_length())

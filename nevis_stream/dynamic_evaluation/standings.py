@@ -12,16 +12,21 @@ with fewer than 10 such samples they are tied. Chosen samples do not stand for a
 account are tied with all whose intervals overlap theirs. Each pair is compared on its own, at 95%.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import stats
 
+from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.estimation.intervals import wilson
 from nevis_stream.evaluation_cache import EvaluationCache, errata
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import Part, SampleFacts
+
+Cells = Float[np.ndarray, "models samples"]
+PerModel = Float[np.ndarray, " models"]
 
 LEVEL = 0.95
 FEWEST_SHARED = 10
@@ -151,7 +156,9 @@ def _leaderboard(
     return Leaderboard(part, standings, names)
 
 
-def _by_image(values, mask, image) -> tuple[np.ndarray, np.ndarray]:
+def _by_image(
+    values: Cells, mask: Bool[np.ndarray, "models samples"], image: Int[np.ndarray, " samples"]
+) -> tuple[Float[np.ndarray, "models images"], Bool[np.ndarray, "models images"]]:
     """Returns means over the known columns of each image, float32[m, images], and which it has."""
     order = np.argsort(image, kind="stable")
     starts = np.flatnonzero(np.diff(image[order], prepend=-1))
@@ -159,7 +166,13 @@ def _by_image(values, mask, image) -> tuple[np.ndarray, np.ndarray]:
     return (total / np.maximum(count, 1)).astype(np.float32), count > 0
 
 
-def _intervals(values, mask, strata, outcomes: bool, part: Part):
+def _intervals(
+    values: Cells,
+    mask: Bool[np.ndarray, "models samples"],
+    strata: Sequence[tuple[float, np.ndarray]],
+    outcomes: bool,
+    part: Part,
+) -> tuple[PerModel, PerModel, PerModel]:
     """Returns means and the ends of their intervals, float64[m] each on the scale 0 to 1; NaN for a
     model without a value in a stratum, and for the ends if there are too few.
 
@@ -200,7 +213,11 @@ def _sum_squares(values: np.ndarray) -> np.ndarray:
 
 
 def _estimate(
-    models: list[str], accounts: list[Addition], part: Part, counts: np.ndarray, ends
+    models: list[str],
+    accounts: list[Addition],
+    part: Part,
+    counts: np.ndarray,
+    ends: Sequence[np.ndarray],
 ) -> list[Addition | None]:
     """Puts the estimates of additions in the place of means over chosen samples; returns the
     account of each, None for means of observed values.
@@ -225,7 +242,12 @@ def _estimate(
     return found
 
 
-def _better(values, mask, strata, sign: float) -> np.ndarray:
+def _better(
+    values: Cells,
+    mask: Bool[np.ndarray, "models samples"],
+    strata: Sequence[tuple[float, np.ndarray]],
+    sign: float,
+) -> Bool[np.ndarray, "models models"]:
     """Returns bool[m, m]: whether the first model is better than the second beyond a tie, by paired
     differences. Products of matrices are added up by blocks of samples.
     """
@@ -263,7 +285,12 @@ def _better(values, mask, strata, sign: float) -> np.ndarray:
     return better
 
 
-def _without_chosen(better, chosen, low, high) -> np.ndarray:
+def _without_chosen(
+    better: Bool[np.ndarray, "models models"],
+    chosen: Bool[np.ndarray, " models"],
+    low: PerModel,
+    high: PerModel,
+) -> Bool[np.ndarray, "models models"]:
     """Compares models that were observed on chosen samples by their intervals instead; the ends are
     those of goodness, higher is better.
     """

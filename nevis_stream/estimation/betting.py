@@ -13,6 +13,10 @@ bets one fraction of the greatest bet that cannot ruin), draws without replaceme
 
 import numpy as np
 
+from nevis_stream.array_types import Float
+
+Draws = Float[np.ndarray, "*runs draws"]
+
 # of the greatest bet; large ones for small variances, small ones for many draws (three to seven
 # fractions from .02 to .95 gave the same widths within 3%)
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -20,17 +24,17 @@ CANDIDATES = 1001
 
 
 def confidence_sequence(
-    values: np.ndarray,
+    values: Draws,
     n: int,
     *,
     outcomes: bool = False,
-    weights: np.ndarray | None = None,
-    probabilities: np.ndarray | None = None,
-    predicted: np.ndarray | float = 0.0,
-    remaining: np.ndarray | float = 0.0,
+    weights: Draws | None = None,
+    probabilities: Draws | None = None,
+    predicted: Draws | float = 0.0,
+    remaining: Draws | float = 0.0,
     residuals: tuple[np.ndarray, np.ndarray] | None = None,
     level: float = 0.95,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Draws, Draws]:
     """Returns the interval of the mean of n values after each of M draws without replacement: with
     a probability of at least `level`, all M intervals contain the mean.
 
@@ -85,13 +89,13 @@ def confidence_sequence(
 
 
 def _sequence(
-    steps: np.ndarray,
-    least: np.ndarray,
-    most: np.ndarray,
-    candidates: np.ndarray,
+    steps: Draws,
+    least: Draws,
+    most: Draws,
+    candidates: Float[np.ndarray, " candidates"],
     between: bool,
     alpha: float,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Draws, Draws]:
     """Returns the ends after each step, float64[..., M].
 
     Args:

@@ -19,6 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.array_types import Float
+
+PerSample = Float[np.ndarray, " samples"]
+
 FITTED = 5  # degrees of freedom that the predictions take from the answers
 PRIOR = 3.0  # answers that the variance which the predictions claim is worth, beside the observed
 
@@ -51,7 +55,7 @@ class Stage:
         return np.bincount(self.stratum[self.stratum >= 0], minlength=len(self.drawn))
 
 
-def estimate_mean(stage: Stage, values: np.ndarray, weights: np.ndarray) -> float:
+def estimate_mean(stage: Stage, values: PerSample, weights: PerSample) -> float:
     """Returns the unbiased estimate of Σ w z from one stage.
 
     Args:
@@ -66,7 +70,7 @@ def estimate_mean(stage: Stage, values: np.ndarray, weights: np.ndarray) -> floa
     )
 
 
-def _errors(stage: Stage, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _errors(stage: Stage, values: PerSample, weights: PerSample) -> Float[np.ndarray, " strata"]:
     """Returns w (z - f) / q of the drawn samples, float64[k]."""
     drawn = stage.drawn
     return weights[drawn] * (values[drawn] - stage.predicted[drawn]) / stage.probabilities

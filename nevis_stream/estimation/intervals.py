@@ -4,6 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nevis_stream.array_types import Float
+
+PerModel = Float[np.ndarray, " models"]
+
 NORMAL_975 = 1.959963984540054
 # known models or groups that a width can be learned from (with three or fewer, 95% intervals
 # covered 15–94%)
@@ -48,7 +52,7 @@ def effective(seen: float, n: int, design: float = 1.0) -> float:
     return seen * (n - 1) / (n - seen) / design
 
 
-def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: float = 0.0) -> float:
+def half_width(errors: PerModel, unit: PerModel, independent: int, prior: float = 0.0) -> float:
     """Returns the half-width, in units, of the 95% interval of an estimate whose error is like some
     known errors: Student's t at 97.5% times their root mean square.
 
@@ -71,8 +75,8 @@ def half_width(errors: np.ndarray, unit: np.ndarray, independent: int, prior: fl
 
 
 def extend(
-    low: np.ndarray, high: np.ndarray, unbiased: np.ndarray, error: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    low: PerModel, high: PerModel, unbiased: PerModel, error: PerModel
+) -> tuple[PerModel, PerModel]:
     """Returns the interval of an accuracy, between 0 and 1, extended where a model's own samples
     contradict it.
 
@@ -99,9 +103,7 @@ def too_many_missing(missing: float) -> str:
     )
 
 
-def with_missing(
-    low: np.ndarray, high: np.ndarray, missing: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def with_missing(low: PerModel, high: PerModel, missing: PerModel) -> tuple[PerModel, PerModel]:
     """Returns the interval of a mean between 0 and 1 if a share of the samples gives no answer:
     their values may be anything between 0 and 1 (worst-case bounds). NaN if they are too many.
 
@@ -115,7 +117,7 @@ def with_missing(
     return low * keep, high * keep + (1 - keep)
 
 
-def cross_validate(errors: np.ndarray, unit: np.ndarray, groups: Sequence) -> float:
+def cross_validate(errors: PerModel, unit: PerModel, groups: Sequence) -> float:
     """Returns the half-width, in units, of the 95% interval of an accuracy, given cross-validation
     errors.
 

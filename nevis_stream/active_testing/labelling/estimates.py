@@ -91,7 +91,9 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
         usable = known.index(False) if False in known else len(known)
         samples = joined["samples"][:usable]
 
-        def predict_values(name, joined=joined, usable=usable):
+        def predict_values(
+            name: str, joined: dict[str, np.ndarray] = joined, usable: int = usable
+        ) -> np.ndarray:
             values = joined[name][model]
             if other is not None:
                 values = values - joined[name][other]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def recorded_draws(file: Path, generations: Sequence[Generation]) -> list[Draw]:
     return draws
 
 
-def _draw(line, values, generations) -> Draw:
+def _draw(line: dict[str, Any], values: dict[str, Any], generations: Sequence[Generation]) -> Draw:
     number, labels = line["round"], line["labels"]
     generation = generations[values["generation"]]
     names = ("probabilities", "predicted", "remaining")

@@ -92,7 +92,7 @@ def read_generation(folder: Path, first: int) -> Generation:
       BadInput: a file is damaged or missing.
     """
 
-    def array(name):
+    def array(name: str) -> np.ndarray | None:
         file = folder / f"{name}.npy"
         return load_array(file) if file.exists() else None
 

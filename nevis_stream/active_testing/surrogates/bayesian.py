@@ -7,24 +7,27 @@ import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import RetrainedEnsemble
 from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import heads
+from nevis_stream.active_testing.testing import Surrogate
+from nevis_stream.storage.checkpoint import Tree
 
 MEMBERS = 20
 _PRIOR = 1.0  # standard deviation of each weight, in units of its initial one
 _SPREAD = -4.0  # at the start: softplus(-4) = 0.018, in the same units
 
 
-def _initialise(key, shape, classes):
+def _initialise(key: jax.Array, shape: tuple[int, ...], classes: int) -> Tree:
     mean = heads.ARCHITECTURE.initialise(key, shape, classes)
     return {"mean": mean, "spread": jax.tree.map(lambda m: jnp.full_like(m, _SPREAD), mean)}
 
 
-def _unit(mean):
+def _unit(mean: jax.Array) -> float:
     """Returns the scale of an array's weights under the prior."""
     return 1.0 if mean.ndim < 2 else (2 / mean.shape[0]) ** 0.5
 
 
-def _sample(parameters, key):
+def _sample(parameters: Tree, key: jax.Array) -> Tree:
     """Draws weights: a random direction, whose length is that of a single normal variable."""
     weights = {}
     for number, (name, mean) in enumerate(sorted(parameters["mean"].items())):
@@ -37,7 +40,7 @@ def _sample(parameters, key):
     return weights
 
 
-def _penalty(parameters, weights):
+def _penalty(parameters: Tree, weights: Tree) -> jax.Array:
     """Returns the divergence from a normal prior, up to a constant, in nats."""
     total = 0.0
     for name, mean in parameters["mean"].items():
@@ -67,6 +70,6 @@ class Bayesian(SurrogateKind):
     about = "a head on features with a radial posterior over its weights, retrained, calibrated"
     needs = ("features",)
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
         return RetrainedEnsemble(ARCHITECTURE, "features", material, seed, MEMBERS)

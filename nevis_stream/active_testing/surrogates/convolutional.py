@@ -5,11 +5,15 @@ import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import Architecture, RetrainedEnsemble
 from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.testing import Surrogate
+from nevis_stream.array_types import Float, UInt8
+from nevis_stream.storage.checkpoint import Tree
 
 CHANNELS = (16, 32)
 
 
-def _initialise(key, shape, classes):
+def _initialise(key: jax.Array, shape: tuple[int, ...], classes: int) -> Tree:
     height, width, channels = shape
     parameters = {}
     for number, (side, wide) in enumerate(zip((5, 3), CHANNELS, strict=True)):
@@ -23,7 +27,9 @@ def _initialise(key, shape, classes):
     return parameters | {"head": head, "head_bias": jnp.zeros(classes)}
 
 
-def _logits(parameters, inputs):
+def _logits(
+    parameters: Tree, inputs: UInt8[jax.Array, "batch height width channels"]
+) -> Float[jax.Array, "batch classes"]:
     x = inputs.astype(jnp.float32) / 127.5 - 1
     for number in range(len(CHANNELS)):
         x = _convolve(x, parameters[f"kernel{number}"])
@@ -31,7 +37,10 @@ def _logits(parameters, inputs):
     return x.reshape(len(x), -1) @ parameters["head"] + parameters["head_bias"]
 
 
-def _convolve(x, kernel):
+def _convolve(
+    x: Float[jax.Array, "batch height width channels"],
+    kernel: Float[jax.Array, "side side channels wide"],
+) -> Float[jax.Array, "batch high across wide"]:
     """Returns the convolution with stride 2, as one product of matrices: XLA's convolutions are
     slow on a CPU inside a loop.
     """
@@ -60,6 +69,6 @@ class Networks(SurrogateKind):
     about = "eight small convolutional networks, retrained on the labels as they come, calibrated"
     needs = ("images",)
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
         return RetrainedEnsemble(ARCHITECTURE, "images", material, seed)

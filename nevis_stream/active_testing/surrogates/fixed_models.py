@@ -6,7 +6,9 @@ import numpy as np
 
 from nevis_stream.active_testing.calibration import is_calibrated
 from nevis_stream.active_testing.surrogate import SurrogateKind, calibration_labels
-from nevis_stream.active_testing.testing import EnsemblePredictions
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.queries.oracle import Responses
 
 
 class CalibratedModel(SurrogateKind):
@@ -17,11 +19,11 @@ class CalibratedModel(SurrogateKind):
     about = "the tested model itself, calibrated; needs nothing else"
     retrained = False
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
         pool = np.asarray(material.predictions)[None]
 
-        def surrogate(answers):
+        def surrogate(answers: Responses) -> EnsemblePredictions:
             held_out = calibration_labels(material.calibration, answers, "predictions", pool)
             return EnsemblePredictions(is_calibrated(pool.copy(), *held_out))
 
@@ -39,11 +41,11 @@ class Ensemble(SurrogateKind):
     needs = ("ensemble",)
     retrained = False
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
         pool = np.asarray(material.ensemble)
 
-        def surrogate(answers):
+        def surrogate(answers: Responses) -> EnsemblePredictions:
             held_out = calibration_labels(material.calibration, answers, "ensemble", pool)
             return EnsemblePredictions(is_calibrated(pool.copy(), *held_out))
 

@@ -1,12 +1,19 @@
 """A random forest on features, retrained on the labels as they come."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from nevis_stream.active_testing.calibration import is_calibrated
 from nevis_stream.active_testing.surrogate import SurrogateKind
-from nevis_stream.active_testing.testing import EnsemblePredictions
-from nevis_stream.queries.oracle import Cost
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.array_types import Float, Int
+from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import seed_for
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestClassifier
 
 TREES, MEMBERS = 100, 10
 _SMOOTHING = 0.01  # added to each class, since leaves with one sample are certain
@@ -23,10 +30,10 @@ class Forest(SurrogateKind):
     about = "a random forest on features, retrained on the labels as they come, calibrated"
     needs = ("features",)
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
 
-        def surrogate(answers):
+        def surrogate(answers: Responses) -> EnsemblePredictions:
             inputs, labels, _ = material.learned_from("features", answers)
             if not len(labels):
                 return EnsemblePredictions(np.asarray(material.predictions)[None])
@@ -46,7 +53,9 @@ class Forest(SurrogateKind):
         return surrogate
 
 
-def _fit(inputs, labels, seed):
+def _fit(
+    inputs: Float[np.ndarray, "examples features"], labels: Int[np.ndarray, " examples"], seed: int
+) -> "RandomForestClassifier":
     import warnings
 
     from sklearn.ensemble import RandomForestClassifier
@@ -59,7 +68,9 @@ def _fit(inputs, labels, seed):
         return forest.fit(inputs, labels)
 
 
-def _members(forest, features, classes):
+def _members(
+    forest: "RandomForestClassifier", features: Float[np.ndarray, "samples features"], classes: int
+) -> Float[np.ndarray, "members samples classes"]:
     members = np.zeros((MEMBERS, len(features), classes), np.float32)
     for start in range(0, len(features), _BLOCK):
         part = np.asarray(features[start : start + _BLOCK], np.float32)
@@ -69,12 +80,16 @@ def _members(forest, features, classes):
     return _smooth(members)
 
 
-def _spread(probabilities, present, classes):
+def _spread(
+    probabilities: Float[np.ndarray, "samples present"],
+    present: Int[np.ndarray, " present"],
+    classes: int,
+) -> Float[np.ndarray, "samples classes"]:
     every = np.zeros((len(probabilities), classes))
     every[:, present] = probabilities
     return _smooth(every)
 
 
-def _smooth(probabilities):
+def _smooth(probabilities: Float[np.ndarray, "... classes"]) -> Float[np.ndarray, "... classes"]:
     probabilities = probabilities + _SMOOTHING
     return probabilities / probabilities.sum(axis=-1, keepdims=True)

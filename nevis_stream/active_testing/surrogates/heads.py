@@ -5,11 +5,15 @@ import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import Architecture, RetrainedEnsemble
 from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.testing import Surrogate
+from nevis_stream.array_types import Float
+from nevis_stream.storage.checkpoint import Tree
 
 WIDTH = 64
 
 
-def _initialise(key, shape, classes):
+def _initialise(key: jax.Array, shape: tuple[int, ...], classes: int) -> Tree:
     (width,), (first, second) = shape, jax.random.split(key)
     return {
         "hidden": jax.random.normal(first, (width, WIDTH)) * jnp.sqrt(2 / width),
@@ -19,7 +23,9 @@ def _initialise(key, shape, classes):
     }
 
 
-def _logits(parameters, inputs):
+def _logits(
+    parameters: Tree, inputs: Float[jax.Array, "batch features"]
+) -> Float[jax.Array, "batch classes"]:
     hidden = jax.nn.relu(inputs @ parameters["hidden"] + parameters["hidden_bias"])
     return hidden @ parameters["head"] + parameters["head_bias"]
 
@@ -37,6 +43,6 @@ class Heads(SurrogateKind):
     about = "eight small heads on features, retrained on the labels as they come, calibrated"
     needs = ("features",)
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
         return RetrainedEnsemble(ARCHITECTURE, "features", material, seed)

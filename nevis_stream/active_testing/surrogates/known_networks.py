@@ -3,8 +3,10 @@
 from nevis_stream.active_testing.difficulty import INFORMED, UNINFORMED, DifficultySurrogate
 from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
 from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel
 from nevis_stream.active_testing.surrogates.heads import Heads
+from nevis_stream.active_testing.testing import Surrogate
 
 
 class KnownNetworks(SurrogateKind):
@@ -15,7 +17,7 @@ class KnownNetworks(SurrogateKind):
     about = "known models' outcomes (an evaluation cache) as difficulty; weighted by the labels"
     needs = ("outcomes",)
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
         base = CalibratedModel().build(material, seed)
         return DifficultySurrogate(material, base, UNINFORMED, seed)
@@ -30,7 +32,7 @@ class KnownNetworksHeads(SurrogateKind):
     about = "heads on features, with the patterns of known models' outcomes (an evaluation cache)"
     needs = ("features", "outcomes")
 
-    def build(self, material, seed):
+    def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
         base = OutcomePatterns(Heads().build(material, seed), material.outcomes)
         return DifficultySurrogate(material, base, INFORMED, seed)

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.array_types import Bool, Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
+from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.sampling import numpy_generator
+
+PerSample = Float[np.ndarray, " samples"]
 
 COMPONENTS = 14  # of the values
 FEATURES = 16  # components of the features, at most
@@ -49,7 +53,7 @@ class Descriptions:
     kinds: np.ndarray
 
 
-def describe(known: KnownModels, key, ctx: Compute) -> Descriptions:
+def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
     """Returns the descriptions of the samples of known models.
 
     Args:
@@ -67,7 +71,9 @@ def describe(known: KnownModels, key, ctx: Compute) -> Descriptions:
     mean, variance, components = _statistics(values, mask, ctx)
     scale = max(float(np.sqrt((components**2).mean(axis=1).max())), 1e-6)
 
-    def join(mean, variance, components):
+    def join(
+        mean: PerSample, variance: PerSample, components: Float[np.ndarray, "components samples"]
+    ) -> tuple[Float[np.ndarray, "samples descriptions"], PerSample]:
         base = np.log(mean / (1 - mean))
         rows = [base[None], np.sqrt(variance)[None], components / scale, features]
         return np.concatenate(rows).T.astype(np.float32), base.astype(np.float32)
@@ -94,7 +100,11 @@ def describe(known: KnownModels, key, ctx: Compute) -> Descriptions:
     )
 
 
-def _statistics(values, mask, ctx) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _statistics(
+    values: Float[np.ndarray, "models samples"],
+    mask: Bool[np.ndarray, "models samples"],
+    ctx: Compute,
+) -> tuple[PerSample, PerSample, Float[np.ndarray, "components samples"]]:
     """Returns means and variances, float64[n], and components, float64[COMPONENTS, n]; one more
     model has the overall mean everywhere, so that few models cannot make a sample certain.
     """

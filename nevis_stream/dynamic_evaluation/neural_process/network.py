@@ -13,6 +13,12 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from nevis_stream.array_types import Bool, Float, Int
+
+Queries = Float[jax.Array, "... queries width"]
+Vectors = Float[jax.Array, "... samples dimension"]
+PerSample = Float[jax.Array, "... samples"]
+
 DIMENSION = 16  # of the representations of samples and of values
 HEADS = 8
 START = 0.05  # of the last layer's weights, so that training starts near the samples' means
@@ -69,7 +75,13 @@ class Attention(nn.Module):
     width: int
 
     @nn.compact
-    def __call__(self, queries, keys, values, mask):
+    def __call__(
+        self,
+        queries: Queries,
+        keys: Float[jax.Array, "... keys key_width"],
+        values: Float[jax.Array, "... keys value_width"],
+        mask: Bool[jax.Array, "... keys"],
+    ) -> Float[jax.Array, "... queries out"]:
         """Returns float32[…, q, width]; there is bool[…, k]."""
         attend = nn.MultiHeadDotProductAttention(
             HEADS, qkv_features=self.width, out_features=self.width
@@ -83,7 +95,12 @@ class Block(nn.Module):
     width: int
 
     @nn.compact
-    def __call__(self, queries, keys, mask):
+    def __call__(
+        self,
+        queries: Queries,
+        keys: Float[jax.Array, "... keys width"],
+        mask: Bool[jax.Array, "... keys"],
+    ) -> Queries:
         """Returns float32[…, q, width]."""
         attended = Attention(self.width)(queries, keys, keys, mask)
         elements = nn.LayerNorm()(queries + attended)
@@ -100,7 +117,11 @@ class SetLayer(nn.Module):
     points: int
 
     @nn.compact
-    def __call__(self, elements, mask):
+    def __call__(
+        self,
+        elements: Float[jax.Array, "... elements width"],
+        mask: Bool[jax.Array, "... elements"],
+    ) -> Float[jax.Array, "... elements width"]:
         """Returns float32[…, b, width]."""
         if not self.points:
             return elements + nn.relu(nn.Dense(self.width)(elements))
@@ -119,7 +140,7 @@ class NeuralProcessNetwork(nn.Module):
 
     sizes: Sizes
 
-    def setup(self):
+    def setup(self) -> None:
         """Makes the layers."""
         width, layers, points, latent = self.sizes
         self.of_sample = nn.Dense(DIMENSION)
@@ -139,11 +160,18 @@ class NeuralProcessNetwork(nn.Module):
         self.decoder = [SetLayer(width, points) for _ in range(layers)]
         self.result = nn.Dense(2, kernel_init=nn.initializers.normal(START))
 
-    def samples(self, descriptions):
+    def samples(self, descriptions: Float[jax.Array, "... samples descriptions"]) -> Vectors:
         """Returns representations of samples, float32[…, b, 16], from descriptions [..., b, d]."""
         return self.of_sample(descriptions)
 
-    def encode(self, samples, values, kinds, mask, base) -> Memory:
+    def encode(
+        self,
+        samples: Vectors,
+        values: PerSample,
+        kinds: Int[jax.Array, "... samples"],
+        mask: Bool[jax.Array, "... samples"],
+        base: PerSample,
+    ) -> Memory:
         """Reads a set of samples with their values.
 
         Args:
@@ -162,7 +190,9 @@ class NeuralProcessNetwork(nn.Module):
         value = value + self.of_surprise((values - nn.sigmoid(base))[..., None])
         elements = self.inward(jnp.concatenate([samples, value, self.of_kind(kinds)], axis=-1))
 
-        def extend(array, last):
+        def extend(
+            array: Float[jax.Array, "... samples width"], last: Float[jax.Array, "one width"]
+        ) -> Float[jax.Array, "... more width"]:
             last = jnp.broadcast_to(last, (*array.shape[:-2], *last.shape))
             return jnp.concatenate([array, last], axis=-2)
 
@@ -176,11 +206,17 @@ class NeuralProcessNetwork(nn.Module):
         scale = LEAST_SCALE + nn.softplus(scale)
         return Memory(extend(samples, self.no_key), elements, mask, mean, scale)
 
-    def attend(self, samples, memory: Memory):
+    def attend(self, samples: Vectors, memory: Memory) -> Float[jax.Array, "... samples width"]:
         """Returns what samples [..., n, 16] read of the answers, float32[…, n, width]."""
         return self.cross(samples, memory.keys, memory.values, memory.mask)
 
-    def decode(self, samples, attended, latent, base):
+    def decode(
+        self,
+        samples: Vectors,
+        attended: Float[jax.Array, "... samples width"],
+        latent: Float[jax.Array, "... latent"],
+        base: PerSample,
+    ) -> tuple[PerSample, PerSample]:
         """Returns expected values and standard deviations of scores, float32[…, n] each.
 
         Args:
@@ -198,7 +234,14 @@ class NeuralProcessNetwork(nn.Module):
         noise = LEAST_NOISE + 0.3 * nn.softplus(result[..., 1])
         return nn.sigmoid(base + result[..., 0]), noise
 
-    def __call__(self, descriptions, values, kinds, mask, base):
+    def __call__(
+        self,
+        descriptions: Float[jax.Array, "... samples descriptions"],
+        values: PerSample,
+        kinds: Int[jax.Array, "... samples"],
+        mask: Bool[jax.Array, "... samples"],
+        base: PerSample,
+    ) -> tuple[PerSample, PerSample]:
         """Uses every layer once, so that all parameters are made."""
         samples = self.samples(descriptions)
         memory = self.encode(samples, values, kinds, mask, base)

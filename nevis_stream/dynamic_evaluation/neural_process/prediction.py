@@ -3,14 +3,17 @@ what it predicts of them.
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process import training
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
@@ -19,10 +22,12 @@ from nevis_stream.dynamic_evaluation.neural_process.network import (
     Sizes,
     sizes,
 )
+from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 LATENTS = 16  # samples of the latent variable
 
@@ -63,7 +68,7 @@ class Believed(NamedTuple):
 
 
 @made_once
-def program(sizes: Sizes):
+def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Believed]:
     """Returns the program that takes a process and the evidence of m models, and returns
     `Believed`.
     """
@@ -74,7 +79,7 @@ def program(sizes: Sizes):
         samples = apply(process.descriptions, method=NeuralProcessNetwork.samples)
         asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(process.base))), 1.0)
 
-        def of_one(model):
+        def of_one(model: tuple[jax.Array, ...]) -> Believed:
             columns, values, mask, asked = model
             memory = apply(
                 samples[columns],
@@ -87,7 +92,7 @@ def program(sizes: Sizes):
             attended = apply(samples, memory, method=NeuralProcessNetwork.attend)
             latents = memory.mean + memory.scale * process.draws
 
-            def decode(latent):
+            def decode(latent: Float[jax.Array, " latent"]) -> tuple[jax.Array, jax.Array]:
                 return apply(
                     samples, attended, latent, process.base, method=NeuralProcessNetwork.decode
                 )
@@ -101,12 +106,18 @@ def program(sizes: Sizes):
 
 
 @made_once
-def representing_program(sizes: Sizes):
+def representing_program(sizes: Sizes) -> Callable[..., jax.Array]:
     """Returns the program that takes parameters and descriptions, and returns representations."""
     return functools.partial(NeuralProcessNetwork(sizes).apply, method=NeuralProcessNetwork.samples)
 
 
-def _quantities(expected, noise, kinds, weights, asked) -> Believed:
+def _quantities(
+    expected: Float[jax.Array, "latents samples"],
+    noise: Float[jax.Array, "latents samples"],
+    kinds: Int[jax.Array, " samples"],
+    weights: Float[jax.Array, " samples"],
+    asked: Float[jax.Array, " samples"],
+) -> Believed:
     """Returns the beliefs about one model.
 
     Args:
@@ -129,7 +140,7 @@ def _quantities(expected, noise, kinds, weights, asked) -> Believed:
     return Believed(mean, variance, information, together**2 / variance, deviation)
 
 
-def _entropy(p):
+def _entropy(p: Float[jax.Array, "..."]) -> Float[jax.Array, "..."]:
     p = jnp.clip(p, 1e-6, 1 - 1e-6)
     return -p * jnp.log(p) - (1 - p) * jnp.log1p(-p)
 
@@ -189,7 +200,7 @@ class NeuralProcess(ScorePredictor):
     takes_scores = True
     gives = ProcessBeliefs.gives
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Describes the samples and trains the network."""
         shape = sizes(known.shape[0])
         samples = describe(known, key, ctx)
@@ -205,11 +216,13 @@ class NeuralProcess(ScorePredictor):
         )
         return {"sizes": list(shape), "process": jax.tree.map(np.asarray, process._asdict())}
 
-    def beliefs(self, tree, known, ctx) -> ProcessBeliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ProcessBeliefs:
         """Returns the beliefs of the process."""
         return ProcessBeliefs(Process(**tree["process"]), Sizes(*tree["sizes"]), ctx)
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Gives expected values, averaged over the latent variable."""
         believed = self.beliefs(tree, known, ctx).all(answers)
         return Prediction(believed.mean, deviation=believed.deviation.astype(np.float64))

@@ -6,13 +6,15 @@ that the paper leaves open, and the measurement behind them, are in decision 004
 """
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation import positions
@@ -20,6 +22,8 @@ from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descript
 from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork, Sizes
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
+
+Numbers = Float[jax.Array, "*cells"]
 
 VERSION = 1  # of positions of trainings
 STEPS = 1500
@@ -78,7 +82,7 @@ def draw(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> 
     )
 
 
-def loss(network: NeuralProcessNetwork, parameters, tasks: Tasks, most: int):
+def loss(network: NeuralProcessNetwork, parameters: Tree, tasks: Tasks, most: int) -> jax.Array:
     """Returns the negative evidence lower bound of a step's tasks for each predicted cell.
 
     Args:
@@ -88,7 +92,7 @@ def loss(network: NeuralProcessNetwork, parameters, tasks: Tasks, most: int):
       most: number of samples that may have been asked; the others are predicted.
     """
 
-    def apply(method, *arguments):
+    def apply(method: Callable, *arguments: Any) -> Any:
         return network.apply(parameters, *arguments, method=method)
 
     samples = apply(NeuralProcessNetwork.samples, tasks.descriptions)
@@ -118,7 +122,9 @@ def loss(network: NeuralProcessNetwork, parameters, tasks: Tasks, most: int):
     return (divergence.sum() - (likelihood * target).sum()) / jnp.maximum(target.sum(), 1)
 
 
-def log_likelihood(expected, noise, values, kinds):
+def log_likelihood(
+    expected: Numbers, noise: Numbers, values: Numbers, kinds: Int[jax.Array, "*cells"]
+) -> Numbers:
     """Returns the log-likelihood of each value: Bernoulli for outcomes, normal for scores."""
     p = jnp.clip(expected, 1e-6, 1 - 1e-6)
     of_outcome = values * jnp.log(p) + (1 - values) * jnp.log1p(-p)
@@ -135,7 +141,7 @@ def optimiser() -> optax.GradientTransformation:
 
 
 @made_once
-def program(sizes: Sizes, most: int, steps: int):
+def program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree, Tasks], Tree]:
     """Returns the program that takes a state and tasks, and returns the state after them.
 
     Args:
@@ -145,8 +151,8 @@ def program(sizes: Sizes, most: int, steps: int):
     """
     network, update = NeuralProcessNetwork(sizes), optimiser().update
 
-    def advance(state, tasks):
-        def step(state, tasks):
+    def advance(state: Tree, tasks: Tasks) -> Tree:
+        def step(state: Tree, tasks: Tasks) -> tuple[Tree, None]:
             parameters, memory = state
             slope = jax.grad(lambda inner: loss(network, inner, tasks, most))(parameters)
             changes, memory = update(slope, memory, parameters)
@@ -157,7 +163,7 @@ def program(sizes: Sizes, most: int, steps: int):
     return advance
 
 
-def train(described: Descriptions, sizes: Sizes, key, ctx: Compute) -> Tree:
+def train(described: Descriptions, sizes: Sizes, key: jax.Array, ctx: Compute) -> Tree:
     """Returns the parameters of a network that was trained on the known models.
 
     Args:
@@ -176,7 +182,7 @@ def train(described: Descriptions, sizes: Sizes, key, ctx: Compute) -> Tree:
     entropy = numpy_generator(key).integers(2**63)
     jitted = ctx.jit(program(sizes, most, STEPS))
 
-    def advance(state, part):
+    def advance(state: Tree, part: int) -> Tree:
         random = np.random.default_rng([entropy, part])
         return jitted(state, jax.tree.map(jnp.asarray, draw(described, sizes, random)))
 

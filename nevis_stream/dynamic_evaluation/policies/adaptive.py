@@ -15,22 +15,40 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.array_types import Float
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policies.representative import grid
-from nevis_stream.dynamic_evaluation.policy import Policy
-from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, infer, logits, moderate
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
+from nevis_stream.dynamic_evaluation.response import (
+    Abilities,
+    Items,
+    PaddedAnswers,
+    infer,
+    logits,
+    moderate,
+)
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sort import rank_samples
-from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.storage.checkpoint import Tree
+
+Cells = Float[jax.Array, "models samples"]
 
 ROUNDS = 8
 COUNT = 3.0  # weight of an error of one in the number of right samples, in wrong predictions
 
 
-def _information(p, items, abilities, mean, ability, variance):
+def _information(
+    p: Cells, items: Items, abilities: Abilities, mean: Cells, ability: Cells, variance: Cells
+) -> Cells:
     return ability * p * (1 - p)
 
 
-def _error(p, items, abilities, mean, ability, variance):
+def _error(
+    p: Cells, items: Items, abilities: Abilities, mean: Cells, ability: Cells, variance: Cells
+) -> Cells:
     """Returns the errors that asking each sample is expected to prevent.
 
     Asking j changes the logit of i by a normal step of variance (a_i V a_j)² λ_j / (1 + λ_j a_j V
@@ -50,7 +68,9 @@ def _error(p, items, abilities, mean, ability, variance):
     return jnp.minimum(p, 1 - p) + 0.1 * others + COUNT * _count(weight, a, abilities, ability)
 
 
-def _count(weight, a, abilities, ability):
+def _count(
+    weight: Cells, a: Float[jax.Array, "samples factors"], abilities: Abilities, ability: Cells
+) -> Cells:
     """Returns the reduction of the standard deviation of the count Σ y_i by asking j.
 
     The ability changes the count by c = Σ λ_i a_i, so its variance is cᵀ V c + Σ λ_i and its
@@ -98,7 +118,7 @@ class Adaptive(Policy):
     def __init__(self, rule: str, factors: int, about: str):
         self.rule, self.factors, self.about = rule, factors, about
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples and fits an item response model, unless the predictor has done so."""
         items = beliefs.items
         if items is None:
@@ -106,7 +126,7 @@ class Adaptive(Policy):
         order = (beliefs.rank or rank_samples(known, ctx)).order
         return {"order": order, "items": response.as_tree(items)}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the grid at first, and then one batch at a time."""
         budget, (models, asked) = plan.budget, answers.samples.shape
         first = -(-budget // 2)

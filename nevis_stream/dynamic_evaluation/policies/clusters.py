@@ -12,11 +12,13 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response import Items
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import is_observed, numbers, sample_means
-from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -40,7 +42,7 @@ class Clusters(Policy):
     def __init__(self, vectors: Vectors, about: str):
         self.vectors, self.about = vectors, about
 
-    def check(self, facts):
+    def check(self, facts: SampleFacts) -> None:
         """Refuses samples without features where features describe them."""
         if self.vectors is by_features and facts.features is None:
             raise BadInput(
@@ -48,19 +50,21 @@ class Clusters(Policy):
                 " (--features=FILE.npz), or use clusters_values or clusters_items."
             )
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples."""
         self.check(known.facts)
         vectors = self.vectors(known, beliefs.items, key, ctx)
         return {"vectors": vectors, "weights": known.facts.weights}
 
-    def design(self, tree, beliefs, budget, key, ctx):
+    def design(
+        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Makes the clusters."""
         random = numpy_generator(key)
         samples, shares = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
         return {"samples": samples, "shares": shares}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the samples of all clusters."""
         return fixed(plan.design, len(answers.values))
 
@@ -117,7 +121,7 @@ def anchors(
     return samples, together[same.ravel()] / (weights[samples] * len(vectors))
 
 
-def by_values(known: KnownModels, items, key, ctx) -> np.ndarray:
+def by_values(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
     """Describes a sample by the known models' values; holes are the sample's mean."""
     rows = None
     if known.shape[0] > MODELS:
@@ -128,13 +132,13 @@ def by_values(known: KnownModels, items, key, ctx) -> np.ndarray:
     return filled.T.astype(np.float32)
 
 
-def by_items(known: KnownModels, items: Items | None, key, ctx) -> np.ndarray:
+def by_items(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
     """Describes a sample by its parameters under an item response model."""
     if items is None:
         items, _ = response.fit(known.matrix(), 1, key, ctx)
     return np.asarray(items.mean, np.float32)
 
 
-def by_features(known: KnownModels, items, key, ctx) -> np.ndarray:
+def by_features(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
     """Describes a sample by its features."""
     return np.asarray(known.facts.features, np.float32)

@@ -7,12 +7,19 @@ of N cells; here some are drawn and the best of them is taken (stochastic greedy
 al. 2015), and of many samples a random part stands for all.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.array_types import Float
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 32  # known models that take part, drawn at random
 SAMPLES = 2048  # that may be chosen, and whose cells make up the loss, drawn at random
@@ -26,7 +33,7 @@ class Combinatorial(Policy):
     out_of_core = False
     needs = frozenset({"moments"})
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Draws known models; holes get the sample's mean."""
         models = min(known.shape[0], MODELS)
         rows = np.sort(numpy_generator(key).choice(known.shape[0], models, replace=False))
@@ -34,7 +41,9 @@ class Combinatorial(Policy):
         filled = np.where(is_observed(values), numbers(values), sample_means(values))
         return {"values": filled.astype(np.float32)}
 
-    def design(self, tree, beliefs, budget, key, ctx):
+    def design(
+        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Chooses the samples."""
         random, columns = numpy_generator(key), np.arange(beliefs.n)
         if (most := max(SAMPLES, budget)) < beliefs.n:
@@ -48,7 +57,14 @@ class Combinatorial(Policy):
             chosen.append(int(tried[losses.argmin()]))
         return {"samples": columns[chosen]}
 
-    def _losses(self, values, chosen, tried, beliefs, ctx) -> np.ndarray:
+    def _losses(
+        self,
+        values: Float[np.ndarray, "models samples"],
+        chosen: Sequence[int],
+        tried: Sequence[int],
+        beliefs: ResponsePosterior,
+        ctx: Compute,
+    ) -> np.ndarray:
         """Returns the loss after each candidate, float64[c]: the sum of the expected squared errors
         of cells that are not asked; weights of data sets are left out, as in the paper.
 
@@ -69,7 +85,7 @@ class Combinatorial(Policy):
         ctx.charge(4 * loss.size)
         return loss.sum(axis=1, dtype=np.float64).reshape(len(tried), models).sum(axis=1)
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns all samples."""
         samples = plan.design["samples"]
         return Query(np.broadcast_to(samples, (len(answers.values), len(samples))))

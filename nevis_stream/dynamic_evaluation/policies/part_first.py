@@ -6,14 +6,16 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
-from nevis_stream.dynamic_evaluation.policy import Plan, Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.estimation import difference
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 FEWEST = 8  # samples drawn first
 
@@ -40,23 +42,25 @@ class PartFirst(Policy):
         part = budget // 4 if isinstance(self.policy, Sequential) else (budget + 1) // 2
         return max(part, min(FEWEST, (budget + 1) // 2))
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the other policy, and orders the samples."""
         order = (beliefs.rank or rank_samples(known, ctx)).order
         learned = self.policy.fit(known, beliefs, key, ctx)
         return {"policy": learned, "order": order, "weights": known.facts.weights}
 
-    def design(self, tree, beliefs, budget, key, ctx):
+    def design(
+        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Makes the other policy's design."""
         return self.policy.design(tree["policy"], beliefs, budget, key, ctx)
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the draws, then what the other policy asks."""
         if not answers.samples.shape[1]:
             return self.draw_first(plan, answers, key)
         return self.ask_other(plan, answers, key, ctx)
 
-    def draw_first(self, plan: Plan, answers: Responses, key) -> Query:
+    def draw_first(self, plan: Plan, answers: Responses, key: Key) -> Query:
         """Returns the draws of the first part."""
         count, n, weights = self.first(plan.budget), plan.n, np.asarray(plan.tree["weights"])
         place = np.empty(n)
@@ -65,7 +69,7 @@ class PartFirst(Policy):
         strata = np.broadcast_to(stratum, (len(answers.values), n))
         return staged_strata.draw(strata, weights, count, numpy_generator(key))
 
-    def ask_other(self, plan: Plan, answers: Responses, key, ctx) -> Query:
+    def ask_other(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns what the other policy asks."""
         inner = Plan(plan.tree["policy"], plan.design, plan.beliefs, plan.budget)
         query = self.policy.next(inner, answers, key, ctx)
@@ -98,22 +102,23 @@ class Guard(PartFirst):
         second = first + (budget - first) // 2
         return [first, second] if first < second < budget else [first]
 
-    def design(self, tree, beliefs, budget, key, ctx):
+    def design(self, tree: Tree, beliefs: LookedAt, budget: int, key: Key, ctx: Compute) -> Tree:
         """Makes the other policy's design."""
         return self.policy.design(tree["policy"], beliefs.base, budget, key, ctx)
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: LookedAt, key: Key, ctx: Compute) -> Tree:
         """Fits the other policy, and orders the samples."""
         return super().fit(known, beliefs.base, key, ctx)
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the first draws, then for each model what the other policy asks, or the next ones
         of its draws.
         """
         asked, budget = answers.samples.shape[1], plan.budget
         if not asked:
             return self.draw_first(plan, answers, key)
-        inner = Plan(plan.tree, plan.design, plan.beliefs.base, budget)
+        beliefs: LookedAt = plan.beliefs
+        inner = Plan(plan.tree, plan.design, beliefs.base, budget)
         query = self.ask_other(inner, answers, key, ctx)
         looks = self.looks(budget)
         stop = min([look for look in looks if look > asked], default=budget)
@@ -122,7 +127,7 @@ class Guard(PartFirst):
         switched = np.zeros(len(samples), bool)
         for look in [look for look in looks if look <= asked]:
             until = answers.first(look)
-            unlike = plan.beliefs.unlike(until, budget, ctx) & ~switched
+            unlike = beliefs.unlike(until, budget, ctx) & ~switched
             rows = np.flatnonzero(unlike)
             if len(rows):
                 drawn = self._draw_rest(plan, until.of(rows), look, key, ctx)
@@ -132,13 +137,15 @@ class Guard(PartFirst):
             switched |= unlike
         return Query(samples, chances, shares)
 
-    def draw_first(self, plan: Plan, answers: Responses, key) -> Query:
+    def draw_first(self, plan: Plan, answers: Responses, key: Key) -> Query:
         """Returns the draws of the first part, in strata by the values that are expected."""
         count, weights = self.first(plan.budget), np.asarray(plan.tree["weights"])
         strata = staged_strata.cut(plan.beliefs, answers, weights, count)
         return staged_strata.draw(strata, weights, count, numpy_generator(key))
 
-    def _draw_rest(self, plan: Plan, answers: Responses, look: int, key, ctx) -> Query:
+    def _draw_rest(
+        self, plan: Plan, answers: Responses, look: int, key: Key, ctx: Compute
+    ) -> Query:
         """Returns the draws of all that is left of the budget, the same in each step."""
         count, weights = plan.budget - look, np.asarray(plan.tree["weights"])
         strata = staged_strata.cut(plan.beliefs, answers, weights, count)

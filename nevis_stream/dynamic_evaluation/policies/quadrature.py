@@ -4,9 +4,13 @@ a linear-Gaussian model of the known models (see `linear_gaussian`).
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian
-from nevis_stream.queries.oracle import Query
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.storage.checkpoint import Tree
 
 
 class Quadrature(Policy):
@@ -23,11 +27,11 @@ class Quadrature(Policy):
     def __init__(self, first: float, about: str):
         self.first, self.about, self.adaptive = first, about, first < 1
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the linear-Gaussian model."""
         return linear_gaussian.fit(known, key, ctx)
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the common part, then the rest."""
         model, (models, asked) = linear_gaussian.Model(**plan.tree), answers.samples.shape
         first = int(np.ceil(self.first * plan.budget))

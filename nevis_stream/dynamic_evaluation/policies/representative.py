@@ -2,12 +2,18 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.allotment import allot
-from nevis_stream.queries.oracle import Query
+from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.queries.prices import Prices
+from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.sampling import at_random, centres, in_strata, numpy_generator, strata
+from nevis_stream.storage.checkpoint import Tree
 
 
 class Random(Policy):
@@ -23,11 +29,11 @@ class Random(Policy):
         self.shared = shared
         self.about = f"random samples, {'the same' if shared else 'different ones'} for each model"
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the predictor's order, on which positions are drawn."""
         return {"order": None if beliefs.rank is None else beliefs.rank.order}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole draw."""
         n, budget, order = plan.n, plan.budget, plan.tree["order"]
         shape = (len(answers.values), budget)
@@ -46,11 +52,11 @@ class Strata(Policy):
     representative = True
     takes_prices = True
 
-    def count_affordable(self, prices):
+    def count_affordable(self, prices: Prices) -> int:
         """Returns the number of strata."""
         return int(allot(prices, 1).counts.sum())
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples, unless the predictor has done so; of classes of prices each on its
         own.
         """
@@ -66,7 +72,7 @@ class Strata(Policy):
         order = order[np.argsort(allotment.group[order], kind="stable")]
         return {"order": order, "sizes": sizes}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole draw."""
         models, n = len(answers.values), plan.n
         sizes = np.asarray(plan.tree.get("sizes", np.diff(strata(n, plan.budget))))
@@ -81,11 +87,11 @@ class Uniform(Policy):
     about = "a uniform grid on the order of the samples from easy to hard"
     representative = True
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples, unless the predictor has done so."""
         return {"order": (beliefs.rank or rank_samples(known, ctx)).order}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole grid."""
         return grid(plan.tree["order"], len(answers.values), plan.budget)
 
@@ -105,7 +111,7 @@ class Datasets(Policy):
     about = "random samples, equally many of each data set"
     representative = True
 
-    def check(self, facts):
+    def check(self, facts: SampleFacts) -> None:
         """Refuses samples without data sets."""
         if facts.dataset is None:
             raise BadInput(
@@ -113,16 +119,16 @@ class Datasets(Policy):
                 " `dataset`, or use random or strata."
             )
 
-    def least(self, facts):
+    def least(self, facts: SampleFacts) -> int:
         """Each data set needs a sample, or its mean would be left out."""
         return 1 if facts.dataset is None else len(set(facts.dataset.tolist()))
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Notes which data set each sample belongs to."""
         self.check(known.facts)
-        return {"dataset": np.unique(known.facts.dataset, return_inverse=True)[1]}
+        return {"dataset": np.unique(np.asarray(known.facts.dataset), return_inverse=True)[1]}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole draw."""
         dataset, n, budget = plan.tree["dataset"], plan.n, plan.budget
         sizes, random = np.bincount(dataset), numpy_generator(key)

@@ -7,11 +7,13 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.policy import Policy, as_tree, prices_of
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, prices_of
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 STEPS = 32  # at most; a larger budget is asked in batches of equal size
 
@@ -45,15 +47,15 @@ class Sequential(Policy):
         self.exposed = exposed
         self.takes_prices = exposed == 1
 
-    def count_affordable(self, prices):
+    def count_affordable(self, prices: Prices) -> int:
         """Returns how many of the samples that tell most for their price the budget buys."""
         return prices.count_best() if self.takes_prices else super().count_affordable(prices)
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' prices."""
         return as_tree(known.facts.prices)
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
         models, asked = answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)

@@ -10,11 +10,16 @@ weights, and the test that an exchange must pass: it reduces the leave-one-out e
 
 import numpy as np
 
+from nevis_stream.array_types import Int
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policies.clusters import anchors, by_values
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors import anchor_weights
-from nevis_stream.queries.oracle import Query
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 EXCHANGES = 100  # attempts, at most
 PATIENCE = 10  # attempts without success
@@ -26,20 +31,22 @@ class SparseAnchors(Policy):
     about = "anchors that are optimised for linear weights of them; use with anchor_weights"
     out_of_core = False
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples by the known models' values."""
         vectors = by_values(known, None, key, ctx)
         weights = known.facts.weights.astype(np.float32)
         return anchor_weights.centre(known, key, ctx) | {"vectors": vectors, "weights": weights}
 
-    def design(self, tree, beliefs, budget, key, ctx):
+    def design(
+        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Chooses the anchors."""
         rows = tree["rows"].astype(np.float64)
         benchmark, spread = rows @ tree["weights"], rows.std(axis=0)
         random = numpy_generator(key)
         samples, _ = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
 
-        def fit(samples):
+        def fit(samples: Int[np.ndarray, " anchors"]) -> anchor_weights.Weights:
             return anchor_weights.weights(rows[:, samples], benchmark, benchmark[:, None], ctx)
 
         current, failures = fit(samples), 0
@@ -65,7 +72,7 @@ class SparseAnchors(Policy):
                 break
         return {"samples": np.sort(samples)}
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns all anchors."""
         samples = plan.design["samples"]
         return Query(np.broadcast_to(samples, (len(answers.values), len(samples))))

@@ -3,13 +3,16 @@
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.policy import Policy, as_tree, prices_of
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, prices_of
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.estimation import difference
 from nevis_stream.estimation.allotment import allot
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 
 def stages(budget: int, prices: Prices | None = None) -> list[int]:
@@ -93,15 +96,15 @@ class StagedStrata(Policy):
     representative = True
     takes_prices = True
 
-    def count_affordable(self, prices):
+    def count_affordable(self, prices: Prices) -> int:
         """Returns the number of strata of all stages."""
         return sum(stages(0, prices))
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' weights."""
         return {"weights": known.facts.weights} | as_tree(known.facts.prices)
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the draws of one stage."""
         asked, weights = answers.samples.shape[1], np.asarray(plan.tree["weights"])
         prices = prices_of(plan.tree)

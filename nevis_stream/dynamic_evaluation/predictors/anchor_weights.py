@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.queries.matrix import is_observed, numbers, sample_means
+from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
@@ -35,7 +38,7 @@ class Weights(NamedTuple):
     left_out: np.ndarray
 
 
-def centre(known: KnownModels, key, ctx: Compute) -> Tree:
+def centre(known: KnownModels, key: Key, ctx: Compute) -> Tree:
     """Returns `mean`, float32[n], of the known models' values, and `rows`, float32[m0, n], their
     distances from it; 0 where a value is unknown.
     """
@@ -50,7 +53,12 @@ def centre(known: KnownModels, key, ctx: Compute) -> Tree:
     return {"mean": mean.astype(np.float32), "rows": away.astype(np.float32)}
 
 
-def weights(anchors: np.ndarray, benchmark: np.ndarray, targets: np.ndarray, ctx: Compute):
+def weights(
+    anchors: Float[np.ndarray, "models anchors"],
+    benchmark: Float[np.ndarray, " models"],
+    targets: Float[np.ndarray, "models targets"],
+    ctx: Compute,
+) -> Weights:
     """Fits weights.
 
     Args:
@@ -89,11 +97,13 @@ class AnchorWeights(ScorePredictor):
     about = "linear weights of the asked samples, fitted to the known models"
     takes_scores = True
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Centres the known models' values."""
         return centre(known, key, ctx)
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Fits weights for each different set of samples."""
         samples, inverse = np.unique(answers.samples, axis=0, return_inverse=True)
         mean, rows = tree["mean"], tree["rows"]

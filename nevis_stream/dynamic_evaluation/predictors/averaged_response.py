@@ -12,6 +12,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import folds
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import represent
@@ -41,7 +42,9 @@ class AveragedResponse(ItemResponse):
         """
         raise NotImplementedError
 
-    def fit_budget(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Returns the other estimate's `share`, and the `errors` of known models' means, float64[k]
         with the `unit` of each. The fits of the folds are added to the tree.
         """
@@ -77,7 +80,9 @@ class AveragedResponse(ItemResponse):
             return self.share
         return float(np.clip((away @ missing + prior * self.share) / squares, 0, 1))
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Averages the means, and the cells if the other estimate has cells."""
         by_response = super().predict(tree, tuned, known, answers, ctx)
         cells, mean = self.other(tree, known, answers, ctx)
@@ -98,11 +103,13 @@ class GeneralizedItemResponse(AveragedResponse):
     other; here cross-validation on the known models does.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         about = "item response model and weighted mean, averaged by cross-validation"
         super().__init__(about, share=0.5, groups=5)
 
-    def other(self, tree, known, answers, ctx):
+    def other(
+        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the weighted mean."""
         return None, (represent(answers, known.facts) * answers.values).sum(axis=1)
 
@@ -115,18 +122,20 @@ class ResponseAndGaussian(AveragedResponse):
     have in common. Their errors partly cancel, the more the more models are known.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         about = (
             "two-parameter item response and linear-Gaussian model, averaged by cross-validation"
         )
         super().__init__(about, share=0.25, groups=20)
         self._gaussian = LinearGaussian()
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits both models."""
         return super().fit(known, key, ctx) | {"gaussian": self._gaussian.fit(known, key, ctx)}
 
-    def other(self, tree, known, answers, ctx):
+    def other(
+        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the linear-Gaussian model's cells and their mean."""
         prediction = self._gaussian.predict(tree["gaussian"], {}, known, answers, ctx)
         cells = np.array(prediction.values, np.float64)

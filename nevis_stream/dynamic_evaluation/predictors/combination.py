@@ -14,8 +14,11 @@ import jax
 import numpy as np
 from scipy.special import expit
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import folds, members
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.predictors.mean import represent
 from nevis_stream.dynamic_evaluation.response import Items
@@ -24,6 +27,7 @@ from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.storage.checkpoint import Tree
 
 COLUMNS = 4096  # at most this many samples take part in the cross-validation
 CELLS = 100_000  # the weights are fitted to at most this many cells
@@ -85,19 +89,21 @@ class Combination(ScorePredictor):
     takes_scores = True
     gives = ResponseBeliefs.gives
 
-    def is_calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy: Policy) -> bool:
         """Its cross-validation covers the widths of intervals too."""
         return True
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits the members to all known models."""
         return members.fit(known.matrix(), jax.random.split(key)[0], ctx)
 
-    def beliefs(self, tree, known, ctx) -> ResponseBeliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponseBeliefs:
         """Returns those of the multidimensional member."""
         return ResponseBeliefs(Items(**tree["many"]), known.facts.weights, ctx)
 
-    def fit_budget(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Returns `weights` of the members, float64[6]; `correction`, the share, from 0 to 1, of
         the mean residual that is added to the mean; and `widening`, the half-width of the 95%
         interval in posterior standard deviations; and `errors`, float64[k], those of the known
@@ -126,7 +132,9 @@ class Combination(ScorePredictor):
         groups = len(set(known.groups)) if known.groups else known.shape[0]
         return _calibrated(views, truths, values, groups, random, ctx)
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Combines the members."""
         view = _view(tree, answers, known.facts, ctx)
         p = view.probabilities(tuned["weights"])
@@ -142,7 +150,7 @@ class Combination(ScorePredictor):
         return Prediction(p, mean, intervals.extend(mean - half, mean + half, unbiased, error))
 
 
-def _view(tree, answers: Responses, facts: SampleFacts, ctx) -> View:
+def _view(tree: Tree, answers: Responses, facts: SampleFacts, ctx: Compute) -> View:
     return View(answers, *members.predict(tree, answers, facts.weights, ctx), facts)
 
 
@@ -152,8 +160,8 @@ def _calibrated(
     values: Sequence[np.ndarray],
     groups: int,
     random: np.random.Generator,
-    ctx,
-):
+    ctx: Compute,
+) -> Tree:
     """Returns weights, correction and widening; see `Combination.fit_budget`.
 
     Args:
@@ -182,7 +190,7 @@ def _calibrated(
 
 
 def _weights(
-    views: Sequence[View], values: Sequence[np.ndarray], random: np.random.Generator, ctx
+    views: Sequence[View], values: Sequence[np.ndarray], random: np.random.Generator, ctx: Compute
 ) -> np.ndarray:
     """Returns the weights of a logistic regression on the cells that were not asked, with a prior
     around equal weights, by Newton's method.

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import folds, response
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
@@ -22,9 +23,11 @@ from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction
 from nevis_stream.dynamic_evaluation.policies import sequential
 from nevis_stream.dynamic_evaluation.policies.part_first import LookedAt, PartFirst
 from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
+from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, MatrixOracle, Responses
@@ -64,11 +67,11 @@ class GuardedBeliefs(LookedAt):
         super().__init__(base.n, base.rank, base.items)
         self.base, self.surrogate, self.ends, self.ratios = base, surrogate, ends, ratios
 
-    def moments(self, answers):
+    def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
         """Returns those of the surrogate."""
         return self.surrogate.moments(answers)
 
-    def unlike(self, answers, budget, ctx) -> np.ndarray:
+    def unlike(self, answers: Responses, budget: int, ctx: Compute) -> np.ndarray:
         """Returns which models the known ones say little about, bool[m]."""
         look = self.look(answers, budget, ctx)
         return look.beyond("strongest") | look.beyond("weakest") | (look.fit < MISFIT)
@@ -153,11 +156,11 @@ class GuardedPredictor(ScorePredictor):
         self.about = f"{base.about}; for models unlike the known ones, {SURROGATE.about}"
         self.takes_scores, self.gives = base.takes_scores, base.gives
 
-    def is_calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy: Policy) -> bool:
         """Returns what the other predictor says."""
         return self.base.is_calibrated(self.policy)
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits the other predictor, and item response models to all known models and without those
         of either end.
         """
@@ -174,7 +177,9 @@ class GuardedPredictor(ScorePredictor):
             tree["without"][end] = {"rows": rows, "fit": SURROGATE.fit(rest, key, ctx)}
         return tree
 
-    def fit_budget(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Fits the other predictor, and looks how well the fit extrapolates at this budget."""
         if str(budget) not in tree["ratios"]:
             tree["ratios"][str(budget)] = {
@@ -187,7 +192,9 @@ class GuardedPredictor(ScorePredictor):
             calibration = {"errors": errors, "unit": unit}
         return {"base": base, "budget": budget} | calibration
 
-    def _base_errors(self, tree, tuned, known, budget, key, ctx):
+    def _base_errors(
+        self, tree: Tree, tuned: Tree, known: KnownModels, budget: int, key: Key, ctx: Compute
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the other predictor's cross-validation errors, float64[k], and their unit."""
         arguments = tree["base"], known, self.policy, budget, key, ctx
         if (errors := self.base.errors(*arguments)) is not None:
@@ -196,14 +203,16 @@ class GuardedPredictor(ScorePredictor):
         inner = {"predictor": tree["base"], "policy": {}, "folds": tree.setdefault("folds", [])}
         return Evaluator(method, known, inner, key, ctx).cross_validate(tuned, budget)
 
-    def beliefs(self, tree, known, ctx) -> GuardedBeliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GuardedBeliefs:
         """Returns the beliefs."""
         base = self.base.beliefs(tree["base"], known, ctx)
         surrogate = SURROGATE.beliefs(tree["surrogate"], known, ctx)
         least, greatest = tree["ends"]
         return GuardedBeliefs(base, surrogate, (least, greatest), tree["ratios"])
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Predicts as the other predictor; of models whose last samples were drawn, the mean that
         holds for any model.
         """
@@ -281,7 +290,7 @@ def held_out(known: KnownModels, means: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _ratio(fit: Tree, known: KnownModels, budget: int, key, ctx: Compute) -> float:
+def _ratio(fit: Tree, known: KnownModels, budget: int, key: Key, ctx: Compute) -> float:
     """Returns the root mean square of error ÷ claimed standard deviation of held-out models."""
     rows, random = np.asarray(fit["rows"]), numpy_generator(key)
     rest = InMemory(known.matrix(), known.groups, known.facts).without(rows)
@@ -298,15 +307,17 @@ def _ratio(fit: Tree, known: KnownModels, budget: int, key, ctx: Compute) -> flo
     return float(np.sqrt(np.mean((error[usable] / look.deviation[usable]) ** 2)))
 
 
-def _predict(items, evidence, weights):
+def _predict(
+    items: Items, evidence: PaddedAnswers, weights: Float[jax.Array, " samples"]
+) -> tuple[Float[jax.Array, "models samples"], Float[jax.Array, " models"]]:
     logits, deviation = response.predict(items, evidence, weights)
     return jax.nn.sigmoid(logits), deviation
 
 
-def _fit(items, evidence):
+def _fit(items: Items, evidence: PaddedAnswers) -> Float[jax.Array, " models"]:
     """Returns `Look.fit`, float32[m]."""
 
-    def of_one(one):
+    def of_one(one: tuple[jax.Array, ...]) -> jax.Array:
         samples, values, mask = one
         p = model_assisted.leave_each_out(items, samples, values, mask)
         p = jnp.clip(p, 1e-4, 1 - 1e-4)

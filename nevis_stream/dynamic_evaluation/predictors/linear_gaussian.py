@@ -18,15 +18,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import PaddedAnswers
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
+
+PerSample = Float[jax.Array, " samples"]
+Cells = Float[jax.Array, "models samples"]
 
 RANK = 128  # of the basis, at most
 MODELS = 4096  # known models that are fitted, drawn at random if there are more
@@ -78,7 +83,7 @@ class Prior(NamedTuple):
     noise: jax.Array
 
 
-def fit(known: KnownModels, key, ctx: Compute) -> Tree:
+def fit(known: KnownModels, key: Key, ctx: Compute) -> Tree:
     """Returns a `Model` of the known models as a tree; holes count as the sample's mean.
 
     Args:
@@ -155,14 +160,14 @@ def closeness(model: Model, samples: jax.Array, values: jax.Array, mask: jax.Arr
     return (weights + EVEN / len(weights)) / (1 + EVEN)
 
 
-def bumps(difficulty: jax.Array) -> jax.Array:
+def bumps(difficulty: PerSample) -> Float[jax.Array, "bumps samples"]:
     """Returns Gaussian bumps over values in [0, 1], float32[BUMPS, n], adding up to 1."""
     centres = jnp.linspace(0, 1, BUMPS)
     heights = jnp.exp(-(((jnp.clip(difficulty, 0, 1) - centres[:, None]) * (BUMPS - 1)) ** 2))
     return heights / heights.sum(axis=0)
 
 
-def prior(model: Model, weights: jax.Array) -> Prior:
+def prior(model: Model, weights: Float[jax.Array, " models"]) -> Prior:
     """Returns the prior of a new model, where known ones have weights, float32[m0]."""
     effective = 1 / (weights**2).sum()
     unbiased = effective / jnp.maximum(effective - 1, 1)
@@ -196,7 +201,13 @@ class GaussianState(NamedTuple):
     covariance: jax.Array
 
 
-def observe(believed: Prior, state: GaussianState, sample, value, mask) -> GaussianState:
+def observe(
+    believed: Prior,
+    state: GaussianState,
+    sample: jax.Array,
+    value: jax.Array,
+    mask: jax.Array,
+) -> GaussianState:
     """Returns the state after one more answer; unchanged where there is none."""
     x = believed.design[:, sample]
     seen = state.covariance @ x
@@ -205,17 +216,28 @@ def observe(believed: Prior, state: GaussianState, sample, value, mask) -> Gauss
     return GaussianState(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
 
 
-def posterior(believed: Prior, samples, values, mask) -> GaussianState:
+def posterior(
+    believed: Prior,
+    samples: Int[jax.Array, " answers"],
+    values: Float[jax.Array, " answers"],
+    mask: jax.Array,
+) -> GaussianState:
     """Returns the state after all answers of one model; arguments as of `closeness`."""
 
-    def step(state, answer):
+    def step(state: GaussianState, answer: tuple[jax.Array, ...]) -> tuple[GaussianState, None]:
         return observe(believed, state, *answer), None
 
     state = GaussianState(believed.mean, believed.covariance)
     return jax.lax.scan(step, state, (samples, values, mask))[0]
 
 
-def greedy(believed: Prior, weights, state: GaussianState, free, count: int) -> jax.Array:
+def greedy(
+    believed: Prior,
+    weights: PerSample,
+    state: GaussianState,
+    free: Bool[jax.Array, " samples"],
+    count: int,
+) -> Int[jax.Array, " count"]:
     """Returns the samples that reduce the variance of the weighted mean most, one after the other,
     int32[count].
 
@@ -227,7 +249,7 @@ def greedy(believed: Prior, weights, state: GaussianState, free, count: int) -> 
       count: how many.
     """
 
-    def step(carry, _):
+    def step(carry: tuple[jax.Array, ...], _: None) -> tuple[tuple[jax.Array, ...], jax.Array]:
         covariance, spread, free = carry
         open_weights = weights * free
         towards = covariance @ (believed.design @ open_weights)
@@ -247,14 +269,16 @@ def greedy(believed: Prior, weights, state: GaussianState, free, count: int) -> 
     return jax.lax.scan(step, start, None, length=count)[1]
 
 
-def spread_of_mean(believed: Prior, weights, state: GaussianState, free) -> jax.Array:
+def spread_of_mean(
+    believed: Prior, weights: PerSample, state: GaussianState, free: Bool[jax.Array, " samples"]
+) -> Float[jax.Array, ""]:
     """Returns the posterior standard deviation of the weighted mean, float32."""
     open_weights = weights * free
     towards = believed.design @ open_weights
     return jnp.sqrt(towards @ state.covariance @ towards + open_weights**2 @ believed.noise)
 
 
-def first_choice(model: Model, count: int) -> jax.Array:
+def first_choice(model: Model, count: int) -> Int[jax.Array, " count"]:
     """Returns what to ask of a model of which nothing is known, int32[count]."""
     known = len(model.scores)
     believed = prior(model, jnp.full(known, 1 / known))
@@ -263,10 +287,15 @@ def first_choice(model: Model, count: int) -> jax.Array:
     return greedy(believed, model.weights, state, free, count)
 
 
-def next_choice(model: Model, samples, values, count: int) -> jax.Array:
+def next_choice(
+    model: Model,
+    samples: Int[jax.Array, "models asked"],
+    values: Float[jax.Array, "models asked"],
+    count: int,
+) -> Int[jax.Array, "models count"]:
     """Returns what to ask of m models after answers [m, b], int32[m, count]."""
 
-    def choose(answers):
+    def choose(answers: tuple[jax.Array, jax.Array]) -> Int[jax.Array, " count"]:
         samples, values = answers
         mask = jnp.ones(len(samples), bool)
         believed = prior(model, closeness(model, samples, values, mask))
@@ -318,13 +347,13 @@ class GaussianBeliefs(ResponsePosterior):
         return self._quantities(answers)[3]
 
 
-def _quantities(model: Model, evidence: PaddedAnswers):
+def _quantities(model: Model, evidence: PaddedAnswers) -> tuple[Cells, Cells, Cells, Cells]:
     """Returns mean and variance of each cell, its information and its reduction of the variance of
     the mean, float32[m, n] each.
     """
     asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
 
-    def of_one(answers):
+    def of_one(answers: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         samples, values, mask, asked = answers
         believed = prior(model, closeness(model, samples, values, mask))
         state = posterior(believed, samples, values, mask)
@@ -341,12 +370,14 @@ def _quantities(model: Model, evidence: PaddedAnswers):
     return jax.lax.map(of_one, answers)
 
 
-def predicted(model: Model, samples, values) -> tuple[jax.Array, jax.Array]:
+def predicted(
+    model: Model, samples: Int[jax.Array, "models asked"], values: Float[jax.Array, "models asked"]
+) -> tuple[Cells, Float[jax.Array, " models"]]:
     """Returns expected values of m models, float32[m, n] in [0, 1], and the posterior standard
     deviation of their means, float32[m], after answers [m, b].
     """
 
-    def expect(answers):
+    def expect(answers: tuple[jax.Array, jax.Array]) -> tuple[PerSample, Float[jax.Array, ""]]:
         samples, values = answers
         mask = jnp.ones(len(samples), bool)
         believed = prior(model, closeness(model, samples, values, mask))
@@ -365,15 +396,17 @@ class LinearGaussian(ScorePredictor):
     takes_scores = True
     gives = GaussianBeliefs.gives
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Decomposes the known models' values."""
         return fit(known, key, ctx)
 
-    def beliefs(self, tree, known, ctx) -> GaussianBeliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GaussianBeliefs:
         """Returns the beliefs of the model."""
         return GaussianBeliefs(Model(**tree), ctx)
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Gives posterior means, within 0 and 1."""
         model = Model(**tree)
         values, deviation = ctx.jit(predicted)(

@@ -2,10 +2,14 @@
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.estimation import intervals
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
 from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.storage.checkpoint import Tree
 
 
 class Mean(ScorePredictor):
@@ -20,7 +24,7 @@ class Mean(ScorePredictor):
     out_of_core = True
     holds_for = ANY_MODEL
 
-    def is_calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy: Policy) -> bool:
         """Returns whether the cells stand for all samples."""
         return policy.representative
 
@@ -28,7 +32,9 @@ class Mean(ScorePredictor):
         """Returns the weight of each asked cell in the mean, float64[m, b]."""
         return represent(answers, facts)
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
         weights = self.weights(answers, known.facts)
         mean, seen = (weights * answers.values).sum(axis=1), 1 / (weights**2).sum(axis=1).max()
@@ -45,11 +51,11 @@ class UnweightedMean(Mean):
 
     about = "mean of the asked samples, each of which counts the same"
 
-    def is_calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy: Policy) -> bool:
         """Returns False: the cells need not stand for all samples."""
         return False
 
-    def weights(self, answers, facts) -> np.ndarray:
+    def weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
         """Returns equal weights, but for those of data sets."""
         weights = facts.weights[answers.samples]
         return weights / weights.sum(axis=1, keepdims=True)

@@ -7,16 +7,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse, ResponseBeliefs
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
 from nevis_stream.queries.prices import Prices
+from nevis_stream.storage.checkpoint import Tree
+
+PerAnswer = Float[jax.Array, " answers"]
 
 FACTORS = 4
 
@@ -32,14 +38,14 @@ class ModelAssisted(ItemResponse):
     takes_scores = True
     holds_for = ANY_MODEL
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(
             "item response model of four factors; the mean is corrected by draws of known"
             " probabilities, for any model",
             factors=FACTORS,
         )
 
-    def is_calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy: Policy) -> bool:
         """Returns True: the intervals are those of the draws.
 
         Raises:
@@ -52,11 +58,15 @@ class ModelAssisted(ItemResponse):
             )
         return True
 
-    def fit_budget(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Notes the budget, which says where the stages end."""
         return {"budget": budget}
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Predicts the cells by all answers, and the mean by the stages of draws that are whole."""
         prediction = super().predict(tree, tuned, known, answers, ctx)
         prices = known.facts.prices
@@ -132,14 +142,21 @@ def _without_each(
     return np.asarray(ctx.jit(_leave_each_out)(beliefs.items, evidence, columns), np.float64)
 
 
-def _leave_each_out(items, evidence, columns):
+def _leave_each_out(
+    items: response.Items, evidence: response.PaddedAnswers, columns: Int[jax.Array, " samples"]
+) -> Float[jax.Array, " samples"]:
     """Returns p[j] for each sample, given all answers but that in column `columns[j]`."""
     abilities = _abilities(items, evidence.samples[0], evidence.values[0], evidence.mask[0])
     of_sample = response.Abilities(abilities.mean[columns], abilities.covariance[columns])
     return _expected(items, of_sample)
 
 
-def leave_each_out(items, samples, values, mask):
+def leave_each_out(
+    items: response.Items,
+    samples: Int[jax.Array, " answers"],
+    values: PerAnswer,
+    mask: PerAnswer,
+) -> PerAnswer:
     """Returns the expected value of each of a model's answers, float32[b], given all others.
 
     Args:
@@ -150,7 +167,12 @@ def leave_each_out(items, samples, values, mask):
     return _expected(own, _abilities(items, samples, values, mask))
 
 
-def _abilities(items, samples, values, mask) -> response.Abilities:
+def _abilities(
+    items: response.Items,
+    samples: Int[jax.Array, " answers"],
+    values: PerAnswer,
+    mask: PerAnswer,
+) -> response.Abilities:
     """Returns the abilities given all answers but one, for each of them."""
     length = len(mask)
     rest = response.PaddedAnswers(
@@ -161,7 +183,7 @@ def _abilities(items, samples, values, mask) -> response.Abilities:
     return response.infer(items, rest)
 
 
-def _expected(items, of_sample):
+def _expected(items: response.Items, of_sample: response.Abilities) -> Float[jax.Array, " samples"]:
     """Returns the expected value of each sample, each for abilities of its own."""
     mean = jnp.einsum("ni,ni->n", of_sample.extended, items.mean)
     a = items.mean[:, 1:]

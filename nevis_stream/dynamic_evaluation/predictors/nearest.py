@@ -4,10 +4,14 @@ CopyNearest&Expand: Sort & Search without Sort).
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.queries.oracle import blank
+from nevis_stream.queries.oracle import Responses, blank
+from nevis_stream.storage.checkpoint import Tree
 
 HELD_OUT = 250  # at most this many known models are left out in turn
 
@@ -20,12 +24,14 @@ class Nearest(ScorePredictor):
     out_of_core = True
     takes_all = True
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Stores the values that fill holes: the majority's outcome, or the mean score."""
         means = rank_samples(known, ctx).scores
         return {"fill": means.astype(np.float32) if known.scores else (means >= 0.5).view(np.uint8)}
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Copies the nearest model, the first of several equally near ones."""
         if (answers.samples == answers.samples[0]).all():
             cells = _fill(tree, known, None, answers.samples[0])
@@ -39,7 +45,9 @@ class Nearest(ScorePredictor):
             )
         return Prediction(_fill(tree, known, distance.argmin(axis=1)))
 
-    def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
+    def errors(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted by the nearest model of another
         group, float64 of at most 250 models; None for weighted data sets and policies that need
         new fits (see `SortAndSearch.errors`).
@@ -71,7 +79,9 @@ class Nearest(ScorePredictor):
         return correct[rows] / seen[rows] - estimates
 
 
-def _fill(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = None) -> np.ndarray:
+def _fill(
+    tree: Tree, known: KnownModels, rows: np.ndarray | None, samples: np.ndarray | None = None
+) -> np.ndarray:
     fill = tree["fill"] if samples is None else tree["fill"][samples]
     if rows is None:
         values = known.matrix(None, samples)
@@ -81,7 +91,7 @@ def _fill(tree, known, rows: np.ndarray | None, samples: np.ndarray | None = Non
     return np.where(is_observed(values), values, fill).astype(fill.dtype)
 
 
-def _distance(values: np.ndarray, theirs: np.ndarray, ctx) -> np.ndarray:
+def _distance(values: np.ndarray, theirs: np.ndarray, ctx: Compute) -> np.ndarray:
     """Returns the squared distances between models with values [m, b] and [m0, b], [m, m0]."""
     values, theirs = values.astype(np.float32), theirs.astype(np.float32)
     ctx.charge(2 * values.size * len(theirs) + 2 * (values.size + theirs.size))

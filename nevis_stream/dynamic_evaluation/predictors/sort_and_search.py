@@ -2,14 +2,18 @@
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known_models import parts
+from nevis_stream.array_types import Bool
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.search import cuts
 from nevis_stream.dynamic_evaluation.sort import rank_samples
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Responses, blank
+from nevis_stream.storage.checkpoint import Tree
 
 
 class SortAndSearch(ScorePredictor):
@@ -22,24 +26,28 @@ class SortAndSearch(ScorePredictor):
         self.by, self.out_of_core = by, by == "sum"
         self.about = f"Sort & Search, order by {by} sum" if by != "sum" else "Sort & Search"
 
-    def fit(self, known, key, ctx):
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         rank = rank_samples(known, ctx, self.by)
         return {"total": rank.total, "seen": rank.seen, "ties": rank.ties}
 
-    def rank(self, tree) -> Rank:
+    def rank(self, tree: Tree) -> Rank:
         """Returns the order of the samples."""
         return Rank(**tree)
 
-    def beliefs(self, tree, known, ctx) -> ResponsePosterior:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
         """Returns the order of the samples."""
         return ResponsePosterior(known.shape[1], self.rank(tree))
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
         return Prediction(threshold(self.rank(tree), answers, ctx))
 
-    def errors(self, tree, known, policy, budget, key, ctx) -> np.ndarray | None:
+    def errors(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> np.ndarray | None:
         """Returns the errors of known models' means, each predicted with an order without the model
         and its group. None where new fits are needed: for weighted data sets, and for policies that
         adapt or learn more from the known models than an order.
@@ -74,7 +82,7 @@ class SortAndSearch(ScorePredictor):
         return errors[~np.isnan(errors)]
 
 
-def threshold(rank: Rank, answers: Responses, ctx) -> np.ndarray:
+def threshold(rank: Rank, answers: Responses, ctx: Compute) -> Bool[np.ndarray, "models samples"]:
     """Returns predicted outcomes, bool[m, n], true up to the best threshold of each model."""
     places = rank.place[answers.samples]
     order = np.argsort(places, axis=1, kind="stable")

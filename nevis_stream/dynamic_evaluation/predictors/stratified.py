@@ -4,14 +4,18 @@ import hashlib
 
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.mean import represent
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, threshold
 from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import sampling
 from nevis_stream.queries.matrix import UNKNOWN
-from nevis_stream.queries.oracle import ANY_MODEL
+from nevis_stream.queries.oracle import ANY_MODEL, Responses
+from nevis_stream.storage.checkpoint import Tree
 
 MODELS_FOR_DESIGN = 64
 
@@ -24,19 +28,23 @@ class Stratified(SortAndSearch):
     takes_all = False  # its strata are those of the asked samples
     holds_for = ANY_MODEL
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.about = "mean of the asked samples; cells by Sort & Search"
 
-    def is_calibrated(self, policy) -> bool:
+    def is_calibrated(self, policy: Policy) -> bool:
         """Returns whether the cells stand for all samples."""
         return policy.representative
 
-    def fit_budget(self, tree, known, policy, budget, key, ctx):
+    def fit_budget(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Compares the variance of one sample per stratum with that of simple random samples."""
         return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
 
-    def predict(self, tree, tuned, known, answers, ctx) -> Prediction:
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
         """Gives the mean of the representative cells."""
         weights = represent(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
@@ -51,7 +59,7 @@ class Stratified(SortAndSearch):
         return Prediction(threshold(self.rank(tree), answers, ctx), mean, interval)
 
 
-def _variance_ratio(rank: Rank, known, budget: int, ctx) -> float:
+def _variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -> float:
     """Returns the variance of the stratified mean divided by that of the mean of simple random
     samples, both summed over known models.
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from nevis_stream.array_types import Float
 from nevis_stream.dynamic_evaluation.neural_process.network import DIMENSION, SetLayer
 
 WIDTH = 32
@@ -44,7 +45,9 @@ class ActorCritic(nn.Module):
     frozen: bool = False
 
     @nn.compact
-    def __call__(self, descriptions, state: State):
+    def __call__(
+        self, descriptions: Float[jax.Array, "... samples descriptions"], state: State
+    ) -> tuple[Float[jax.Array, "... samples"], Float[jax.Array, "..."]]:
         """Returns the logit of asking each sample, float32[…, n], and the value of the state,
         float32[…].
 

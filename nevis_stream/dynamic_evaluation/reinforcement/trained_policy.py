@@ -3,11 +3,15 @@
 import jax
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.reinforcement import training
-from nevis_stream.queries.oracle import Query
+from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.storage.checkpoint import Tree
 
 
 class Reinforcement(Policy):
@@ -26,7 +30,7 @@ class Reinforcement(Policy):
     def __init__(self, shaped: bool, about: str):
         self.shaped, self.about = shaped, about
 
-    def fit(self, known, beliefs, key, ctx):
+    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Trains the policy."""
         cold = not known.column_sums()[1].all()
         descriptions = beliefs.representations if cold else None
@@ -40,7 +44,7 @@ class Reinforcement(Policy):
             "parameters": jax.tree.map(np.asarray, parameters),
         }
 
-    def next(self, plan, answers, key, ctx) -> Query:
+    def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
         tree, (models, asked) = plan.tree, answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)

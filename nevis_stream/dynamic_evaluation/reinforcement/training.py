@@ -7,13 +7,15 @@ the accuracy of the predictions. Advantages are generalised advantage estimates.
 """
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation import folds, positions
@@ -24,6 +26,8 @@ from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
+
+PerStep = Float[np.ndarray, "steps episodes"]
 
 VERSION = 1  # of positions of trainings
 ITERATIONS = 30
@@ -57,7 +61,7 @@ class Transitions(NamedTuple):
     returns: np.ndarray
 
 
-def advantages(rewards: np.ndarray, values: np.ndarray) -> np.ndarray:
+def advantages(rewards: PerStep, values: PerStep) -> PerStep:
     """Returns generalised advantage estimates (Schulman et al. 2016), [t, episodes].
 
     Args:
@@ -73,7 +77,13 @@ def advantages(rewards: np.ndarray, values: np.ndarray) -> np.ndarray:
     return result
 
 
-def loss(network: ActorCritic, parameters, descriptions, steps: Transitions, entropy: float):
+def loss(
+    network: ActorCritic,
+    parameters: Tree,
+    descriptions: jax.Array,
+    steps: Transitions,
+    entropy: float,
+) -> jax.Array:
     """Returns the clipped loss of the actor, with that of the critic and the entropy bonus."""
     logits, values = network.apply(parameters, descriptions, steps.states)
     logarithms = jax.nn.log_softmax(logits)
@@ -92,14 +102,14 @@ def optimiser() -> optax.GradientTransformation:
 
 
 @made_once
-def update_program(frozen: bool, entropy: float):
+def update_program(frozen: bool, entropy: float) -> Callable[..., Tree]:
     """Returns the program that takes a state, descriptions and batches of steps, [batches, b, …],
     and returns the state after them.
     """
     network, transform = ActorCritic(frozen), optimiser().update
 
-    def update(state, descriptions, batches: Transitions):
-        def step(state, batch):
+    def update(state: Tree, descriptions: jax.Array, batches: Transitions) -> Tree:
+        def step(state: Tree, batch: tuple) -> tuple[Tree, None]:
             parameters, memory = state
             slope = jax.grad(lambda inner: loss(network, inner, descriptions, batch, entropy))(
                 parameters
@@ -113,7 +123,7 @@ def update_program(frozen: bool, entropy: float):
 
 
 @made_once
-def acting_program(frozen: bool):
+def acting_program(frozen: bool) -> Callable[..., tuple[jax.Array, jax.Array]]:
     """Returns the program of the network: parameters, descriptions and a state to logits and
     values.
     """
@@ -132,7 +142,9 @@ def state_of(answers: Responses, moments: tuple[np.ndarray, np.ndarray]) -> Stat
     return State(asked, values, np.float32(mean), np.float32(deviation))
 
 
-def expected_error(state: State, truth: np.ndarray) -> np.ndarray:
+def expected_error(
+    state: State, truth: Float[np.ndarray, "models samples"]
+) -> Float[np.ndarray, " models"]:
     """Returns the expected squared error of the cells that were not asked, float64[m]."""
     free = 1 - state.asked
     error = ((state.mean - truth) ** 2 + state.deviation**2) * free
@@ -140,8 +152,8 @@ def expected_error(state: State, truth: np.ndarray) -> np.ndarray:
 
 
 def episodes(
-    parameters,
-    act,
+    parameters: Tree,
+    act: Callable[..., Any],
     descriptions: np.ndarray,
     truth: np.ndarray,
     beliefs: ResponsePosterior,
@@ -214,7 +226,7 @@ def train(
     beliefs: ResponsePosterior,
     descriptions: np.ndarray,
     cold: bool,
-    key,
+    key: jax.Array,
     ctx: Compute,
     shaped: bool = True,
 ) -> Tree:
@@ -242,7 +254,7 @@ def train(
     act, update = ctx.jit(acting_program(cold)), ctx.jit(update_program(cold, entropy))
     number = random.integers(2**63)
 
-    def advance(state, part):
+    def advance(state: Tree, part: int) -> Tree:
         random = np.random.default_rng([number, part])
         drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
         steps, seen = episodes(state[0], act, descriptions, drawn, beliefs, random, horizon, shaped)

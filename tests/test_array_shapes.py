@@ -1,0 +1,53 @@
+"""Arrays have the shapes that their annotations state, where these tests call the mathematics."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import array_shapes
+
+ROOT = Path(__file__).resolve().parents[1]
+QUICK = (
+    "estimation",
+    "active_testing/test_outcome_patterns.py",
+    "dynamic_evaluation/test_linear_gaussian.py",
+    "dynamic_evaluation/test_standings.py",
+)
+EVERY = (*array_shapes.PACKAGES, "test_array_shapes.py::test_a_wrong_shape_is_found")
+
+
+def check(paths):
+    pytest.importorskip("jaxtyping", reason="jaxtyping is not installed: pip install -e '.[dev]'")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n0", "-q", "-x", *(f"tests/{each}" for each in paths)],
+        cwd=ROOT,
+        env=os.environ | {array_shapes.WANTED: "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_arrays_have_the_stated_shapes():
+    check([*QUICK, EVERY[-1]])
+
+
+@pytest.mark.slow
+def test_arrays_have_the_stated_shapes_everywhere():
+    check(EVERY)
+
+
+@pytest.mark.skipif(array_shapes.WANTED not in os.environ, reason="shapes are not checked")
+def test_a_wrong_shape_is_found():
+    import jaxtyping
+    import numpy as np
+
+    from nevis_stream.estimation.intervals import with_missing
+
+    three, four = np.zeros(3), np.zeros(4)
+    with_missing(three, three, three)
+    with pytest.raises(jaxtyping.TypeCheckError, match="missing"):
+        with_missing(three, three, four)
