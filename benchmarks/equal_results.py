@@ -4,15 +4,14 @@
   python -m benchmarks.equal_results compare before.json after.json [--only='runs/*']
 
 A refactoring must change none of these numbers: the errors, curves, hyper-parameters and FLOPs of
-every trial of every learner on three tasks of `pico`, those of pre-training, and the estimates of
-every method of dynamic evaluation on three matrices. Commands run in their own processes, so the
-same script records the code before and after a change. If a change renames a flag, change it in
-the tables below.
+every trial of every learner on three tasks of `pico`, those of pre-training, the estimates of every
+method of dynamic evaluation on three matrices, and those of label-efficient testing. Commands run
+in their own processes, so the same script records the code before and after a change. If a change
+renames a flag, change it in the tables below.
 
-The last digits depend on the processor, on the number of its cores that XLA uses, and on the
-version of JAX. Therefore commands run on one core of the CPU, the first that this process may use,
-and both records must be made on one machine. The matrices are read from the folder that
-NEVIS_STREAM_SHARED names.
+The last digits depend on the processor, on its cores that XLA uses, and on the version of JAX, so
+commands run on one core of the CPU, the first that this process may use, and both records must be
+made on one machine. The folder that NEVIS_STREAM_SHARED names holds the matrices.
 """
 
 import csv
@@ -38,7 +37,6 @@ from nevis_stream.experiments.commands import make_parser
 from nevis_stream.launch import entry
 
 # -- Commands; words in {braces} are placeholders ----------------------------------------------
-
 RUN = (
     "launch.run --config={config} --config.stream={three} "
     "--config.train.steps=16 --config.train.validate_every=4 --notensorboard --run_dir={out}"
@@ -48,6 +46,11 @@ PRETRAIN = (
     "--config.train.validate_every=4 --out={out}"
 )
 STUDY = "launch.evaluate study --methods={methods} --budgets=8,16,32 --seeds=2 --out={out}"  # FILES
+TEST = (  # every estimator and acquisition function
+    "launch.label simulate --model={run}/checkpoints/0000-pico_textures --pool=pico_textures:test "
+    "--surrogate={surrogate} --rules=bald,expected_loss,model_entropy,rms_loss,surrogate_entropy,"
+    "uniform,xwed,xwed! --repetitions=2 --labels=40 --out={out}"
+)
 COLUMNS = "order,year,task_id,dataset_id,meta_split\n"
 STREAMS = {
     "three": (
@@ -92,6 +95,8 @@ RUNS = {
     "pt_ft": "pt_ft --config.pretrained.path={isup} --config.select.margin=0",
     "nearest_class_mean": "nearest_class_mean",
     "logistic_regression": "logistic_regression",
+    "closed_form": "closed_form --config.budget=tiny",
+    "frontier": "frontier --config.budget=tiny",
     "ft_dynamic-caps": (
         "ft_dynamic --config.select.margin=0 --config.select.neighbours=3 "
         "--config.select.train_cap=70 --config.select.dev_cap=20"
@@ -167,25 +172,16 @@ RUNS = {
     ),
     "network-bfloat16": f"indep {_BRIEFLY} --config.network.precision=bfloat16",
 }
+WITHOUT_STEPS = ("nearest_class_mean", "logistic_regression", "closed_form", "frontier")
 ENVIRONMENTS = {"indep-two_devices": {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}}
 
 METHODS = (
-    "copy_nearest",
-    "irt_1pl",
-    "irt_2pl",
-    "irt_2pl_adaptive",
-    "irt_multidimensional",
-    "irt_multidimensional_adaptive",
-    "oracle_accuracy_prefix",
-    "published",
-    "random_mean",
-    "recommended",
-    "single_order_floor",
-    "sort_and_search",
-    "sort_and_search_random",
-    "sort_and_search_recursive",
-    "stratified_mean",
+    "adaptive_testing anchor_points atlas copy_nearest fluid_benchmarking gp_irt irt_1pl irt_2pl"
+    " irt_2pl_adaptive irt_multidimensional irt_multidimensional_adaptive linear_gaussian"
+    " oracle_accuracy_prefix published quadrature random_mean recommended single_order_floor"
+    " sort_and_search sort_and_search_random sort_and_search_recursive sparse_eval stratified_mean"
 )
+SURROGATES = ("bayesian", "forest", "heads", "networks", "tested_model")
 STUDIED = ("mvh_edge", "nlu_copa", "cifar10.1_v6")
 # -- Reading the files that the commands wrote --------------------------------------------------
 
@@ -196,10 +192,6 @@ def events(run_dir: Path) -> list[Row]:
     """Returns the records of a run's ledger, without ids, hashes and times."""
     records = [json.loads(line) for line in (run_dir / "ledger.jsonl").read_text().splitlines()]
     return [_EVENTS[record["kind"]](run_dir, record) for record in records]
-
-
-def _begun(run_dir: Path, record: Row) -> Row:
-    return {name: record[name] for name in ("kind", "learner", "tasks", "events", "flops")}
 
 
 def _train(run_dir: Path, record: Row) -> Row:
@@ -225,8 +217,9 @@ def _answer(run_dir: Path, record: Row) -> Row:
         return row | {"mean_confidence": float(outcomes["confidence"].mean(dtype=np.float64))}
 
 
+_BEGUN = ("kind", "learner", "tasks", "events", "flops")
 _EVENTS: dict[str, Callable[[Path, Row], Row]] = {
-    "run": _begun,
+    "run": lambda run_dir, record: {name: record[name] for name in _BEGUN},
     "train": _train,
     "predict": _predict,
     "end": lambda run_dir, record: record,
@@ -239,9 +232,9 @@ def pretrain(weights: Path) -> list[Row]:
     return [*record["trials"], {"flops": record["flops"], "chosen": record["chosen"]["hyper"]}]
 
 
-def study(folder: Path) -> list[Row]:
+def study(path: Path) -> list[Row]:
     """Returns the rows of a study, without seconds; a missing value is None."""
-    with open(folder / "study.csv", newline="") as file:
+    with open(path, newline="") as file:
         return [
             {name: _value(name, text) for name, text in row.items() if name != "seconds"}
             for row in csv.DictReader(file)
@@ -249,9 +242,9 @@ def study(folder: Path) -> list[Row]:
 
 
 def _value(column: str, text: str) -> str | int | float | None:
-    if column in ("matrix", "method"):
+    if column in ("matrix", "method", "rule", "estimator"):
         return text
-    if column in ("budget", "seed"):
+    if column in ("budget", "seed", "labels", "n"):
         return int(text)
     return None if not text or math.isnan(value := float(text)) else value
 
@@ -285,6 +278,8 @@ class Recorder:
             yield f"runs/{name}", lambda name=name: events(self.run(name))
         for name in STUDIED:
             yield f"studies/{name}", lambda name=name: self._study(name)
+        for name in SURROGATES:
+            yield f"testing/{name}", lambda name=name: self._test(name)
 
     def run(self, name: str) -> Path:
         """Returns the directory of one of `RUNS`."""
@@ -293,7 +288,7 @@ class Recorder:
             config, *words = shlex.split(RUNS[name])
             flags = {word.partition("=")[0] for word in words}
             common = [word for word in shlex.split(RUN) if word.partition("=")[0] not in flags]
-            if config in ("nearest_class_mean", "logistic_regression"):  # they have no such keys
+            if config in WITHOUT_STEPS:
                 common = [word for word in common if not word.startswith("--config.train.")]
             environment = ENVIRONMENTS.get(name, {})
             self.call([*common, *words], config=config, out=out, environment=environment)
@@ -347,12 +342,16 @@ class Recorder:
 
     def _study(self, name: str) -> list[Row]:
         """Returns the rows of one matrix; one process studies all matrices, to compile once."""
+        words = [*shlex.split(STUDY), *(str(self._matrix(name)) for name in STUDIED)]
+        methods = METHODS.replace(" ", ",")
+        file = self._once("study", lambda out: self.call(words, methods=methods, out=out))
+        return [row for row in study(file / "study.csv") if row["matrix"] == name]
 
-        def make(out: Path) -> None:
-            words = [*shlex.split(STUDY), *(str(self._matrix(name)) for name in STUDIED)]
-            self.call(words, methods=",".join(METHODS), out=out)
-
-        return [row for row in study(self._once("study", make)) if row["matrix"] == name]
+    def _test(self, surrogate: str) -> list[Row]:
+        """Returns the table of repeated tests with one surrogate."""
+        run = self.run("nearest_class_mean")
+        make = lambda out: self.call(TEST, run=run, surrogate=surrogate, out=out)  # noqa: E731
+        return study(self._once(f"testing/{surrogate}", make) / "ratios.csv")
 
 
 def record(out: Path, tree: Path, only: str, work: Path | None) -> int:
@@ -366,13 +365,12 @@ def record(out: Path, tree: Path, only: str, work: Path | None) -> int:
             raise SystemExit(f"error: {folder} is not empty.")
         out.parent.mkdir(parents=True, exist_ok=True)
         recorder, results, failed = Recorder(tree, folder.resolve()), {}, 0
-        package = recorder.python(
-            ["-c", "import nevis_stream; print(nevis_stream.__file__)"]
-        ).strip()
+        show = "import nevis_stream; print(nevis_stream.__file__)"
+        package = recorder.python(["-c", show]).strip()
         if tree not in Path(package).parents:
             raise SystemExit(f"error: the commands would run {package}, which is not in {tree}.")
         for name, job in recorder.jobs():
-            if not fnmatch.fnmatch(name, only):
+            if not _matches(name, only):
                 continue
             start = _spent()
             try:
@@ -386,6 +384,10 @@ def record(out: Path, tree: Path, only: str, work: Path | None) -> int:
     write(out, results)
     print(f"{out}: {len(results)} names, {failed} failed, {_spent():.0f} CPU-s")
     return failed
+
+
+def _matches(name: str, patterns: str) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns.split(","))
 
 
 def _spent() -> float:
@@ -420,7 +422,7 @@ def compare(first: Path, second: Path, only: str, tolerance: float) -> int:
         raise BadInput(f"{first} or {second} is no record: {error}.") from None
     for line in differences(a.pop("about", {}), b.pop("about", {}), 0.0):
         print(f"note: made on another machine or with other versions: {line}")
-    if not (names := [name for name in dict.fromkeys([*a, *b]) if fnmatch.fnmatch(name, only)]):
+    if not (names := [name for name in dict.fromkeys([*a, *b]) if _matches(name, only)]):
         raise SystemExit(f"error: no result has a name like {only!r}.")
     count = 0
     for name in names:
@@ -477,7 +479,7 @@ def main() -> None:
     recording, comparing = (subcommands.add_parser(name) for name in ("record", "compare"))
     for subparser in (recording, comparing):
         subparser.add_argument(
-            "--only", default="*", help="a pattern of names, for example 'runs/ft_*'"
+            "--only", default="*", help="patterns of names, for example 'runs/ft_*,testing/*'"
         )
     root = Path(__file__).resolve().parents[1]
     recording.add_argument("--out", type=Path, required=True, help="file to write")
