@@ -45,6 +45,7 @@ RUN_FILES = (
 
 # What every part may import; these import each other only.
 BASE = of_nevis_stream(
+    "array_types",
     "errors",
     "extensions",
     "former_names",
