@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, DataSet, make_dataset
-from nevis_stream.datasets.images import ArrayImages, EncodedImages
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, SourceImage
 from nevis_stream.learner import Predictor
 from nevis_stream.streams.stream import Stream
 
@@ -40,7 +40,9 @@ def striped(dataset_id: str, labels: int = 3, n: int = 60, seed: int = 0) -> Dat
         with io.BytesIO() as buffer:
             Image.fromarray(image.astype(np.uint8)).save(buffer, "PNG")
             files.append(buffer.getvalue())
-    images = EncodedImages(files, [f"{dataset_id}-{i}.png" for i in range(n)])
+    images = EncodedImages(
+        SourceImage(file, f"{dataset_id}-{i}.png") for i, file in enumerate(files)
+    )
     return make_dataset(dataset_id, MULTI_LABEL, {"all": (images, targets)}, labels)
 
 

@@ -1,7 +1,7 @@
 """Images: a read-only sequence of images, which may have different sizes.
 
-`ArrayImages` holds one uint8 array, `EncodedImages` the bytes of image files, which it decodes on
-access. A learner reads either in four ways, all uint8 RGB:
+`ArrayImages` holds one uint8 array, `EncodedImages` image files (`SourceImage`), which it decodes
+on access. A learner reads either in four ways, all uint8 RGB:
 
 * `images[i]`: one image, `[height, width, 3]`;
 * `images.resized(size)`: all images resized to `[n, size, size, 3]`, ignoring their aspect ratio;
@@ -16,7 +16,8 @@ access. A learner reads either in four ways, all uint8 RGB:
 import hashlib
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,59 @@ from nevis_stream.datasets import decoding, duplicates
 from nevis_stream.datasets.decoding import WHITE, Colour
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SourceImage:
+    """One image, opened only when needed.
+
+    Attributes:
+      content: its file; the bytes of a file; or a function that returns its pixels, uint8[h, w] or
+        [h, w, 3].
+      title: what an error message calls it, if that is not the path of its file.
+      background: behind transparent pixels.
+      box: the piece of the file that it is, as `decoding.decode` takes it.
+    """
+
+    content: Path | bytes | Callable[[], np.ndarray]
+    title: str = ""
+    background: Colour = WHITE
+    box: tuple[int, int, int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """What an error message calls it."""
+        return self.title or str(self.content)
+
+    def decode(self) -> decoding.Decoded:
+        """Returns the image, in mode L or RGB, and what was done with its pixels.
+
+        Its `format` is that of the file only if these are the file's own pixels.
+
+        Raises:
+          BadInput: it cannot be decoded, or the box contains nothing of it.
+        """
+        if callable(self.content):
+            return decoding.Decoded(Image.fromarray(np.ascontiguousarray(self.content())), ())
+        file = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
+        return decoding.decode(file, self.name, self.background, self.box)
+
+    def open(self) -> Image.Image:
+        """Returns the decoded image, as `decode` does."""
+        return self.decode().image
+
+    def encode(self) -> bytes | None:
+        """Returns the bytes of its file, or None where it is no file of its own."""
+        if callable(self.content) or self.box:
+            return None
+        return self.content if isinstance(self.content, bytes) else read_bytes(self.content)
+
+
+def rows_of(array: np.ndarray, name: str) -> list[SourceImage]:
+    """Returns one image for each entry of uint8[n, h, w(, c)]; a single channel is dropped."""
+    if array.ndim == 4 and array.shape[3] == 1:
+        array = array[..., 0]
+    return [SourceImage(lambda i=i: array[i], f"{name}[{i}]") for i in range(len(array))]
 
 
 class Images(Sequence[np.ndarray]):
@@ -273,15 +327,13 @@ class JoinedImages(Images):
 
 
 class EncodedImages(Images):
-    """Images kept as the bytes of their files (PNG, JPEG, GIF, …) and decoded on access.
+    """Images kept as their files (PNG, JPEG, GIF, …) and decoded on access.
 
     Args:
-      files: the bytes of each image's file, or its path: then it is read on access, since a folder
+      images: the bytes of each image's file, or its path: then it is read on access, since a folder
         of photographs may be larger than memory.
-      names: the name of each image, for error messages.
       decoded: sizes int32[n, 2] and pixel hashes S32[n], if they are known; None decodes every
         file once, which finds the corrupt ones.
-      background: behind transparent pixels.
 
     Raises:
       BadInput: a file cannot be decoded, or has pixels of unknown range; the message names the
@@ -292,42 +344,31 @@ class EncodedImages(Images):
 
     def __init__(
         self,
-        files: Sequence[bytes | Path],
-        names: Sequence[str],
+        images: Iterable[SourceImage],
         decoded: tuple[np.ndarray, np.ndarray] | None = None,
-        background: Colour = WHITE,
     ):
         super().__init__()
-        self._files = list(files)
-        self._names = list(names)
-        self.background = background
+        self._images = list(images)
         self._sizes, self._pixel_hashes = decoded or self._decode_all()
 
-    def _content(self, index: int) -> bytes:
-        file = self._files[index]
-        return file if isinstance(file, bytes) else read_bytes(file)
-
-    def _decode(self, index: int) -> decoding.Decoded:
-        content = io.BytesIO(self._content(index))
-        return decoding.decode(content, self._names[index], self.background)
-
     def _decode_all(self) -> tuple[np.ndarray, np.ndarray]:
-        sizes = np.empty((len(self._files), 2), np.int32)
-        hashes = np.empty(len(self._files), "S32")
+        sizes = np.empty((len(self._images), 2), np.int32)
+        hashes = np.empty(len(self._images), "S32")
         changes = []
-        for i, name in enumerate(self._names):
-            decoded = self._decode(i)
+        for i, source in enumerate(self._images):
+            decoded = source.decode()
             sizes[i] = decoded.image.height, decoded.image.width
             hashes[i] = duplicates.pixel_hash(decoded.image)
-            changes.append((name, decoded.changes))
-        self.notes = decoding.lines(changes, self.background)
+            changes.append((source.name, decoded.changes))
+        if self._images:
+            self.notes = decoding.lines(changes, self._images[0].background)
         return sizes, hashes
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._images)
 
     def _open(self, index: int) -> Image.Image:
-        return self._decode(index).image.convert("RGB")
+        return self._images[index].open().convert("RGB")
 
     def __getitem__(self, index: int) -> np.ndarray:
         return np.asarray(self._open(index))
@@ -337,21 +378,22 @@ class EncodedImages(Images):
         return self._sizes
 
     def take(self, indices: np.ndarray) -> "EncodedImages":
-        return EncodedImages(
-            [self._files[i] for i in indices],
-            [self._names[i] for i in indices],
-            (self._sizes[indices], self._pixel_hashes[indices]),
-            self.background,
-        )
+        images = [self._images[i] for i in indices]
+        return EncodedImages(images, (self._sizes[indices], self._pixel_hashes[indices]))
 
-    def file(self, index: int) -> tuple[bytes, str]:
-        """Returns the bytes and the name of an image's file."""
-        return self._content(index), self._names[index]
+    def source(self, index: int) -> SourceImage:
+        """Returns an image with its file."""
+        return self._images[index]
 
     def content_hashes(self) -> list[bytes]:
         """Returns one 32-byte sha256 for each file, and the background where it is not white."""
-        ground = b"" if self.background == WHITE else bytes(self.background)
-        return [hashlib.sha256(self._content(i) + ground).digest() for i in range(len(self))]
+        hashes = []
+        for source in self._images:
+            content = source.encode()
+            assert content is not None, "encoded images have files of their own"
+            ground = b"" if source.background == WHITE else bytes(source.background)
+            hashes.append(hashlib.sha256(content + ground).digest())
+        return hashes
 
     def pixel_hashes(self) -> np.ndarray:
         return self._pixel_hashes

@@ -13,12 +13,11 @@ from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.datasets import decoding
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.decoding import decode
-from nevis_stream.datasets.images import ArrayImages, EncodedImages
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, SourceImage
 from nevis_stream.datasets.preparation.encode import encode_for_storage
 from nevis_stream.datasets.raw_formats.paths import paths
 from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.readers import read
-from nevis_stream.datasets.source_images import BytesImage, Crop, FileImage
 from nevis_stream.errors import BadInput, DataWarning
 from nevis_stream.run_directory.thumbnails import strip
 
@@ -178,7 +177,7 @@ def test_of_several_frames_the_first_is_taken_and_counted(format):
     data = frames(format, **options)
     assert near(pixels(data), np.full((4, 5, 3), 40))
     one = saved(Image.fromarray(UPRIGHT))
-    images = EncodedImages([one, data, data], ["a", "b", "c"])
+    images = EncodedImages(map(SourceImage, [one, data, data], "abc"))
     assert images.notes == [f"b: {decoding.FRAMES}; the same holds for 1 more."]
     assert near(images[2], np.full((4, 5, 3), 40))
 
@@ -266,15 +265,13 @@ def test_other_formats_are_refused_whatever_their_name(format, monkeypatch):
 def test_a_box_is_cut_from_the_stored_pixels_and_then_turned(tmp_path):
     (tmp_path / "a.jpg").write_bytes(photograph(6))
     shape = STORED[6](UPRIGHT).shape  # its dark corner, upper right when upright, is lower there
-    crop = Crop(tmp_path / "a.jpg", (0, 0, 8, 8), "boxes.json, annotation 1")
+    crop = SourceImage(tmp_path / "a.jpg", box=(0, 0, 8, 8))
     assert near(crop.open(), np.zeros((8, 8, 3))) and shape == (24, 16, 3)
-    cut = Crop(tmp_path / "a.jpg", (-5, -5, 8, 8), "boxes.json, annotation 1")
+    cut = SourceImage(tmp_path / "a.jpg", box=(-5, -5, 8, 8))
     assert cut.open().size == (8, 8)
     for box in ((16, 0, 20, 5), (3, 3, 3, 9), (9, 9, 5, 5)):
-        with pytest.raises(
-            BadInput, match=rf"^b\.json, annotation 7, image .*a\.jpg: the box from \({box[0]}, "
-        ):
-            Crop(tmp_path / "a.jpg", box, "b.json, annotation 7").open()
+        with pytest.raises(BadInput, match=rf"^b\.json, a\.jpg: the box from \({box[0]}, "):
+            SourceImage(tmp_path / "a.jpg", "b.json, a.jpg", box=box).open()
 
 
 def test_an_array_of_four_channels_is_composited():
@@ -322,7 +319,7 @@ def test_every_way_to_open_a_file_gives_the_same_pixels(tmp_path):
         assert np.array_equal(images[number], shown)
         assert np.array_equal(pool.images[number], shown)
         assert np.array_equal(laid_out[number].image.open().convert("RGB"), shown)
-        for image in (FileImage(tmp_path / name), BytesImage(files[name], name)):
+        for image in (SourceImage(tmp_path / name), SourceImage(files[name], name)):
             kept = encode_for_storage(image, 3)
             plain = Image.open(io.BytesIO(kept))  # as a reader of prepared data opens it
             assert np.array_equal(plain.convert("RGB"), shown)
@@ -363,7 +360,7 @@ def test_the_background_is_chosen(tmp_path, form):
 
 def test_a_transparent_file_on_another_background_has_another_fingerprint():
     data, _ = TRANSPARENT["rgba"]
-    white, black = (EncodedImages([data], ["a"], background=c) for c in ((255,) * 3, (0,) * 3))
+    white, black = (EncodedImages([SourceImage(data, "a", c * 3)]) for c in ((255,), (0,)))
     assert white.content_hashes() != black.content_hashes()
     assert white.take(np.asarray([0]))[0][0, 0].tolist() == [255, 255, 255]
     assert black.take(np.asarray([0]))[0][0, 0].tolist() == [0, 0, 0]

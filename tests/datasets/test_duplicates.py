@@ -13,7 +13,7 @@ from skimage import data
 from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.datasets.duplicates import PRIORITY, dhashes, exact, examine, near
-from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages, SourceImage
 
 COFFEE = Image.fromarray(data.astronaut()).resize((120, 90))
 
@@ -135,7 +135,7 @@ def test_the_same_pixels_have_one_hash_in_every_container(tmp_path):
             file = io.BytesIO()
             Image.fromarray(np.repeat(pixels[..., None], 3, 2)).save(file, format_)
             files.append(file.getvalue())
-    encoded = EncodedImages(files, [""] * 6)
+    encoded = EncodedImages(map(SourceImage, files))
     expected = ArrayImages(grey).pixel_hashes()
     assert len(set(expected.tolist())) == 3
     opaque = np.repeat(grey[..., None], 4, 3)

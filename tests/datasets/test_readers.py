@@ -10,9 +10,8 @@ from PIL import Image
 
 from nevis_stream.datasets import duplicates
 from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages, SourceImage
 from nevis_stream.datasets.readers import read
-from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning
 
@@ -105,7 +104,7 @@ def test_16_bit_images_are_scaled_by_the_range_of_the_type(tmp_path, part):
     assert str(tmp_path / part) in message and "16-bit grey image" in message
     assert "65535 becomes 255" in message and "the same holds for 2 more" in message
     assert images[0][..., 0].tolist() == [[0, 1, 128], [156, 254, 255]]
-    opened = FileImage(tmp_path / part).open()
+    opened = SourceImage(tmp_path / part).open()
     assert opened.mode == "L" and (np.asarray(opened) == images[0][..., 0]).all()
     assert images.pixel_hashes()[0] == duplicates.pixel_hash(opened)
 
@@ -127,7 +126,7 @@ def test_pixels_of_an_unknown_range_are_refused(tmp_path, values, message):
     with pytest.raises(BadInput, match=message):
         read(tmp_path, "x")
     with pytest.raises(BadInput, match=message):
-        FileImage(tmp_path / "a" / "0.tif").open()
+        SourceImage(tmp_path / "a" / "0.tif").open()
 
 
 def test_folders_with_few_images_are_warned_of(tmp_path):
@@ -238,13 +237,13 @@ def test_an_image_bomb_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 30)
     (tmp_path / "bomb.png").write_bytes(encoded(size=(7, 5)))
     with pytest.warns(DataWarning, match=r"z\.zip:a\.png: 7×5 pixels .* decompression bomb"):
-        EncodedImages([encoded(size=(7, 5))], ["z.zip:a.png"])
+        EncodedImages([SourceImage(encoded(size=(7, 5)), "z.zip:a.png")])
     with pytest.warns(DataWarning, match=r"bomb\.png: 7×5 pixels"):
-        FileImage(tmp_path / "bomb.png").open()
+        SourceImage(tmp_path / "bomb.png").open()
     with pytest.raises(
         BadInput, match=r"b\.png: cannot be read as an image \(Image size .*exceeds"
     ):
-        EncodedImages([encoded(size=(9, 9))], ["b.png"])
+        EncodedImages([SourceImage(encoded(size=(9, 9)), "b.png")])
 
 
 @pytest.mark.parametrize(
@@ -342,7 +341,7 @@ def test_views_are_pillows(kind):
             with io.BytesIO() as buffer:
                 Image.fromarray(picture).save(buffer, "PNG")
                 files.append(buffer.getvalue())
-        images = EncodedImages(files, ["a", "b", "c"])
+        images = EncodedImages(map(SourceImage, files, "abc"))
     if kind == "joined":
         images = JoinedImages(
             [

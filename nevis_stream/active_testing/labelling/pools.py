@@ -12,7 +12,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.files import check_special, is_image, walk
-from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images
+from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images, SourceImage
 from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
@@ -104,7 +104,7 @@ def _folder(folder: Path, ids: Collection[str] | None) -> PoolImages:
         raise BadInput(f"{folder}: contains no image file.")
     names = [_id(file, folder) for file in files]
     labels, classes = _labels(folder, names) if ids is None else (None, ())
-    images = EncodedImages(files, [str(file) for file in files])
+    images = EncodedImages(map(SourceImage, files))
     _warn_of_changes(images)
     return PoolImages(names, images, labels, classes, True)
 

@@ -16,7 +16,7 @@ import numpy as np
 from nevis_stream.datasets.dataset import MULTI_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.embedded import drawing, patches
 from nevis_stream.datasets.embedded.pico_textures import surface
-from nevis_stream.datasets.images import EncodedImages
+from nevis_stream.datasets.images import EncodedImages, SourceImage
 
 VERSION = 1
 CLASSES = ("brick", "grass", "gravel", "moon", "hubble", "page")
@@ -70,6 +70,6 @@ def build() -> DataSet:
         labels = np.array(
             [[name in {box.image for box in four} for name in CLASSES] for four in plan], np.uint8
         )
-        names = [f"pico_mosaic/{part}/{i}" for i in range(len(files))]
-        parts[part] = EncodedImages(files, names), labels
+        images = (SourceImage(f, f"pico_mosaic/{part}/{i}") for i, f in enumerate(files))
+        parts[part] = EncodedImages(images), labels
     return make_dataset("pico_mosaic", MULTI_LABEL, parts, len(CLASSES))

@@ -15,7 +15,7 @@ import numpy as np
 
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.embedded import drawing, patches, sources
-from nevis_stream.datasets.images import EncodedImages
+from nevis_stream.datasets.images import EncodedImages, SourceImage
 
 VERSION = 1
 CLASSES = (
@@ -95,6 +95,6 @@ def build() -> DataSet:
     parts = {}
     for part, pairs in _labelled().items():
         files = [drawing.encode(box.cut(photographs[box.image])) for box, _ in pairs]
-        names = [f"pico_scenes/{part}/{i}" for i in range(len(files))]
-        parts[part] = EncodedImages(files, names), np.array([label for _, label in pairs])
+        images = (SourceImage(f, f"pico_scenes/{part}/{i}") for i, f in enumerate(files))
+        parts[part] = EncodedImages(images), np.array([label for _, label in pairs])
     return make_dataset("pico_scenes", SINGLE_LABEL, parts, len(CLASSES))

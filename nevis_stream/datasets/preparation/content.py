@@ -10,10 +10,10 @@ import numpy as np
 
 from nevis_stream.datasets import duplicates
 from nevis_stream.datasets.dataset import present_classes
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.labels import arrange, class_ids
 from nevis_stream.datasets.raw_formats.tree import Example
 from nevis_stream.datasets.reading import Reading, left_out
-from nevis_stream.datasets.source_images import SourceImage
 from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
 

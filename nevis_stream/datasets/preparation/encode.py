@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 
-from nevis_stream.datasets.source_images import SourceImage
+from nevis_stream.datasets.images import SourceImage
 
 GREY, COLOUR = 1, 3
 _KEPT = ("JPEG", "PNG")

@@ -14,13 +14,12 @@ from nevis_stream.datasets import prepared, raw_formats, reading, states
 from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
-from nevis_stream.datasets.images import EncodedImages
+from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.preparation import fetch, tfds_copy
 from nevis_stream.datasets.preparation.content import Content, ReportProgress, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
-from nevis_stream.datasets.source_images import BytesImage, PixelImage
 from nevis_stream.errors import BadInput, RunLocked, unknown
 from nevis_stream.storage import exclusive, recover
 
@@ -253,9 +252,9 @@ def _examples(dataset: DataSet) -> list[Example]:
         images = samples.images
         for index, label in enumerate(samples.labels):
             if isinstance(images, EncodedImages):
-                image = BytesImage(*images.file(index), images.background)
+                image = images.source(index)
             else:
-                image = PixelImage(
+                image = SourceImage(
                     lambda images=images, i=index: _without_copies(images[i]), f"{part}[{index}]"
                 )
             value = (

@@ -14,8 +14,8 @@ import numpy as np
 
 from nevis_stream import catalogue
 from nevis_stream.datasets.dataset import MULTI_LABEL
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.raw_formats.tree import Example
-from nevis_stream.datasets.source_images import FileImage, PixelImage
 from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import BadInput
 
@@ -76,9 +76,9 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
         for index, record in enumerate(_records(tfds, builder, split)):
             path = folder / f"{index:08d}"
             path.write_bytes(record["image"])
-            image = FileImage(path)
+            image = SourceImage(path)
             if options.get("transposed"):
-                image = PixelImage(
+                image = SourceImage(
                     lambda p=image: np.swapaxes(np.asarray(p.open()), 0, 1), str(path)
                 )
             label = _label(record, options.get("label", "label"), kind, copy)

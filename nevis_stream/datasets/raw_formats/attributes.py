@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.raw_formats.matlab import load
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill, look_up
-from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
 
@@ -41,7 +41,7 @@ def predicates(tree: FileTree, *, root: str) -> Iterator[Example]:
         animal = name.split("/")[-2]
         part = look_up(parts, animal, f"{tree.root / name}: class")
         label = look_up(attributes, animal, f"{tree.root / name}: class")
-        yield Example(part, name, FileImage(tree.root / name), label)
+        yield Example(part, name, SourceImage(tree.root / name), label)
 
 
 def regions(tree: FileTree, *, root: str, keep: str) -> Iterator[Example]:
@@ -70,7 +70,7 @@ def regions(tree: FileTree, *, root: str, keep: str) -> Iterator[Example]:
         yield Example(
             "all",
             f"{int(image):08d}",
-            FileImage(path),
+            SourceImage(path),
             frozenset(label_ids if keep == "all" else label_ids[-1:]),
         )
 
@@ -96,4 +96,4 @@ def imagenet_validation(
         name = fill(images, {"number": number})
         place = f"{tree.root / devkit}, ground truth, line {number}: class"
         label = look_up(synsets, int(line), place)
-        yield Example(part, name, FileImage(tree.path(name)), label)
+        yield Example(part, name, SourceImage(tree.path(name)), label)

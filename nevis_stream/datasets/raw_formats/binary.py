@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.datasets.images import SourceImage, rows_of
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
-from nevis_stream.datasets.source_images import PixelImage, SourceImage, rows_of
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes
 
@@ -44,7 +44,7 @@ def idx(
             if pair.get("rotate"):
                 seed = [99999, number, len(pair["part"])]
                 angle = int(np.random.RandomState(seed).randint(360))
-                turned = PixelImage(
+                turned = SourceImage(
                     lambda i=number, a=angle, p=pixels: _turn(p[i], a), f"{path}[{number}]"
                 )
                 example = Example(example.part, example.key, turned, example.label)
@@ -163,7 +163,7 @@ def gnt(tree: FileTree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Exampl
                         f"{path}: the record at byte {offset} has length {length};"
                         f" {10 + width * height} expected."
                     )
-                image = PixelImage(
+                image = SourceImage(
                     lambda p=path, o=offset + 10, h=height, w=width: _bitmap(p, o, h, w),
                     f"{path}@{offset}",
                 )
@@ -269,6 +269,6 @@ def hdf5(
 
 def _row(pixels: Any, index: int, channels: str, path: Path) -> SourceImage:
     order = slice(None, None, -1) if channels == "bgr" else slice(None)
-    return PixelImage(
+    return SourceImage(
         lambda: np.asarray(pixels[index])[..., order].astype(np.uint8), f"{path}[{index}]"
     )

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill
-from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_json
 
@@ -51,11 +51,11 @@ def coco(
             yield Example(
                 entry["part"],
                 f"{name}#{annotation['id']:012d}",
-                Crop(tree.path(name), corners, place),
+                SourceImage(path := tree.path(name), f"{place}, image {path}", box=corners),
                 annotation["category_id"] - 1,
             )
         for name, label in labels.items():
-            yield Example(entry["part"], name, FileImage(tree.path(name)), label)
+            yield Example(entry["part"], name, SourceImage(tree.path(name)), label)
 
 
 def _entry(annotation: Mapping[str, Any], key: str, known: Mapping[Any, Any], place: str) -> Any:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill
-from nevis_stream.datasets.source_images import FileImage, PixelImage, SourceImage
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes
 
@@ -49,7 +49,7 @@ def companion(
         yield Example(
             part,
             name,
-            _raw(path, raw) if raw else FileImage(path),
+            _raw(path, raw) if raw else SourceImage(path),
             _MEASURES[measure](companion_path),
         )
 
@@ -61,7 +61,7 @@ def _raw(path: Path, shape: Sequence[int]) -> SourceImage:
             raise BadInput(f"{path}: has {data.size} bytes; {shape[0]}×{shape[1]} are expected.")
         return data.reshape(shape)
 
-    return PixelImage(pixels, str(path))
+    return SourceImage(pixels, str(path))
 
 
 def _text_lines(path: Path) -> list[str]:
@@ -105,7 +105,7 @@ def score_list(tree: FileTree, *, pattern: str, scores: str) -> Iterator[Example
     if len(values) != len(matches):
         raise BadInput(f"{tree.one(scores)}: {len(values)} scores for {len(matches)} images.")
     for match, value in zip(matches, values, strict=True):
-        yield Example("all", match[0], FileImage(tree.root / match[0]), value)
+        yield Example("all", match[0], SourceImage(tree.root / match[0]), value)
 
 
 def poses(
@@ -141,7 +141,7 @@ def poses(
         yield Example(
             part,
             match[0],
-            FileImage(tree.root / match[0]),
+            SourceImage(tree.root / match[0]),
             frozenset(int(label[index]) for label in labels),
         )
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.datasets.images import SourceImage, rows_of
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill, look_up
-from nevis_stream.datasets.source_images import FileImage, rows_of
 from nevis_stream.errors import BadInput, unknown
 
 
@@ -64,7 +64,7 @@ def mat_lists(
                     f" {len(classes)} images."
                 )
             name = fill(images, {"id": number})
-            yield Example(part, name, FileImage(tree.path(name)), label)
+            yield Example(part, name, SourceImage(tree.path(name)), label)
 
 
 def mat_records(
@@ -107,7 +107,7 @@ def mat_records(
                 )
             else:
                 label = int(columns["label"][index]) - 1
-            yield Example(part, name, FileImage(tree.path(name)), label)
+            yield Example(part, name, SourceImage(tree.path(name)), label)
 
 
 def _variable(files: Sequence[Path], name: str) -> Any:
@@ -134,7 +134,7 @@ def mat_counts(
     for part, (first, last) in parts.items():
         for number in range(first, last + 1):
             name = fill(images, {"id": number})
-            yield Example(part, name, FileImage(tree.path(name)), float(scores[number - 1]))
+            yield Example(part, name, SourceImage(tree.path(name)), float(scores[number - 1]))
 
 
 def mat_arrays(

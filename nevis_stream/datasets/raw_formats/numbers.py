@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream.datasets.images import rows_of
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
-from nevis_stream.datasets.source_images import rows_of
 from nevis_stream.errors import BadInput
 
 

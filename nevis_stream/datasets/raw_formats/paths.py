@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
-from nevis_stream.datasets.source_images import FileImage, PixelImage
 
 
 def paths(
@@ -65,10 +65,10 @@ def paths(
             source_part = (parts or {}).get(groups["part"], groups["part"])
         path = tree.root / name
         if not tiles:
-            yield Example(source_part, name, FileImage(path), label)
+            yield Example(source_part, name, SourceImage(path), label)
             continue
         for number, pixels in enumerate(_tiles(path, tiles, slivers)):
-            tile = PixelImage(lambda pixels=pixels: pixels, f"{name}, tile {number}")
+            tile = SourceImage(lambda pixels=pixels: pixels, f"{name}, tile {number}")
             yield Example(source_part, f"{name}#{number:02d}", tile, label)
 
 
@@ -83,7 +83,7 @@ def _by_number(number: int, parts: Mapping[str, Any]) -> str:
 
 
 def _tiles(path: Path, tiles: int, slivers: bool) -> Sequence[np.ndarray]:
-    pixels = np.asarray(FileImage(path).open().convert("L"))
+    pixels = np.asarray(SourceImage(path).open().convert("L"))
     height, width = pixels.shape[0] // tiles, pixels.shape[1] // tiles
     if slivers:
         rows, columns = range(0, pixels.shape[0], height), range(0, pixels.shape[1], width)

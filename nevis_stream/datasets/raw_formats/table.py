@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill, look_up
-from nevis_stream.datasets.source_images import FileImage
 from nevis_stream.errors import BadInput
 
 Row = dict[str, str]
@@ -117,7 +117,7 @@ def table(
             value = frozenset(word.strip() for word in fill(labels, row).split(separator))
         else:
             value = fill(label, row).strip()
-        yield Example(source_part, name, FileImage(tree.path(name)), value)
+        yield Example(source_part, name, SourceImage(tree.path(name)), value)
 
 
 def _rows(

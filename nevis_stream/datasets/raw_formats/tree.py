@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.datasets.files import walk
-from nevis_stream.datasets.source_images import SourceImage
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.reading import read_bytes
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from nevis_stream.datasets.images import SourceImage
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill
-from nevis_stream.datasets.source_images import Crop, FileImage
 from nevis_stream.errors import BadInput
 
 MIN_CROP = 2
@@ -47,7 +47,7 @@ def voc_objects(
             if None in names:
                 place = f"{annotation}, object {names.index(None) + 1}"
                 raise BadInput(f"{place}: has no name, so that its class is unknown.")
-            yield Example(entry["part"], number, FileImage(path), frozenset(names))
+            yield Example(entry["part"], number, SourceImage(path), frozenset(names))
 
 
 def voc_lists(
@@ -72,7 +72,7 @@ def voc_lists(
         for number in sorted(labels):
             path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
             label = max(labels[number]) if kind == "last" else frozenset(labels[number])
-            yield Example(entry["part"], number, FileImage(path), label)
+            yield Example(entry["part"], number, SourceImage(path), label)
 
 
 def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
@@ -95,5 +95,5 @@ def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
             if right - left < MIN_CROP or bottom - top < MIN_CROP:
                 continue
             active = frozenset(action.tag for action in actions if float(action.text) == 1)
-            crop = Crop(path, (left, top, right, bottom), place)
+            crop = SourceImage(path, f"{place}, image {path}", box=(left, top, right, bottom))
             yield Example("all", f"{number}#{position:03d}", crop, active)

@@ -7,7 +7,7 @@ from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_folders import make_from_arrangement
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.files import check_special, is_image, walk
-from nevis_stream.datasets.images import EncodedImages
+from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, left_out
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes, real_path
@@ -33,11 +33,8 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
 
     def images(part_names: list[str]) -> EncodedImages:
         files = [path / name for name in part_names]
-        return EncodedImages(
-            [read_bytes(file) for file in files],
-            list(map(str, files)),
-            background=choices.ground(),
-        )
+        ground = choices.ground()
+        return EncodedImages(SourceImage(read_bytes(f), str(f), ground) for f in files)
 
     others = [name for name in found.files if not is_image(name)]
     hidden = [name for name in found.hidden if is_image(name)]

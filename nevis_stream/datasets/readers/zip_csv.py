@@ -18,7 +18,7 @@ from nevis_stream.datasets.class_folders import make_from_arrangement
 from nevis_stream.datasets.class_ids import last_of_place, read_cells, read_names
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.files import is_hidden, is_image
-from nevis_stream.datasets.images import EncodedImages
+from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.part_names import parts_by_name
 from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Found, LeftOut, left_out
 from nevis_stream.errors import BadInput
@@ -80,9 +80,8 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
         members_of = [i for i, (_, row) in enumerate(rows) if called[row["split"]] == split]
         file_names[split] = [rows[i][1]["path"] for i in members_of]
         images = EncodedImages(
-            [files[i] for i in members_of],
-            [f"{path}:{name}" for name in file_names[split]],
-            background=choices.ground(),
+            SourceImage(files[i], f"{path}:{rows[i][1]['path']}", choices.ground())
+            for i in members_of
         )
         ids = [labels.ids[i] for i in members_of]
         parts[split] = images, _array(labels.kind, labels.num_classes, ids)
@@ -125,9 +124,8 @@ def _read_folders(
 
     def read_images(names: list[str]) -> EncodedImages:
         return EncodedImages(
-            [archive.read(stored[name]) for name in names],
-            [f"{path}:{name}" for name in names],
-            background=choices.ground(),
+            SourceImage(archive.read(stored[name]), f"{path}:{name}", choices.ground())
+            for name in names
         )
 
     return make_from_arrangement(
