@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import hashlib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +31,6 @@ from nevis_stream.datasets.states import (
     READY,
 )
 from nevis_stream.errors import BadInput, unknown
-
-SCHEMES = ("embedded", "nevis22", "local", "classes", "shared", "file")
 
 
 @dataclass(frozen=True)
@@ -58,56 +57,17 @@ class DataState:
         return self.name == READY
 
 
+Load = Callable[[str, Choices | None], DataSet]
+"""Loads a data set, given its name and what was chosen for the reading of a file."""
+
+
 def state(source: str) -> DataState:
-    """Returns whether a data set can be used on this machine; reads no sample."""
-    scheme, _, rest = source.partition(":")
-    if scheme == "embedded":
-        return DataState(READY, origin=scheme)
-    if scheme == "classes":
-        return _state_of_classes(*_subset(rest))
-    if scheme == "nevis22" and prepared.is_ready(rest, "published"):
-        return _state_of_prepared(rest, "published")
-    if scheme in ("nevis22", "local"):
-        if prepared.is_ready(rest, "local"):
-            return _state_of_prepared(rest, "local")
-        shared_row = catalogue.shared().get(rest)
-        if shared_row and (shared_directory() / shared_row["file"]).exists():
-            return DataState(
-                READY,
-                origin="shared file",
-                kind=shared_row["kind"],
-                num_classes=int(shared_row["num_classes"]),
-            )
-        if scheme == "local" or rest not in catalogue.file_layouts():
-            return DataState(FILE_MISSING, f"python -m launch.data import FILE --task={rest}")
-        from nevis_stream.datasets.preparation import fetch
+    """Returns whether a data set can be used on this machine; reads no sample.
 
-        plan = fetch.fetch_plan(rest)
-        if plan.state == DOWNLOADABLE:
-            return DataState(plan.state, f"python -m launch.data prepare --task={rest}")
-        return DataState(plan.state, plan.advice)
-    path = shared_directory() / rest if scheme == "shared" else Path(rest)
-    return (
-        DataState(READY, origin=scheme)
-        if path.exists()
-        else DataState(FILE_MISSING, f"put the file at {path}")
-    )
-
-
-def _state_of_prepared(dataset_id: str, origin: str) -> DataState:
-    about = prepared.about(dataset_id, origin)
-    if command := prepared.outdated(dataset_id, origin):
-        return DataState(OUTDATED, command)
-    return DataState(READY, origin=origin, kind=about["kind"], num_classes=about["num_classes"])
-
-
-def _state_of_classes(dataset_id: str, classes: list[int]) -> DataState:
-    """Returns the state of a task that has some of the classes of a data set."""
-    whole = state(f"nevis22:{dataset_id}")
-    if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
-        present = f"{dataset_id} on this machine ({whole.origin}) has {whole.num_classes} classes"
-        return DataState(CLASSES_MISSING, f"{present}; this task needs class {max(classes)} too")
-    return DataState(whole.name, whole.advice, whole.origin)
+    Raises:
+      BadInput: unknown scheme.
+    """
+    return _find(source)[0]
 
 
 def load(dataset_id: str, source: str, choices: Choices | None = None) -> DataSet:
@@ -121,43 +81,104 @@ def load(dataset_id: str, source: str, choices: Choices | None = None) -> DataSe
     Raises:
       BadInput: unknown scheme, missing file (the message says how to get it), or wrong content.
     """
+    there, read = _find(source)
+    if read is None:
+        raise BadInput(f"data set {dataset_id!r} is not on this machine: {there.advice}")
+    return read(dataset_id, choices)
+
+
+def _find(source: str) -> tuple[DataState, Load | None]:
+    """Returns the state of a data set, and what loads it; None if that is not possible."""
     scheme, _, rest = source.partition(":")
-    if scheme == "embedded":
+    if scheme not in _SCHEMES:
+        raise BadInput(f"source {source!r}: {unknown('scheme', scheme, _SCHEMES)}")
+    return _SCHEMES[scheme](rest)
+
+
+def _embedded(name: str) -> tuple[DataState, Load]:
+    def read(dataset_id: str, choices: Choices | None) -> DataSet:
         from nevis_stream.datasets import embedded
 
-        return embedded.build(rest)
-    if scheme == "classes":
-        base, classes = _subset(rest)
-        return _whole(base).with_classes(dataset_id, classes)
-    if scheme == "nevis22" and prepared.is_ready(rest, "published"):
-        return prepared.load(rest, "published")
-    if scheme in ("nevis22", "local"):
-        if prepared.is_ready(rest, "local"):
-            return prepared.load(rest, "local")
-        shared_row = catalogue.shared().get(rest)
-        if shared_row is None or not (shared_directory() / shared_row["file"]).exists():
-            raise BadInput(
-                f"data set {dataset_id!r} is not on this machine: {state(source).advice}"
-            )
-        read = load(
-            dataset_id,
-            f"shared:{shared_row['file']}",
-            Choices.of_row(shared_row),
-        )
-        return dataclasses.replace(read, local=True)
-    from nevis_stream.datasets.readers import read as read_file
+        return embedded.build(name)
 
-    if scheme == "shared":
-        path = shared_directory() / rest
-        if not path.exists():
-            raise BadInput(
-                f"data set {dataset_id!r}: {path} does not exist. Put the file there, or name the"
-                " folder of shared data sets in the environment variable NEVIS_STREAM_SHARED."
-            )
-        return read_file(path, dataset_id, choices)
-    if scheme == "file":
-        return read_file(Path(rest), dataset_id, choices)
-    raise BadInput(f"data set {dataset_id!r}: {unknown('source scheme', scheme, SCHEMES)}")
+    return DataState(READY, origin="embedded"), read
+
+
+def _nevis22(name: str) -> tuple[DataState, Load | None]:
+    if prepared.is_ready(name, "published"):
+        return _prepared(name, "published")
+    there, read = _local(name)
+    if read or name not in catalogue.file_layouts():
+        return there, read
+    from nevis_stream.datasets.preparation import fetch
+
+    plan = fetch.fetch_plan(name)
+    download = f"python -m launch.data prepare --task={name}"
+    return DataState(plan.state, download if plan.state == DOWNLOADABLE else plan.advice), None
+
+
+def _local(name: str) -> tuple[DataState, Load | None]:
+    if prepared.is_ready(name, "local"):
+        return _prepared(name, "local")
+    row = catalogue.shared().get(name)
+    if row is None or not (shared_directory() / row["file"]).exists():
+        return DataState(FILE_MISSING, f"python -m launch.data import FILE --task={name}"), None
+
+    def read(dataset_id: str, choices: Choices | None) -> DataSet:
+        dataset = load(dataset_id, f"shared:{row['file']}", Choices.of_row(row))
+        return dataclasses.replace(dataset, local=True)
+
+    classes = int(row["num_classes"])
+    return DataState(READY, "", "shared file", row["kind"], classes), read
+
+
+def _prepared(name: str, origin: str) -> tuple[DataState, Load]:
+    about = prepared.about(name, origin)
+    there = DataState(READY, "", origin, about["kind"], about["num_classes"])
+    if command := prepared.outdated(name, origin):
+        there = DataState(OUTDATED, command)
+    return there, lambda dataset_id, choices: prepared.load(name, origin)
+
+
+def _classes(text: str) -> tuple[DataState, Load]:
+    """Of a task that has some of the classes of a data set."""
+    name, classes = _subset(text)
+    whole = state(f"nevis22:{name}")
+    there = DataState(whole.name, whole.advice, whole.origin)
+    if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
+        present = f"{name} on this machine ({whole.origin}) has {whole.num_classes} classes"
+        lacks = f"{present}; this task needs class {max(classes)} too"
+        there = DataState(CLASSES_MISSING, lacks)
+    return there, lambda dataset_id, choices: _whole(name).with_classes(dataset_id, classes)
+
+
+def _shared(path: str) -> tuple[DataState, Load | None]:
+    there, read = _file(str(shared_directory() / path))
+    if there.ready:
+        return DataState(READY, origin="shared"), read
+    named = "or name the folder of shared data sets in the environment variable NEVIS_STREAM_SHARED"
+    return DataState(FILE_MISSING, f"{there.advice}, {named}."), None
+
+
+def _file(path: str) -> tuple[DataState, Load]:
+    def read(dataset_id: str, choices: Choices | None) -> DataSet:
+        from nevis_stream.datasets import readers
+
+        return readers.read(Path(path), dataset_id, choices)
+
+    if Path(path).exists():
+        return DataState(READY, origin="file"), read
+    return DataState(FILE_MISSING, f"put the file at {path}"), read
+
+
+_SCHEMES: Mapping[str, Callable[[str], tuple[DataState, Load | None]]] = {
+    "embedded": _embedded,
+    "nevis22": _nevis22,
+    "local": _local,
+    "classes": _classes,
+    "shared": _shared,
+    "file": _file,
+}
 
 
 @functools.lru_cache(maxsize=1)

@@ -548,6 +548,9 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
         ),
     ):
         sources.load("mnist", "nevis22:mnist")
+    for read in (sources.state, lambda source: sources.load("mnist", source)):
+        with pytest.raises(BadInput, match="unknown scheme 'nevis2'. Did you mean 'nevis22'"):
+            read("nevis2:mnist")
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
     assert dataset.local and dataset.num_classes == 4

@@ -213,7 +213,7 @@ def test_missing_shared_data_say_how_to_get_them(monkeypatch, tmp_path):
     stream = load_stream("pico_plus")  # the rows alone need no data
     with pytest.raises(
         BadInput,
-        match=(r"data set '\w+': .*nowhere.* does not exist. Put the .* NEVIS_STREAM_SHARED"),
+        match=r"data set '\w+' is not on this machine: put the file at .*nowhere.*_SHARED",
     ):
         _ = stream.digest
 
