@@ -52,7 +52,7 @@ def check_outcomes(
     path: Path,
     arrays: Mapping[str, np.ndarray],
     predicted: PredictRecord,
-    answer: PredictRecord | AnswerRecord,
+    answer: AnswerRecord,
 ) -> None:
     """Checks that recorded outcomes are those of which the ledger has the error.
 
@@ -63,7 +63,7 @@ def check_outcomes(
       path: their file.
       arrays: of the file: uint8[n] or uint8[n, labels] `correct`, and `confidence` alike.
       predicted: the record of the split that was predicted.
-      answer: the record, of this one and its others, of the predictor whose outcomes these are.
+      answer: that of its `answers` whose outcomes these are.
 
     Raises:
       BadInput: `correct` is missing or not 0 and 1, or they contradict each other; the message

@@ -120,7 +120,7 @@ class History:
             )
         file = self.run_dir / predicted.outcomes
         arrays = read_npz(file)
-        integrity.check_outcomes(file, arrays, predicted, predicted)
+        integrity.check_outcomes(file, arrays, predicted, predicted.answers[0])
         return arrays
 
 

@@ -6,7 +6,7 @@ docs/run-directory.md explains each field. `parse` turns the JSON object of a li
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 from nevis_stream.cost.meter import NO_TRIAL
@@ -144,7 +144,7 @@ class TrainRecord(EventRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerRecord(Record):
-    """The answers of a kept trial that was not chosen."""
+    """The answers of a kept trial; those of the chosen one stand in its `PredictRecord`."""
 
     trial: int
     predictor_id: str
@@ -175,6 +175,12 @@ class PredictRecord(EventRecord):
     outcomes: str | None
     flops: Flops | None
     others: tuple[AnswerRecord, ...]
+
+    @property
+    def answers(self) -> tuple[AnswerRecord, ...]:
+        """Those of all kept trials, the chosen one first."""
+        own = {each.name: getattr(self, each.name) for each in fields(AnswerRecord)}
+        return AnswerRecord(**own), *self.others
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,7 +136,7 @@ class TrainEvents:
             chosen=predictors[0].trial,
             trials=trials,
         )
-        try:
+        try:  # what could not be read from the ledger again is not written
             return TrainRecord.from_json(json.loads(encode(record.to_json())))
         except (TypeError, ValueError) as error:
             raise work.fault(task, f"a predictor's info is not valid JSON ({error})") from None

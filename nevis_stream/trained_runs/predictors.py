@@ -314,13 +314,13 @@ class KeptRun:
         return None
 
     @functools.cached_property
-    def _answers(self) -> dict[tuple[str, str], tuple[PredictRecord, PredictRecord | AnswerRecord]]:
+    def _answers(self) -> dict[tuple[str, str], tuple[PredictRecord, AnswerRecord]]:
         """The records of a split and of the answers, by predictor id and split."""
-        answers: dict[tuple[str, str], tuple[PredictRecord, PredictRecord | AnswerRecord]] = {}
-        for record in self.ledger.of_kind(PredictRecord):
-            several: list[PredictRecord | AnswerRecord] = [record, *record.others]
-            answers |= {(answer.predictor_id, record.split): (record, answer) for answer in several}
-        return answers
+        return {
+            (answer.predictor_id, record.split): (record, answer)
+            for record in self.ledger.of_kind(PredictRecord)
+            for answer in record.answers
+        }
 
 
 def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
