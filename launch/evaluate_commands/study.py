@@ -167,9 +167,9 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
         figure = budget_plot(summary, styles_of(curves))
         figure.axes[0].set_title(f"n = {_seeds(design)}", size=9, color=palette.ink())
         add_legend(figure)
-        for form in ("png", "pdf"):
+        for form, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=form, dpi=160)
+            figure.savefig(buffer, format=form, dpi=160, metadata=metadata)
             write_file(folder / f"{matrix.name}.{form}", buffer.getvalue())
 
 

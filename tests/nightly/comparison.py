@@ -1,5 +1,6 @@
 """What a command has left in a folder, in a form in which equal results are equal."""
 
+import csv
 import hashlib
 import json
 import re
@@ -27,8 +28,8 @@ _PLACES = {
 def content(folder: Path) -> dict[str, str]:
     """Returns a digest of each file, by its path; "folder" for a folder.
 
-    Caches are compared by their rows and must be intact; JSON by its values but for those that are
-    measured.
+    Caches are compared by their rows and must be intact; JSON and tables by their values but for
+    those that are measured.
     """
     result = {}
     for path in sorted(folder.rglob("*")):
@@ -46,6 +47,8 @@ def _normal(path: Path) -> bytes:
     if path.name == "index.sqlite":
         return _rows(path)
     data = path.read_bytes()
+    if path.suffix == ".csv":
+        return _unmeasured_table(data.decode(errors="replace"))
     if path.suffix in (".json", ".jsonl"):
         try:
             lines = data.splitlines() if path.suffix == ".jsonl" else [data]
@@ -53,6 +56,14 @@ def _normal(path: Path) -> bytes:
         except ValueError:
             return data
     return data
+
+
+def _unmeasured_table(text: str) -> bytes:
+    head, *rows = csv.reader(text.splitlines())
+    kept = [place for place, name in enumerate(head) if not _is_measured(name)]
+    return repr(
+        [[row[place] for place in kept if place < len(row)] for row in (head, *rows)]
+    ).encode()
 
 
 def _rows(index: Path) -> bytes:

@@ -15,7 +15,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -198,16 +197,16 @@ def sweep(command: Command, folder: Path, file: Path, most: int) -> None:
         for point in choose([each for each in points if each[0] == kind], most):
             if (command.name, *point) in done:
                 continue
-            began = time.monotonic()
+            began = sum(os.times()[:4])
             found = result.examine(*point)
-            line = [command.name, *point, found, round(time.monotonic() - began, 2)]
+            line = [command.name, *point, found, round(sum(os.times()[:4]) - began, 2)]
             append_line(file, json.dumps(line))
             if found:
                 print(*line[:4], json.dumps(found), flush=True)
 
 
 def read_points(file: Path) -> list[list]:
-    """Returns the lines of a file of points: command, kind, number, details, faults, seconds."""
+    """Returns the lines of a file of points: command, kind, number, details, faults, CPU seconds."""
     text = file.read_text() if file.exists() else ""
     return [json.loads(line) for line in text.splitlines(True) if line.endswith("\n")]
 
@@ -216,11 +215,8 @@ def summary(points: list[list]) -> str:
     """Returns the day, the machine, the number of points and the table of counts."""
     from nevis_stream.experiments.machine import describe  # loads JAX: not before the forks
 
-    seconds = sum(point[-1] for point in points)
-    return (
-        f"{describe()}; {len(points):,} points in {seconds / 60:.0f}"
-        f" minutes of their processes.\n\n{table(points)}"
-    )
+    minutes = sum(point[-1] for point in points) / 60
+    return f"{describe()}; {len(points):,} points in {minutes:.0f} CPU minutes.\n\n{table(points)}"
 
 
 def table(points: list[list]) -> str:
