@@ -206,7 +206,7 @@ def sweep(command: Command, folder: Path, file: Path, most: int) -> None:
 
 
 def read_points(file: Path) -> list[list]:
-    """Returns the lines of a file of points: command, kind, number, details, faults, CPU seconds."""
+    """Returns the lines of a file: command, kind, number, details, faults and CPU seconds."""
     text = file.read_text() if file.exists() else ""
     return [json.loads(line) for line in text.splitlines(True) if line.endswith("\n")]
 
