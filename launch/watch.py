@@ -10,9 +10,11 @@ Without a terminal, --once is the default. A folder of several seeds stands for 
 
 It only reads files, can be started and stopped at any time, and works on any machine that can read
 the run directory. Ctrl-C ends the display, not the run. A star marks the error of a judged task.
+With --once, the exit status is 1 if a run cannot be read.
 """
 
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -83,6 +85,8 @@ def _print_once(paths: list[Path], console) -> None:
         time.sleep(_EVERY.value)
         states = [state_of(path) for path in paths]
     console.print(show(states, console))
+    if any(state.trouble for state in states):
+        sys.exit(entry.INCOMPLETE)
 
 
 def _follow(paths: list[Path], console) -> None:

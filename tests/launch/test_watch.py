@@ -224,6 +224,7 @@ def test_damaged_files_are_left_out_or_named(tmp_path, whole):
     shown = text([state_of(run_dir)], width=300)
     assert "cannot be read" in shown and "ledger.jsonl, line 2: not a ledger record" in shown
     assert "damaged" in text([state_of(run_dir), state_of(whole)])
+    assert launch("watch", run_dir, "--once").returncode == 1
     (run_dir / "ledger.jsonl").write_bytes(ledger)
     for name in ("config.json", "timing.jsonl"):
         (run_dir / name).unlink()
