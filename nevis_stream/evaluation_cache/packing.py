@@ -16,6 +16,7 @@ import numpy as np
 
 from nevis_stream.errors import DamagedCache
 from nevis_stream.evaluation_cache.index import repair_advice
+from nevis_stream.storage.reading import refuse_link
 
 ALIGNMENT = 64
 CORRECT, CONFIDENCE, PROBABILITIES = "correct", "confidence", "probabilities"
@@ -266,6 +267,7 @@ class TileFile:
         """Appends tiles to the file, syncs it and returns the byte at which they start; the caller
         holds the lock.
         """
+        refuse_link(self.path)
         with open(self.path, "r+b") as file:
             start = file.seek(pad(file.seek(0, os.SEEK_END)))
             file.writelines(tiles)

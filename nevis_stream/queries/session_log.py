@@ -25,7 +25,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.faults import lock
 from nevis_stream.storage.identity import write_once
-from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.reading import open_own, read_json
 from nevis_stream.wording import plural
 
 LOCK = "lock"
@@ -315,7 +315,7 @@ def damage(file: Path, line: int) -> Iterator[None]:
 @contextlib.contextmanager
 def _hold(path: Path) -> Iterator[None]:
     """Holds a lock, and waits for it; also threads of one process wait for each other."""
-    with open(path, "a+") as file:
+    with open_own(path) as file:
         lock(file, path, fcntl.LOCK_EX)
         yield
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from nevis_stream.errors import RunLocked
 from nevis_stream.storage.faults import clear_faults, lock
+from nevis_stream.storage.reading import open_own
 from nevis_stream.storage.temporaries import (
     TEMPORARY_PREFIX,
     remove_abandoned,
@@ -167,7 +168,7 @@ def append_line(path: Path, line: str | Callable[[bytes], str | None]) -> None:
       BadInput: the drive has no locks.
     """
     make_directory(path.parent)
-    with clear_faults(path), open(path, "ab+", buffering=0) as file:
+    with clear_faults(path), open_own(path) as file:
         # without the lock, a line that another process is writing would look like a leftover
         lock(file, path, fcntl.LOCK_EX)
         end = _end_of_last_line(file)
@@ -236,14 +237,13 @@ def exclusive(
       BadInput: the drive has no locks.
     """
     make_directory(path.parent)
-    with clear_faults(path.parent), open(path, "a+") as file:
+    with clear_faults(path.parent), open_own(path) as file:
         if not _try_lock(file, path):
             file.seek(0)
-            holder = file.read().strip() or "unknown"
+            holder = file.read().decode(errors="replace").strip() or "unknown"
             raise RunLocked(f"{path.parent}: another process (pid {holder}) {busy}")
         file.truncate(0)
-        file.write(f"{os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
+        file.write(f"{os.getpid()} on {socket.gethostname()}\n".encode())
         yield
 
 

@@ -57,6 +57,31 @@ def open_file(path: Path | str) -> BinaryIO:
         raise
 
 
+def open_own(path: Path) -> BinaryIO:
+    """Opens a regular file for reading and appending, unbuffered, and makes it if it is missing; a
+    lock or a log. Not behind a link: in a folder from anybody it may lead to a file of the user's.
+
+    Raises:
+      OSError: it cannot be opened, or is not a regular file, or a link; the error names it.
+    """
+    refuse_link(path)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, _SPECIAL, str(path))
+        return os.fdopen(descriptor, "ab+", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def refuse_link(path: Path) -> None:
+    """Raises an OSError for a symbolic link to a file that would be written."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "a symbolic link, behind which nothing is written", str(path))
+
+
 def read_bytes(path: Path, most: int = LARGEST) -> bytes:
     """Returns the content of a regular file.
 

@@ -11,6 +11,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers import read_logs
 from nevis_stream.launch import entry
+from nevis_stream.storage import append_line, exclusive
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.reading import (
     absence,
@@ -48,6 +49,11 @@ _OWN = {  # files of this project, of the system, or that have just been written
 }
 
 
+def take_lock(path):
+    with exclusive(path):
+        raise AssertionError
+
+
 @pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_what_is_no_regular_file_is_refused_at_once(read, kind, tmp_path, capsys):
@@ -70,6 +76,23 @@ def test_a_link_to_a_regular_file_is_followed(tmp_path):
     (tmp_path / "file").write_text("[1]")
     (tmp_path / "link").symlink_to("file")
     assert read_json(tmp_path / "link") == [1]
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe"])
+@pytest.mark.parametrize("write", [lambda path: append_line(path, "x"), take_lock])
+def test_locks_and_logs_are_regular_files_and_no_links(write, kind, tmp_path):
+    """In a folder from elsewhere a link may lead to any file of the user's."""
+    mine, path = tmp_path / "mine", tmp_path / "folder" / "lock"
+    path.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(mine)
+    if kind == "link":
+        mine.write_text("precious, without a newline")
+    with pytest.raises(OSError, match="pipe or a device" if kind == "pipe" else "symbolic link"):
+        write(path)
+    assert not mine.exists() or mine.read_text() == "precious, without a newline"
 
 
 def test_a_loop_of_links_has_a_path(tmp_path):
