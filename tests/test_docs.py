@@ -20,7 +20,7 @@ from nevis_stream.experiments.studies import STUDIES
 from nevis_stream.launch import config_flag, shared_flags
 from nevis_stream.learners.table import TABLE
 from nevis_stream.streams.named_streams import stream_rows
-from tests import documented_commands
+from tests import documented_commands, forked
 from tests.documented_commands import BLOCK, SHELL
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,15 +109,10 @@ def test_python_blocks_run(page, tmp_path):
     ]
     if not there:
         pytest.skip(f"{name(page)} needs {', '.join(set(needs.values()))}, which is not installed")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(block["code"] for block in there)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
-        timeout=120,
-        check=False,
-    )
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(block["code"] for block in there))
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = forked.run("tests.program", program, cwd=tmp_path, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
     if len(there) == len(needs):
         for block in blocks(page, "text"):
@@ -156,15 +151,12 @@ def test_numbers_of_tutorials_are_compared():
     assert not printed("a 1\nb 2\n", "a 1\nc\nb 2\n")
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=name(page), marks=[pytest.mark.slow] * ("images" in page.name))
-        for page in TUTORIALS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [pytest.param(page, id=name(page)) for page in TUTORIALS])
 def test_tutorials_run_as_they_stand(page, tmp_path):
-    """Every block in order, from an empty folder, and the page's outputs are what is printed."""
+    """Every block in order, from an empty folder, and the page's outputs are what is printed. Their
+    commands with less are in test_documented_commands.py.
+    """
     work, programs = tmp_path / "work", tmp_path / "bin"
     work.mkdir()
     programs.mkdir()
