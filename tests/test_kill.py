@@ -80,15 +80,20 @@ def _reference(folder, learner):
     return results(folder / learner), time.monotonic() - began
 
 
-@pytest.mark.parametrize("executor", ["inline", pytest.param("threads", marks=pytest.mark.slow)])
-def test_killed_at_every_kind_of_file_operation(folder, toy_reference, executor):
+@pytest.mark.parametrize(
+    ("executor", "parts"),
+    [
+        ("inline", 2),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("inline", 5), ("threads", 4))),
+    ],
+)
+def test_killed_at_every_kind_of_file_operation(folder, toy_reference, executor, parts):
     """One run is killed again and again, every few file operations; then several runs are killed
     once, one in each part of the run: what follows a kill depends on where in an event it came.
     """
     expected, operations = toy_reference
     assert operations > 300  # the whole machinery is under test, not a corner of it
-    chance, parts = random.Random(0), 5 if executor == "inline" else 4
-    often = folder / "often"
+    chance, often = random.Random(0), folder / "often"
     kills = 0
     while True:
         done = forked.run(*command(often, "toy", executor, chance.randint(5, 100)))

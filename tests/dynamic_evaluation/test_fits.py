@@ -162,7 +162,9 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
     assert first.flops_method - second.flops_method > choices[0].flops
 
 
-@pytest.mark.parametrize("chosen", ["strata+stratified", "recommended"])
+@pytest.mark.parametrize(
+    "chosen", ["strata+stratified", pytest.param("recommended", marks=pytest.mark.slow)]
+)
 def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
     monkeypatch.setattr(choice, "best", lambda errors, usual, independent: (chosen, "of the test"))
     first, second = (

@@ -164,7 +164,9 @@ def test_a_pair_whose_predictor_lacks_what_the_policy_needs_is_refused():
         methods.get("fisher+linear_gaussian")
 
 
-@pytest.mark.parametrize("samples", [6, pytest.param(40, marks=pytest.mark.slow), 80])
+@pytest.mark.parametrize(
+    "samples", [*(pytest.param(few, marks=pytest.mark.slow) for few in (6, 40)), 80]
+)
 def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance(monkeypatch, samples):
     evaluator = methods.get("combinatorial+linear_gaussian").fit(KNOWN, None, KEY)
     values, beliefs = KNOWN.values.astype(np.float32), evaluator.plan(1).beliefs
