@@ -45,7 +45,11 @@ def build(tmp_path_factory):
     return build
 
 
-@pytest.fixture(scope="module", params=TABLE)
+# four trials of a Gaussian process take as long as all other learners
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name == "bhpo")) for name in TABLE],
+)
 def name(request):
     return request.param
 

@@ -141,6 +141,7 @@ def test_features_enter_and_kinds_are_those_of_data_sets():
     assert samples.all.shape[1] == plain.all.shape[1] + 5 and (plain.kinds == 1).all()
 
 
+@pytest.mark.slow
 def test_the_order_of_answers_and_padding_do_not_matter():
     network, random = NeuralProcessNetwork(Sizes(16, 1, 4, 4)), np.random.default_rng(0)
     x, y, base = random.normal(size=(6, 3)), random.random(6), np.zeros(6)

@@ -36,6 +36,7 @@ def descriptions(n):
     return np.stack(columns, axis=1).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_it_learns_to_ask_what_lowers_the_expected_error(monkeypatch):
     """By then almost all its samples are the uncertain ones; without training one in four."""
     for name, value in {"ITERATIONS": 25, "EPISODES": 8, "HORIZON": 5, "ASKED_BEFORE": 0}.items():

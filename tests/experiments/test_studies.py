@@ -21,7 +21,14 @@ def pico():
     return load_stream("pico")
 
 
-@pytest.mark.parametrize("name", STUDIES)
+# tests/test_documented_commands.py plans the others by their commands
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (place > 0))
+        for place, name in enumerate(STUDIES)
+    ],
+)
 def test_a_study_resolves_and_is_planned(name, pico, capsys):
     config = run_config.resolve(STUDIES[name].config())
     assert stream_rows(config.stream)

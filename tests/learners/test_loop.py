@@ -159,7 +159,13 @@ def test_a_part_of_the_parameters_is_learned_and_the_rest_costs_no_gradients():
         fitted(RESNET, learned=("backbone/Conv_7",))
 
 
-@pytest.mark.parametrize("helpers", [(), (TASK,)], ids=["alone", "with an auxiliary task"])
+@pytest.mark.parametrize(
+    "helpers",
+    [
+        pytest.param((), id="alone"),
+        pytest.param((TASK,), id="with an auxiliary task", marks=pytest.mark.slow),
+    ],
+)
 def test_steps_in_one_program_are_the_same_steps(helpers):
     whole, flops = fitted(helpers=helpers)
     scanned, same = fitted(helpers=helpers, together=5)

@@ -211,7 +211,7 @@ def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_
 @pytest.mark.parametrize(
     ("start", "which"),
     [
-        pytest.param(start, which, marks=[pytest.mark.slow] if number % 4 else [])
+        pytest.param(start, which, marks=[pytest.mark.slow] if number % 8 else [])
         for number, (start, which) in enumerate(
             itertools.product(
                 (FromRandom(), FromPrevious(), FromRelated()), ("related", "all", "random")

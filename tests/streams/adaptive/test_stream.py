@@ -290,18 +290,26 @@ def own_rules(tmp_path, monkeypatch):
     return "my_rules_of_a_test"
 
 
+FAULTY_RULES = {
+    "Raises": "round 2, data set 'pico_digits': it raised ZeroDivisionError",
+    "Nothing": "round 2.*: it returned no sample: all weights are 0",
+    "Same": "round 2.*: the round adds 15, but the rule gives a weight to 1 sample, 1 of",
+    "Exits": "round 2.*: it raised SystemExit",
+    "Writes": "round 2.*: it raised ValueError: .* read-only",
+    "Reads": "round 2.*: it raised TypeError",
+    "Different": "round 2.*: it returned different weights for the same candidates",
+    "Negative": "a weight that is negative or not finite",
+    "Short": r"an array of shape \(2,\); 200 candidates",
+}
+# one of each kind is quick: it raises, it returns what is no weight, too few, or another answer
+QUICK = ("Raises", "Same", "Different", "Negative")
+
+
 @pytest.mark.parametrize(
     ("attribute", "message"),
     [
-        ("Raises", "round 2, data set 'pico_digits': it raised ZeroDivisionError"),
-        ("Nothing", "round 2.*: it returned no sample: all weights are 0"),
-        ("Same", "round 2.*: the round adds 15, but the rule gives a weight to 1 sample, 1 of"),
-        ("Exits", "round 2.*: it raised SystemExit"),
-        ("Writes", "round 2.*: it raised ValueError: .* read-only"),
-        ("Reads", "round 2.*: it raised TypeError"),
-        ("Different", "round 2.*: it returned different weights for the same candidates"),
-        ("Negative", "a weight that is negative or not finite"),
-        ("Short", r"an array of shape \(2,\); 200 candidates"),
+        pytest.param(name, message, marks=[] if name in QUICK else [pytest.mark.slow])
+        for name, message in FAULTY_RULES.items()
     ],
 )
 def test_a_rule_that_cannot_go_on_ends_the_run_with_a_message(
