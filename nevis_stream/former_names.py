@@ -1,4 +1,6 @@
-"""`experiments` and `learners`: the former import names of two packages of this project.
+"""Former names that users' files and recorded ones have: what they mean now, and until when.
+
+`experiments` and `learners` are the former import names of two packages of this project.
 
 Config files and learners that import them, and recorded names like `learners.config:Class`, keep
 working: each such module is the one of nevis_stream, never a second copy of it. A package of the
@@ -12,7 +14,13 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
-PACKAGES = ("experiments", "learners")
+FORMER = {
+    "experiments": ("nevis_stream.experiments", "0.2"),
+    "learners": ("nevis_stream.learners", "0.2"),
+    "Context.sparing": ("Context.small_batches", "0.2"),
+}
+"""A former name: the present one, and the version from which the former one is unknown."""
+PACKAGES = tuple(name for name in FORMER if "." not in name)
 
 
 def present_name(module: str) -> str:
@@ -21,7 +29,8 @@ def present_name(module: str) -> str:
     >>> present_name("learners.config"), present_name("learners_of_mine")
     ('nevis_stream.learners.config', 'learners_of_mine')
     """
-    return f"nevis_stream.{module}" if module.partition(".")[0] in PACKAGES else module
+    package, *rest = module.split(".")
+    return ".".join([FORMER[package][0], *rest]) if package in PACKAGES else module
 
 
 def find_package(name: str) -> ModuleSpec | None:

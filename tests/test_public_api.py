@@ -15,7 +15,7 @@ import setuptools
 from mypy import modulefinder
 
 import nevis_stream as ns
-from nevis_stream import active_testing, dynamic_evaluation, extensions
+from nevis_stream import active_testing, dynamic_evaluation, extensions, former_names
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag
@@ -263,6 +263,20 @@ def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path):
 def test_mistakes_are_named(installed, call, message):
     with pytest.raises(BadInput, match=message):
         call()
+
+
+@pytest.mark.parametrize("former", former_names.FORMER)
+def test_a_former_name_is_documented_and_means_the_present_one(former):
+    present, until = former_names.FORMER[former]
+    row = f"| `{former}` | `{present}` | {until} |"
+    assert row in (ROOT / "docs" / "api.md").read_text()
+    assert until.split(".") > importlib.metadata.version("nevis_stream").split(".")
+    if former in former_names.PACKAGES:
+        assert former_names.present_name(f"{former}.table") == f"{present}.table"
+    else:
+        ctx = ns.Context.standalone()
+        old, new = former.removeprefix("Context."), present.removeprefix("Context.")
+        assert getattr(ctx, old) == getattr(ctx, new) is False
 
 
 def test_the_former_names_give_the_same_modules(tmp_path):
