@@ -86,7 +86,7 @@ SUBCOMMANDS = (
         "board",
         "Prints the models of a cache, ranked, with intervals and ties.",
         "board caches/mine",
-        "board caches/mine --csv=board.csv",
+        "board caches/mine --csv=board.csv --out=leaderboard",
         words="CACHE",
         details="Scores are means over the samples that a model was observed on, or the estimate of"
         " its addition, with 95% intervals; data sets are columns.",

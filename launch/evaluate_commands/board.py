@@ -11,6 +11,7 @@ from rich.table import Table
 from nevis_stream.dynamic_evaluation.standings import Leaderboard, Standing, rank_models
 from nevis_stream.launch.evaluate_commands.caches import one_cache
 from nevis_stream.launch.terminal import console
+from nevis_stream.report.study_page import StudyChapter, write_study
 from nevis_stream.spreadsheet import csv_bytes
 from nevis_stream.storage import write_file
 from nevis_stream.wording import plural
@@ -19,7 +20,8 @@ _MOST_ROWS = 50
 _FIXED = 70  # characters of the columns before those of data sets
 _TIE = (
     "rank a–b: a–1 models are better beyond a tie; two models are tied if the 95% interval of their"
-    " paired\ndifference on the samples of both contains 0, or if these are fewer than 10"
+    " paired"
+    " difference on the samples of both contains 0, or if these are fewer than 10"
 )
 _ESTIMATED = (
     "~ estimated from chosen samples by the method of its addition; tied where intervals overlap"
@@ -30,7 +32,9 @@ _OUTDATED = (
 
 
 def board(words: Sequence[str], values: FlagValues) -> None:
-    """Prints a table of the models in a cache, and writes all of it to --csv."""
+    """Prints a table of the models in a cache, and writes all of it to --csv, and as a page to
+    --out.
+    """
     cache = one_cache(Path(words[0]))
     leaderboards = rank_models(cache)
     for each in leaderboards:
@@ -45,14 +49,25 @@ def board(words: Sequence[str], values: FlagValues) -> None:
         rows = [row for each in leaderboards for row in _rows(each)]
         write_file(Path(values.csv), csv_bytes(pd.DataFrame(rows)))
         print(f"written: {values.csv}")
+    if values.out:
+        chapters = [
+            StudyChapter(_title(each), _TIE, table=pd.DataFrame(_rows(each)), name=f"part-{place}")
+            for place, each in enumerate(leaderboards, start=1)
+        ]
+        about = f"Models of {cache.directory}, ranked; {_ESTIMATED}. {_OUTDATED}."
+        print(f"written: {write_study(Path(values.out), 'Leaderboard', about, chapters)}")
+
+
+def _title(leaderboard: Leaderboard) -> str:
+    part = leaderboard.part
+    better = "lower" if part.lower else "higher"
+    name = f"{part.name}: " if part.name else ""
+    return f"{name}{better} is better, {part.low:g} to {part.high:g}"
 
 
 def _print(directory: str, leaderboard: Leaderboard) -> None:
     part, standings = leaderboard.part, leaderboard.standings
-    name = f", {part.name}" if part.name else ""
-    better = "lower" if part.lower else "higher"
-    title = f"{directory}{name}: {better} is better, {part.low:g} to {part.high:g}"
-    table = Table(title=title)
+    table = Table(title=f"{directory}: {_title(leaderboard)}")
     for column in ("rank", "model", "score", "95% interval", "observed"):
         table.add_column(column, justify="left" if column == "model" else "right")
     terminal = console()

@@ -269,6 +269,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("remove", words, "samples", [], "Samples on which they are removed; default: on all.")
     flag("remove amend", text, "reason", None, "Why, for those who meet the change.")
     flag("board", text, "csv", None, "File for all models and data sets, with intervals.")
+    flag("board", text, "out", None, "Directory for a page of all models and data sets.")
     flag("repair", text, "out", None, "Directory of the new cache.")
     flag("study", text, "out", "study", "Directory of the tables and figures.")
 

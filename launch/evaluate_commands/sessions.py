@@ -57,7 +57,10 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     if settings.reason:
         print(f"  method {settings.method}: {settings.reason}")
     if methods.get(settings.method).policy.adaptive:
-        print("  the method chooses samples in rounds: the next when the last ones are told")
+        print(
+            "  the method chooses samples in rounds: the next when the last ones are told; to ask"
+            " all at once: --method=stratified_mean"
+        )
     print(f"next: {entry.as_typed('python -m launch.evaluate ask')} {values.out}")
 
 

@@ -10,14 +10,17 @@ import time
 from collections import Counter
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation import session_start, session_view
+from nevis_stream.dynamic_evaluation import methods, session_start, session_view
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, SETTINGS
 from nevis_stream.dynamic_evaluation.stopping import anytime_interval
 from nevis_stream.errors import BadInput
+from nevis_stream.estimation.betting import confidence_sequence
+from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content, work
 from tests.forked import Started
 
@@ -349,6 +352,34 @@ def test_looking_after_each_answer_does_not_spoil_the_interval(board):
             )
         )
     assert covered >= 31
+
+
+RULES = {
+    "until": lambda low, high: high - low <= 0.35,
+    "until_better_than": lambda low, high: (low > 0.5) | (high < 0.5),
+}
+
+
+@pytest.mark.parametrize("rule", [*RULES, "budget"])
+def test_intervals_cover_where_a_session_ends(rule):
+    """Of 400 models of means near 0.5, at most 35 are missed: at 95%, more are in 1 of 1,000."""
+    random = np.random.default_rng(1)
+    truth = (random.random((400, 60)) < random.uniform(0.3, 0.7, (400, 1))).astype(np.uint8)
+    if rule == "budget":
+        evaluator = methods.get("random_mean").fit(KNOWN, None, jax.random.key(0))
+        found = evaluator.evaluate(MatrixOracle(truth), 400, 12, jax.random.key(1))
+        low, high = found.low, found.high
+    else:
+        drawn = random.permuted(truth, axis=1).astype(float)
+        lows, highs = confidence_sequence(drawn, 60, outcomes=True)
+        stops = RULES[rule](lows, highs)
+        ends = np.where(stops.any(axis=1), stops.argmax(axis=1), 59)
+        low, high = (
+            np.take_along_axis(each, ends[:, None], axis=1)[:, 0] for each in (lows, highs)
+        )
+        assert len({*ends.tolist()}) > 5
+    mean = truth.mean(axis=1)
+    assert ((mean < low - 1e-9) | (mean > high + 1e-9)).sum() <= 35
 
 
 @pytest.fixture

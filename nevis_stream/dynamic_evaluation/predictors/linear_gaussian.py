@@ -110,9 +110,11 @@ def fit(known: KnownModels, key: Key, ctx: Compute) -> Tree:
     scores, basis = _decompose(values, min(models, n, RANK), blocks)
     small, large = sorted((models, n))
     ctx.charge(2 * large * small**2 + 11 * small**3 + 5 * models * n)
-    leftover = np.concatenate(
-        [((values[:, each] - scores @ basis[:, each]) ** 2).mean(axis=0) for each in blocks]
-    )
+    leftover = np.zeros(n, np.float32)
+    if scores.any():
+        leftover = np.concatenate(
+            [((values[:, each] - scores @ basis[:, each]) ** 2).mean(axis=0) for each in blocks]
+        )
     model = Model(mean, basis, scores, leftover, known.facts.weights)
     return {name: np.asarray(leaf, np.float32) for name, leaf in model._asdict().items()}
 
