@@ -144,6 +144,11 @@ def read_values(
         )
     else:
         raw = _keep_tasks(path, _READERS[kind](path, ignored, grades), tasks)
+        if raw.prices:
+            raw.remarks.append(
+                f"prices of samples in {', '.join(raw.prices)}, for budgets in this unit; a cache"
+                " does not keep them: give it the file as --prices"
+            )
     for kind_of_id, ids in (("model", raw.models), ("sample", raw.samples)):
         if not ids or "" in ids:
             reason = f"an empty {kind_of_id} id." if ids else f"no {kind_of_id}s."
@@ -318,11 +323,6 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
     binary = (~known | (scaled == 0) | (scaled == 1)).all(axis=0) & (low == 0) & (high == 1)
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
     remarks = [*_remarks(raw, known, kinds, low, high, scores), *scale_lines, *raw.remarks]
-    if raw.prices:
-        remarks.append(
-            f"prices of samples in {', '.join(raw.prices)}, for budgets in this unit; a cache does"
-            " not keep them: give it the file as --prices"
-        )
     if raw.features is not None:
         remarks += features_remark(raw.features)
     confidence = raw.confidence

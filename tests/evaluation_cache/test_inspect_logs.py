@@ -60,6 +60,12 @@ def test_prices_are_the_mean_of_the_tokens_and_seconds_of_the_models(tmp_path):
     assert prices["tokens"].tolist() == [15, 35, 40] and (prices["seconds"] > 0).all()
 
 
+def test_a_log_without_a_value_says_that_its_samples_ended_in_errors(tmp_path):
+    evaluate(tmp_path, ["boom", "boom"], fail_on_error=False)
+    with pytest.raises(BadInput, match="samples that ended in an error: 2 of .*boom"):
+        read_values(tmp_path)
+
+
 @pytest.mark.parametrize("reducer", ["max", "mode"])
 def test_the_reducer_of_the_log_is_used(tmp_path, reducer):
     values = [[1, 0, 0], [0, 0, 0], [1, 1, 0]]

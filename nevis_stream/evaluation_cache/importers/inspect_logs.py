@@ -10,6 +10,7 @@ from typing import Any
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.harness import IDENTITY, TECHNICAL
 from nevis_stream.evaluation_cache.importers.record import (
+    FAILED,
     Context,
     Format,
     Log,
@@ -138,8 +139,7 @@ def _add_values(log: Log, content: Any) -> None:
         for metric, value in _scores(sample.scores or {}):
             epochs.setdefault(metric, {}).setdefault(sample_id, []).append(value)
     if failed:
-        kind = "samples that ended in an error"
-        log.remarks.append((kind, f"{len(failed)} of {log.path.name}, for example {failed[0]}"))
+        log.remarks.append((FAILED, f"{len(failed)} of {log.path.name}, for example {failed[0]}"))
 
     def convert(value: Any) -> Any:
         """Returns a number, or what cannot become one."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.directions import Ranges, is_unbounded
 from nevis_stream.evaluation_cache.imported import LeftOut
-from nevis_stream.evaluation_cache.importers.record import Log, named
+from nevis_stream.evaluation_cache.importers.record import FAILED, Log, named
 from nevis_stream.evaluation_cache.names import join_words
 
 
@@ -54,6 +54,9 @@ def _matches(word: str, names: Sequence[str]) -> list[str]:
 
 def _why_not(logs: Sequence[Log]) -> str:
     skipped = sorted({name for log in logs for name in log.skipped})
+    errors = [what for log in logs for kind, what in log.remarks if kind == FAILED]
+    if errors and not skipped:
+        return f"has no sample with a value; {FAILED}: {errors[0]}"
     return (
         "has no metric with a number for each sample"
         f" ({', '.join(skipped) or 'no metric at all'}).{_grade_hint(logs, skipped)}"

@@ -13,6 +13,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.storage.checks import show_value
 from nevis_stream.storage.reading import open_text, parse_json, read_json
 
+FAILED = "samples that ended in an error"  # a kind of remark
 _LONGEST = 24  # characters of a setting; a longer one is named by a hash
 _MOST_NAMED = 5
 _DEFAULTS = {"revision": "main", "do_sample": "false", "fewshot_as_multiturn": "false"}
