@@ -48,8 +48,8 @@ PRETRAIN = (
 STUDY = "launch.evaluate study --methods={methods} --budgets=8,16,32 --seeds=2 --out={out}"  # FILES
 TEST = (  # every estimator and acquisition function
     "launch.label simulate --model={run}/checkpoints/0000-pico_textures --pool=pico_textures:test "
-    "--surrogate={surrogate} --rules=bald,expected_loss,model_entropy,rms_loss,surrogate_entropy,"
-    "uniform,xwed,xwed! --repetitions=2 --labels=40 --out={out}"
+    "--stream={three} --surrogate={surrogate} --repetitions=2 --labels=40 --out={out} "
+    "--rules=bald,expected_loss,model_entropy,rms_loss,surrogate_entropy,uniform,xwed,xwed!"
 )
 COLUMNS = "order,year,task_id,dataset_id,meta_split\n"
 STREAMS = {

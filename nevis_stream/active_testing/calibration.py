@@ -51,7 +51,7 @@ def temperature(
     return float(np.exp(best.x))
 
 
-def is_calibrated(
+def calibrate(
     members: Float[np.ndarray, "members pool classes"],
     held_out: Float[np.ndarray, "others samples classes"],
     labels: Int[np.ndarray, " labels"],

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.active_testing.calibration import is_calibrated
+from nevis_stream.active_testing.calibration import calibrate
 from nevis_stream.active_testing.surrogate_data import SurrogateData, start_logits
 from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.array_types import Float, Int
@@ -152,7 +152,7 @@ class RetrainedEnsemble:
         members, more = self._predict(parameters, pool, pool_offsets)
         held, rest = self._predict(parameters, held_out, held_offsets)
         flops += more + rest
-        return EnsemblePredictions(is_calibrated(members, held, held_labels), Cost(flops))
+        return EnsemblePredictions(calibrate(members, held, held_labels), Cost(flops))
 
     def _train(
         self,

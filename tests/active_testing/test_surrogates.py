@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.calibration import is_calibrated, temper, temperature
+from nevis_stream.active_testing.calibration import calibrate, temper, temperature
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
 from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
@@ -201,7 +201,7 @@ def test_the_temperature_undoes_overconfidence():
     labels = np.array([random.choice(4, p=p) for p in softmax(logits)])
     confident = softmax(3 * logits)[None]
     assert temperature(confident, labels) == pytest.approx(3, rel=0.1)
-    fitted = is_calibrated(confident.copy(), confident, labels)
+    fitted = calibrate(confident.copy(), confident, labels)
     np.testing.assert_allclose(fitted[0], softmax(logits), atol=0.05)
     assert temperature(confident, labels[:0]) == 1
     np.testing.assert_allclose(temper(confident, 2.0).sum(axis=2), 1)

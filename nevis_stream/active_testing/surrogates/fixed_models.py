@@ -4,7 +4,7 @@ temperature.
 
 import numpy as np
 
-from nevis_stream.active_testing.calibration import is_calibrated
+from nevis_stream.active_testing.calibration import calibrate
 from nevis_stream.active_testing.surrogate import SurrogateKind, calibration_labels
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
@@ -25,7 +25,7 @@ class CalibratedModel(SurrogateKind):
 
         def surrogate(answers: Responses) -> EnsemblePredictions:
             held_out = calibration_labels(material.calibration, answers, "predictions", pool)
-            return EnsemblePredictions(is_calibrated(pool.copy(), *held_out))
+            return EnsemblePredictions(calibrate(pool.copy(), *held_out))
 
         return surrogate
 
@@ -47,6 +47,6 @@ class Ensemble(SurrogateKind):
 
         def surrogate(answers: Responses) -> EnsemblePredictions:
             held_out = calibration_labels(material.calibration, answers, "ensemble", pool)
-            return EnsemblePredictions(is_calibrated(pool.copy(), *held_out))
+            return EnsemblePredictions(calibrate(pool.copy(), *held_out))
 
         return surrogate

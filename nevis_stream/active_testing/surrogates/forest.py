@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nevis_stream.active_testing.calibration import is_calibrated
+from nevis_stream.active_testing.calibration import calibrate
 from nevis_stream.active_testing.surrogate import SurrogateKind
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
@@ -42,12 +42,12 @@ class Forest(SurrogateKind):
             known = material.calibration
             if known is not None and known.features is not None:
                 held_out, held_labels = _members(forest, known.features, members.shape[2]), known
-                members = is_calibrated(members, held_out, held_labels.labels)
+                members = calibrate(members, held_out, held_labels.labels)
             else:
                 out_of_bag = np.nan_to_num(forest.oob_decision_function_, nan=0.0)
                 seen = np.flatnonzero(out_of_bag.sum(axis=1) > 0)
                 held_out = _spread(out_of_bag[seen], forest.classes_, members.shape[2])[None]
-                members = is_calibrated(members, held_out, labels[seen])
+                members = calibrate(members, held_out, labels[seen])
             return EnsemblePredictions(members, Cost(uncounted=frozenset({"random forest"})))
 
         return surrogate

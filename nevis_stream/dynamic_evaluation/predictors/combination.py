@@ -130,7 +130,7 @@ class Combination(ScorePredictor):
             answers = policy.ask(plan, MatrixOracle(truth), len(truth), key, ctx)
             views.append(_view(fit, answers, rest.facts, ctx))
         groups = len(set(known.groups)) if known.groups else known.shape[0]
-        return _calibrated(views, truths, values, groups, random, ctx)
+        return _calibrate(views, truths, values, groups, random, ctx)
 
     def predict(
         self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -154,7 +154,7 @@ def _view(tree: Tree, answers: Responses, facts: SampleFacts, ctx: Compute) -> V
     return View(answers, *members.predict(tree, answers, facts.weights, ctx), facts)
 
 
-def _calibrated(
+def _calibrate(
     views: Sequence[View],
     truths: Sequence[np.ndarray],
     values: Sequence[np.ndarray],
