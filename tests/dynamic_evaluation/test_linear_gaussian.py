@@ -133,3 +133,15 @@ def test_scores_with_holes_are_taken():
     evaluator = methods.get("quadrature_local+linear_gaussian").fit(known, None, jax.random.key(0))
     estimates = evaluator.evaluate(MatrixOracle(new), 5, 8, jax.random.key(1))
     assert np.abs(estimates.accuracy - new.mean(axis=1)).max() < 0.03
+
+
+def test_a_large_matrix_is_decomposed_by_blocks_as_a_small_one(monkeypatch):
+    known = InMemory(one_order(30, 200, noise=1.0))
+    whole = lg.fit(known, None, context())
+    monkeypatch.setattr(lg, "BLOCK", 64)
+    blocks = lg.fit(known, None, context())
+    for one, other in (
+        (whole["scores"] @ whole["basis"], blocks["scores"] @ blocks["basis"]),
+        (whole["leftover"], blocks["leftover"]),
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-4)

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation import methods, session_start, session_view
+from nevis_stream.dynamic_evaluation import choice, methods, session_start, session_view
+from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, SETTINGS
 from nevis_stream.dynamic_evaluation.stopping import anytime_interval
 from nevis_stream.errors import BadInput
@@ -352,6 +353,15 @@ def test_looking_after_each_answer_does_not_spoil_the_interval(board):
             )
         )
     assert covered >= 31
+
+
+def test_of_many_samples_methods_are_compared_on_some(tmp_path, board, monkeypatch):
+    monkeypatch.setattr(choice, "MOST_SAMPLES", 20)
+    monkeypatch.setattr(choice, "CANDIDATES", ("linear_gaussian",))
+    session = start(tmp_path, board, 2, None)
+    assert session.settings.reason.endswith("(on 20 of the 60 samples)")
+    fits = session.directory / "board" / FOLDER
+    assert (fits / "linear_gaussian-choice").is_dir() and (fits / "choice-2.json").is_file()
 
 
 RULES = {
