@@ -76,8 +76,24 @@ def guard(work: Callable[[], None]) -> None:
     warnings.showwarning = _show_warning
     logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
     user_code.look_in([os.getcwd()])
+    _pass_over_plot_settings()
     with interrupts.heard():
         _say_mistakes(work)
+
+
+def _pass_over_plot_settings() -> None:
+    """Imports Matplotlib elsewhere if the working directory has settings for it: they may be a
+    stranger's, which would change figures, or a pipe, which would block.
+    """
+    if not os.path.lexists("matplotlibrc"):
+        return
+    here = os.open(".", os.O_RDONLY)
+    os.chdir("/")
+    try:
+        import matplotlib  # noqa: F401
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def _say_mistakes(work: Callable[[], None]) -> None:

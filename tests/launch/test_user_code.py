@@ -114,6 +114,7 @@ def stranger(small_stream, tmp_path_factory):
         path = folder.joinpath(*name.split("."))
         path.parent.mkdir(exist_ok=True)
         path.with_suffix(".py").write_text(TRAP.format(str(folder / "EXECUTED")))
+    os.mkfifo(folder / "matplotlibrc")  # Matplotlib would wait for its other end
     for name in PACKAGES:
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(TRAP.format(str(folder / "EXECUTED")))
