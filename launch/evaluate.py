@@ -158,6 +158,7 @@ SUBCOMMANDS = (
         "Begins a session in which new models are evaluated live: ask, run them, tell.",
         "start leaderboard.csv --model=new --out=sessions/new --budget=64",
         "start leaderboard.csv --model=new --out=sessions/until --until=0.1",
+        "start leaderboard.csv --model=a --model=b --out=sessions/best --until_decided=best",
         "start lm_eval_results --model=a --out=sessions/lm --budget=5%",
         words="LEADERBOARD",
         needs=("model", "out"),
@@ -191,6 +192,16 @@ SUBCOMMANDS = (
         " ended, else 1.",
         "status sessions/new",
         words="DIR",
+    ),
+    _subcommand(
+        "sessions.compare",
+        "compare",
+        "Prints which of a session's new models is the best, or how much one is better than another"
+        " one, or than a known model.",
+        "compare sessions/best",
+        "compare sessions/until new gpt-4",
+        words="DIR [NEW OTHER]",
+        details="Without names, of a session with --until_decided.",
     ),
     _subcommand(
         "sessions.report",

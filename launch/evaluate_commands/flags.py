@@ -284,6 +284,11 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("start", flags.DEFINE_float, "until", None, meaning)
     meaning = "A known model; the session ends when the interval lies above, or below, its mean."
     flag("start", text, "until_better_than", None, meaning)
+    meaning = (
+        "best or order: the new models are asked the same samples, and the session ends when the"
+        " best of them, or their order, is known; a model that is out is not asked any more."
+    )
+    flag("start", text, "until_decided", None, meaning)
     meaning = "Most samples; default: all of the round."
     flag("ask", whole, "count", None, meaning, lower_bound=1)
     meaning = "Form of what is printed."

@@ -13,6 +13,11 @@ from rich.table import Table
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.board import read_board
+from nevis_stream.dynamic_evaluation.comparison import (
+    compare_models,
+    compare_two,
+    describe_difference,
+)
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
 from nevis_stream.dynamic_evaluation.told_files import read_told
@@ -49,6 +54,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
             seed=values.seed,
             until=values.until,
             until_better_than=values.until_better_than,
+            until_decided=values.until_decided,
             prices=values.prices,
             progress=lambda stage: show_progress(stage, 0, None),
         )
@@ -138,6 +144,19 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         sys.exit(entry.INCOMPLETE)
 
 
+def compare(words: Sequence[str], values: FlagValues) -> None:
+    """Prints which model of a session is the best, or the difference of two models."""
+    entry.use_compilation_cache()
+    session, names = Session(words[0]), words[1:]
+    if not names:
+        print(compare_models(session))
+        return
+    if len(names) != 2:
+        raise BadInput("compare needs the session's directory alone, or with two models.")
+    first, second = names
+    print(describe_difference(first, second, compare_two(session, first, second)))
+
+
 def report(words: Sequence[str], values: FlagValues) -> None:
     """Writes a page with the estimates and how they came."""
     entry.use_compilation_cache()
@@ -152,6 +171,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
                 "estimate": estimate.value,
                 "low": estimate.low,
                 "high": estimate.high,
+                "holds for": estimate.holds_for,
                 "why no interval": estimate.reason,
                 "answers": each.answered,
                 "without an answer": each.failed,

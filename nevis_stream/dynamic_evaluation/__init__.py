@@ -15,6 +15,8 @@ from nevis_stream.lazy import load_lazily
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.board import Board as Board
     from nevis_stream.dynamic_evaluation.board import read_board as read_board
+    from nevis_stream.dynamic_evaluation.comparison import Comparison as Comparison
+    from nevis_stream.dynamic_evaluation.comparison import compare as compare
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
     from nevis_stream.dynamic_evaluation.session import Session as Session
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Board": "dynamic_evaluation.board",
+    "Comparison": "dynamic_evaluation.comparison",
     "Cost": "queries.oracle",
     "Estimate": "queries.oracle",
     "EvaluationCache": "evaluation_cache.evaluation_cache",
     "Session": "dynamic_evaluation.session",
+    "compare": "dynamic_evaluation.comparison",
     "evaluate": "dynamic_evaluation.evaluation",
     "read_board": "dynamic_evaluation.board",
 }

@@ -37,10 +37,11 @@ from nevis_stream.storage.reading import read_json
 CANDIDATES = ("recommended", "adaptive_testing", "quadrature", "linear_gaussian")
 FEW_OUTCOMES = 50  # up to this budget `adaptive_testing` is the default for outcomes
 FEW_SCORES = 20  # up to this budget `quadrature` is the default for scores
+FEW_GROUPS, FEW_FOR_FEW = 20, 20  # with fewer known groups, up to this budget only
 MARGIN = 0.05  # least relative improvement over the default
 CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 8  # of stored choices
+VERSION = 9  # of stored choices
 MOST_SAMPLES = 1 << 13  # on which methods are compared; more for a large budget
 
 
@@ -49,14 +50,16 @@ def default(budget: int, known: KnownModels) -> str:
 
     Of outcomes, a few answers tell most if they are asked near the model's ability; of scores, an
     item response model knows less. Above a few samples it is `recommended`, which never lost to the
-    stratified mean. The samples that these two ask do not depend on the weights of data sets; those
-    of `quadrature` do.
+    stratified mean; with few known groups already from 20 samples on, as the answers that tell most
+    by a model of few others tell little, and cross-validation on so few cannot see it. The samples
+    that these two ask do not depend on the weights of data sets; those of `quadrature` do.
     """
     if known.facts.dataset_weights is not None:
         return "quadrature"
     if known.scores:
         return "quadrature" if budget <= FEW_SCORES else "recommended"
-    return "adaptive_testing" if budget <= FEW_OUTCOMES else "recommended"
+    few = FEW_OUTCOMES if independent(known) >= FEW_GROUPS else FEW_FOR_FEW
+    return "adaptive_testing" if budget <= few else "recommended"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.comparison import is_settled
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
@@ -104,6 +105,7 @@ class Session:
         seed: int = 0,
         until: float | None = None,
         until_better_than: str | None = None,
+        until_decided: str | None = None,
         prices: PricesGiven = None,
         progress: Callable[[str], None] = lambda stage: None,
     ) -> "Session":
@@ -115,21 +117,19 @@ class Session:
         Args:
           directory: of the session.
           board: the known models, see `read_board`.
-          budget: number of samples asked of each new model; it can be left out with `until` or
-            `until_better_than`: then it is all of them. Or an amount in a unit of price, "20000
-            tokens", which is not exceeded.
-          models: names of the new models, which the board does not have. Each is evaluated as if it
-            were the only one.
-          method: name of a method; None: the one that is chosen for the known models and this
-            budget.
+          budget: number of samples asked of each new model; with an `until` it can be left out and
+            is all. Or an amount in a unit of price, "20000 tokens", which is not exceeded.
+          models: names of the new models, which the board does not have; evaluated each by itself.
+          method: its name; None: the one that is chosen for the known models and this budget.
           seed: of all random numbers.
           until: the session ends for a model when its interval is at most that wide. The interval
             holds however often one looks; it needs a method that draws samples one by one with
             equal probabilities, by default `random_mean`.
           until_better_than: name of a known model with values on all samples: the session ends for
             a new model when its interval lies above, or below, that model's mean.
-          prices: of the samples, in the unit of the budget: by id, in their order, or a file; None:
-            those of the board's file.
+          until_decided: "best" or "order": the models are asked the same samples, and the session
+            ends when the best of them, or their order, is known (see `comparison`).
+          prices: by id, in the order of the samples, or a file; None: those of the board's file.
           progress: called with the name of each stage.
 
         Raises:
@@ -137,7 +137,7 @@ class Session:
         """
         board = Board(board) if isinstance(board, EvaluationCache) else board
         asked = None if budget is None else priced_budget(board, budget, prices)
-        rule = Rule(asked, until, until_better_than)
+        rule = Rule(asked, until, until_better_than, until_decided)
         begin(Path(directory), board, rule, models, method, seed, progress)
         return cls(directory)
 
@@ -197,7 +197,8 @@ class Session:
         return follow(self.log.read(), self._model(model), self.ends, self.cache.scores)
 
     def _has_ended(self, track: Track) -> bool:
-        return track.is_complete(self.settings.budget) or self._stopping.may_stop(track)
+        ended = track.is_complete(self.settings.budget) or self._stopping.may_stop(track)
+        return ended or is_settled(self, track.model)
 
     @cached_property
     def _stopping(self) -> Stopping:

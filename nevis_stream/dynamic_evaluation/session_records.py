@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from nevis_stream.errors import BadInput
+from nevis_stream.estimation.comparison import GOALS
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.prices import UNITS, Prices
 from nevis_stream.queries.session_log import damage, read_lines
@@ -59,6 +60,8 @@ class EvaluationSettings(Record):
       until: width of the interval at which the session ends; None: it ends at the budget.
       until_better_than: a known model; the session ends when the interval of each new one lies
         above its mean, or below.
+      until_decided: "best" or "order" of the new models, when the session ends; they are then asked
+        the same samples in the same order.
       unit: of a budget in prices of samples, whose `budget` is what it was planned for; None: the
         budget is a number of samples.
       amount: of the budget in this unit.
@@ -76,6 +79,7 @@ class EvaluationSettings(Record):
     samples: Annotated[int, whole(1)]
     until: Annotated[float, number(0, math.inf)] | None = None
     until_better_than: str | None = None
+    until_decided: Annotated[str, choice("until_decided", GOALS)] | None = None
     unit: Annotated[str, choice("unit", UNITS)] | None = None
     amount: Annotated[float, number(0, math.inf)] | None = None
     prices: str | None = None
@@ -155,9 +159,8 @@ def read_rounds(
                 places = np.array(places, np.int64)
                 if places.shape != samples.shape:
                     raise ValueError("its lists do not fit each other")
-            order = generator(settings.seed, "order", model, counts[model]).permutation(
-                len(samples)
-            )
+            name = "" if settings.until_decided else model
+            order = generator(settings.seed, "order", name, counts[model]).permutation(len(samples))
             counts[model] += 1
             query = Query(samples[None], *arrays)
             rounds.append(AskedRound(model, query, places, line["answers"], order))

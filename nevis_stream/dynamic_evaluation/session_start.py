@@ -1,7 +1,6 @@
 """The start of a session of live evaluation: its method is chosen and fitted, its board copied."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from nevis_stream.dynamic_evaluation.session_records import (
     write_prices,
 )
 from nevis_stream.dynamic_evaluation.session_source import write_source
-from nevis_stream.dynamic_evaluation.stopping import check_draws, check_rule
+from nevis_stream.dynamic_evaluation.stopping import Rule, check_draws, check_rule
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import check_budget
@@ -42,22 +41,6 @@ WORDS = Words(
 _OTHER = "this directory contains another session ({difference}). Choose another one."
 
 
-@dataclass(frozen=True)
-class Rule:
-    """When a session ends.
-
-    Attributes:
-      budget: number of answers of each model; or prices of the samples with a budget in their unit;
-        None: all samples.
-      until: width of the interval.
-      until_better_than: the known model that the interval must lie above, or below.
-    """
-
-    budget: int | Prices | None
-    until: float | None = None
-    until_better_than: str | None = None
-
-
 def begin(
     directory: Path,
     board: Board | EvaluationCache,
@@ -72,15 +55,14 @@ def begin(
     """
     board = Board(board) if isinstance(board, EvaluationCache) else board
     _check_names(models, board.models)
-    method = check_rule(board.cache, method, rule.until, rule.until_better_than)
-    by_interval = rule.until is not None or rule.until_better_than is not None
-    if rule.budget is None and not by_interval:
-        raise BadInput("give a budget, or `until` or `until_better_than`.")
+    method = check_rule(board.cache, method, rule, len(models))
+    if rule.budget is None and not rule.by_interval:
+        raise BadInput("give a budget, or `until`, `until_better_than` or `until_decided`.")
     samples, prices = board.shape[1], None
     board_key = board_digest(board.cache)
     if isinstance(rule.budget, Prices):
-        if by_interval:
-            raise BadInput("until and until_better_than need a budget that is a number of samples.")
+        if rule.by_interval:
+            raise BadInput("a rule (until, …) needs a budget that is a number of samples.")
         prices, method = rule.budget, method or methods.PRICED
         budget = _count_affordable(board, method, prices)
     else:
@@ -93,6 +75,7 @@ def begin(
         "samples": samples,
         "until": None if rule.until is None else float(rule.until),
         "until_better_than": rule.until_better_than,
+        "until_decided": rule.until_decided,
         "numbered": not board.samples or isinstance(board.samples[0], int),
     }
     if prices is not None:
@@ -120,7 +103,7 @@ def begin(
         name, reason, _ = fit_method(
             cache, budget, method, seed=seed, prices=prices, progress=progress
         )
-        if by_interval:
+        if rule.by_interval:
             check_draws(name)
         # what was asked for, which for few known models falls back to another one
         chosen.update(method=method or name, reason=reason)

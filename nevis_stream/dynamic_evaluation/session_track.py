@@ -47,6 +47,7 @@ class Track:
     """What was asked of one model, and what it answered.
 
     Attributes:
+      model: its name.
       query: [1, k], with substitutes in the place of samples without an answer.
       values: [k], the answers from 0 to 1, unknown where there is none.
       told: bool[k], which were told, with an answer or without.
@@ -57,6 +58,7 @@ class Track:
       drawn_values: float64 of each of these, NaN where there is no answer.
     """
 
+    model: str
     query: Query
     values: np.ndarray
     told: np.ndarray
@@ -133,7 +135,8 @@ def follow(
     first = [cell in answers for cell in drawn]
     drawn = drawn[: first.index(False)] if False in first else drawn
     order = tuple(column for _, column in drawn)
-    return Track(query, values, told, asked, failed, order, scaled(np.array(order, np.int64)))
+    columns = np.array(order, np.int64)
+    return Track(model, query, values, told, asked, failed, order, scaled(columns))
 
 
 def _drawn(rounds: list[AskedRound], n: int) -> list[Cell]:

@@ -2,6 +2,7 @@
 looking often, or stopping when it is short, does not spoil it.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +14,37 @@ from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings
 from nevis_stream.dynamic_evaluation.session_track import Track
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
+from nevis_stream.estimation.comparison import GOALS
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.queries.prices import show
+from nevis_stream.queries.prices import Prices, show
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.wording import plural
 
 METHOD = "random_mean"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a session ends.
+
+    Attributes:
+      budget: number of answers of each model; or prices of the samples with a budget in their unit;
+        None: all samples.
+      until: width of the interval.
+      until_better_than: the known model that the interval must lie above, or below.
+      until_decided: "best" or "order" of the new models.
+    """
+
+    budget: int | Prices | None
+    until: float | None = None
+    until_better_than: str | None = None
+    until_decided: str | None = None
+
+    @property
+    def by_interval(self) -> bool:
+        """Whether the session may end before its budget is spent."""
+        return (self.until, self.until_better_than, self.until_decided) != (None, None, None)
 
 
 def anytime_interval(track: Track, facts: SampleFacts, scores: bool) -> tuple[float, float] | None:
@@ -67,22 +92,25 @@ def anytime_intervals(
     return low[0], high[-1]
 
 
-def check_rule(
-    cache: EvaluationCache, method: str | None, until: float | None, better_than: str | None
-) -> str | None:
-    """Returns the method of a session, None if it is to be chosen.
+def check_rule(cache: EvaluationCache, method: str | None, rule: Rule, models: int) -> str | None:
+    """Returns the method of a session of so many models, None if it is to be chosen.
 
     Raises:
       BadInput: there is no such method or known model, or they do not fit the rule.
     """
-    if until is None and better_than is None:
+    if not rule.by_interval:
         if method is not None:
             methods.within_budget(method)
         return method
-    if until is not None and better_than is not None:
-        raise BadInput("until and until_better_than: give one of them.")
+    until, better_than, decided = rule.until, rule.until_better_than, rule.until_decided
+    if sum(each is not None for each in (until, better_than, decided)) > 1:
+        raise BadInput("until, until_better_than and until_decided: give one of them.")
     if until is not None and not 0 < until < np.inf:
         raise BadInput(f"until={until:g}: the width of an interval is expected, above 0.")
+    if decided is not None and decided not in GOALS:
+        raise BadInput(f"until_decided: {unknown('decision', decided, GOALS)}")
+    if decided is not None and models < 2:
+        raise BadInput("until_decided: at least two new models are compared.")
     method = METHOD if method is None else method
     methods.within_budget(method)
     check_draws(method)
@@ -132,12 +160,15 @@ class Stopping:
 
     @property
     def by_interval(self) -> bool:
-        """Whether an interval may end it before the budget is spent."""
-        return self._settings.until is not None or self._settings.until_better_than is not None
+        """Whether it may end before the budget is spent."""
+        settings = self._settings
+        return Rule(
+            *(None, settings.until, settings.until_better_than, settings.until_decided)
+        ).by_interval
 
     def may_stop(self, track: Track) -> bool:
         """Returns whether the interval of a session that ends by it is short enough."""
-        if not self.by_interval:
+        if not self.by_interval or self._settings.until_decided is not None:
             return False
         low, high = self.interval(track) or (-np.inf, np.inf)
         if self._settings.until is not None:
@@ -174,6 +205,12 @@ class Stopping:
                 f"ends when the interval lies above or below {settings.until_better_than}"
                 f" ({self._goal:.4f}), at the latest after {budget}; the interval holds however"
                 " often you look"
+            )
+        if settings.until_decided is not None:
+            what = {"best": "which model is the best", "order": "the order of the models"}
+            return (
+                f"ends when {what[settings.until_decided]} is decided, at the latest after {budget}"
+                " of each; all decisions together are wrong with a probability of at most 5%"
             )
         cost = ""
         if settings.unit is not None:

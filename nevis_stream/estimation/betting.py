@@ -68,6 +68,55 @@ def confidence_sequence(
     Returns: low and high, float64[..., M]; they never widen, unless the draws so far
       refute every mean.
     """
+    known, weight, steps, floors, ceilings = _bets(
+        values, n, weights, probabilities, predicted, remaining, residuals
+    )
+    candidates = np.arange(n + 1) / n if outcomes else np.linspace(0, 1, CANDIDATES)
+    low, high = _sequence(steps, floors, ceilings, candidates, not outcomes, 1 - level)
+    greatest = known + np.maximum(1 - np.cumsum(weight, axis=-1), 0)
+    return np.clip(low, known, greatest), np.clip(high, known, greatest)
+
+
+def capital(
+    values: np.ndarray, n: int, mean: float, *, weights: np.ndarray | None = None, most: float = 0.0
+) -> np.ndarray:
+    """Returns the greatest capital so far, after each of M draws with equal probabilities and
+    without replacement, of one who bets that the mean of n values is above `mean`; infinite where
+    no other is possible. If it is not, a capital of 1 / α is ever reached with a probability of at
+    most α.
+
+    Args:
+      values: float64[..., M], drawn values in [0, 1], in the order of the draws.
+      n: number of values.
+      mean: the mean to bet against.
+      weights: float64[..., M], of the drawn values in the mean; all n add up to 1. None: 1 / n.
+      most: the greatest of all n weights; not used without weights.
+    """
+    shape, draws = values.shape, values.shape[-1]
+    residuals = None if weights is None else (0.0, (n - np.arange(draws)) * most)
+    known, _, steps, least, greatest = _bets(values, n, weights, None, 0.0, 0.0, residuals)
+    fractions = np.array(FRACTIONS)[:, None]
+    up = np.maximum((steps - mean) / np.maximum(mean - least, 1e-12), -1)[..., None, :]
+    with np.errstate(over="ignore"):
+        grown = np.cumprod(
+            1 + fractions * np.broadcast_to(up, (*shape[:-1], len(fractions), draws)), -1
+        )
+    certain = (known > mean + 1e-12) | (least > mean + 1e-9 * (greatest - least) + 1e-12)
+    return np.maximum.accumulate(np.where(certain, np.inf, grown.mean(axis=-2)), axis=-1)
+
+
+def _bets(
+    values: np.ndarray,
+    n: int,
+    weights: np.ndarray | None,
+    probabilities: np.ndarray | None,
+    predicted: np.ndarray | float,
+    remaining: np.ndarray | float,
+    residuals: tuple[np.ndarray | float, np.ndarray] | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns what is known of the mean after each draw, the weights, and the draws' estimates with
+    their lower and upper bounds; arguments as of `confidence_sequence`.
+    """
     values = np.asarray(values, np.float64)
     shape, draws = values.shape, values.shape[-1]
     left = n - np.arange(draws)
@@ -79,13 +128,8 @@ def confidence_sequence(
     known = np.cumsum(weight * values, axis=-1)
     before = known - weight * values + remaining
     steps = before + weight * (values - predicted) / chance
-    steps, floors, ceilings = (
-        np.broadcast_to(each, shape) for each in (steps, before + least, before + most)
-    )
-    candidates = np.arange(n + 1) / n if outcomes else np.linspace(0, 1, CANDIDATES)
-    low, high = _sequence(steps, floors, ceilings, candidates, not outcomes, 1 - level)
-    greatest = known + np.maximum(1 - np.cumsum(weight, axis=-1), 0)
-    return np.clip(low, known, greatest), np.clip(high, known, greatest)
+    low, high = (np.broadcast_to(end, shape) for end in (before + least, before + most))
+    return known, weight, np.broadcast_to(steps, shape), low, high
 
 
 def _sequence(

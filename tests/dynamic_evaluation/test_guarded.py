@@ -97,7 +97,7 @@ def test_the_estimate_is_unbiased_after_adaptive_answers(evaluator, monkeypatch)
 
 def test_where_nothing_speaks_against_it_the_base_estimates(evaluator, monkeypatch):
     monkeypatch.setattr(guarded, "EXTRAPOLATES", np.inf)
-    monkeypatch.setattr(guarded, "MISFIT", -np.inf)
+    monkeypatch.setattr(guarded, "MISFIT", np.inf)
     estimates = evaluate(evaluator, MATRIX[10:16])
     assert set(estimates.holds_for) == {LIKE_KNOWN}
     assert (estimates.answers.query.shares[:, 10:] == 0).all()

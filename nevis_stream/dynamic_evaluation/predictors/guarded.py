@@ -8,12 +8,14 @@ the worst, known model; whether fits without the strongest, or the weakest, quar
 models were right about these; and how improbable the answers are under the fit.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.stats import norm, qmc
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
@@ -41,7 +43,12 @@ REACH = (
 BEYOND = 1.5  # factor of the interval of a model that may lie beyond the known ones
 EXTRAPOLATES = 1.3  # greatest error, in claimed standard deviations, of a fit that extrapolates
 HELD_OUT = 20  # models, at most, on which it is seen whether a fit extrapolates
-MISFIT = -2.3  # standardised log-likelihood below which answers are improbable under the fit
+MISFIT = 0.75  # log Bayes factor against the fit above which answers are improbable under it
+# What a misfit may be: P(right) = guess + (1 - guess - slip) P(right under the fit), the upper and
+# the lower asymptote of item response models (Barton and Lord 1981): answers that are lost at
+# random, guesses among four or two, and a part of both.
+MISFITS = ((0.0, 0.4), (0.0, 0.55), (0.0, 0.25), (0.15, 0.6), (0.25, 0.75), (0.5, 0.5))
+ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of the Bayes factor
 ENDS = ("strongest", "weakest")
 _POLICY = PartFirst(Sequential(sequential.reduction, "reduction", "the variance of the mean"))
 
@@ -74,7 +81,7 @@ class GuardedBeliefs(LookedAt):
     def unlike(self, answers: Responses, budget: int, ctx: Compute) -> np.ndarray:
         """Returns which models the known ones say little about, bool[m]."""
         look = self.look(answers, budget, ctx)
-        return look.beyond("strongest") | look.beyond("weakest") | (look.fit < MISFIT)
+        return look.beyond("strongest") | look.beyond("weakest") | (look.misfit > MISFIT)
 
     def look(self, answers: Responses, budget: int, ctx: Compute) -> "Look":
         """Returns what the answers so far say about m models."""
@@ -86,11 +93,11 @@ class GuardedBeliefs(LookedAt):
         )
         np.put_along_axis(p, answers.samples, answers.values, axis=1)
         mean = p @ weights.astype(np.float64)
-        fit = np.asarray(ctx.jit(_fit)(self.surrogate.items, evidence), np.float64)
-        if answers.values.dtype != np.uint8:
-            fit = np.zeros(len(fit))  # scores have no probability under the fit
+        misfit = np.zeros(len(mean))  # scores have no probability under the fit
+        if answers.values.dtype == np.uint8:
+            misfit += np.asarray(ctx.jit(_misfit)(self.surrogate.items, evidence, _abilities()))
         ratios = dict.fromkeys(ENDS, np.inf) | dict(self.ratios.get(str(budget), {}))
-        return Look(mean, deviation, fit, self.ends, ratios)
+        return Look(mean, deviation, misfit, self.ends, ratios)
 
 
 @dataclass(frozen=True)
@@ -99,15 +106,15 @@ class Look:
 
     Attributes:
       mean, deviation: float64[m], of the models' means under the fit.
-      fit: float64[m], the log-likelihood of the answers, each predicted from the others, less its
-        expectation under these predictions, in standard deviations.
+      misfit: float64[m], the log of the Bayes factor of `MISFITS`, each as probable as the others,
+        against the fit.
       ends: see `GuardedBeliefs`.
       ratios: by end, those of the budget.
     """
 
     mean: np.ndarray
     deviation: np.ndarray
-    fit: np.ndarray
+    misfit: np.ndarray
     ends: tuple[float, float]
     ratios: Mapping[str, float]
 
@@ -133,9 +140,9 @@ class Look:
             what = f"it may lie beyond the {word} known model"
             if self.beyond(end)[model]:
                 return f"{what}, where the fit does not extrapolate (error on the {end}: {seen})"
-            if self.fit[model] >= MISFIT:
+            if self.misfit[model] <= MISFIT:
                 return f"{what}, where the fit extrapolates (error on the {end}: {seen})"
-        if self.fit[model] < MISFIT:
+        if self.misfit[model] > MISFIT:
             return "its answers are improbable under the fit to the known models"
         return "it lies within the range of the known models"
 
@@ -247,10 +254,10 @@ class GuardedPredictor(ScorePredictor):
             if not other[1] <= own[0] <= other[2]:
                 others[:, model] = own if switched[model] else other
             note = seen.reason(0 if switched[model] else model)
-            if look.fit[model] < MISFIT:
+            if look.misfit[model] > MISFIT:
                 note += (
-                    "; misfit: its answers are improbable under the fit, by"
-                    f" {-look.fit[model]:.1f} standard deviations"
+                    "; misfit: its answers are improbable under the fit; answers lost or guessed at"
+                    f" random explain them {np.exp(min(look.misfit[model], 20)):,.0f} times better"
                 )
             notes.append(note)
         # beyond the known models the calibration on them is not enough, even if a fit extrapolates
@@ -314,16 +321,33 @@ def _predict(
     return jax.nn.sigmoid(logits), deviation
 
 
-def _fit(items: Items, evidence: PaddedAnswers) -> Float[jax.Array, " models"]:
-    """Returns `Look.fit`, float32[m]."""
+@functools.cache
+def _abilities() -> np.ndarray:
+    """Returns abilities that stand for their prior distribution, made wider, as a new model may be
+    unlike the known ones, float32[s, k].
+    """
+    points = qmc.Halton(model_assisted.FACTORS, scramble=False).random(ABILITIES + 1)[1:]
+    return (WIDE * norm.ppf(points)).astype(np.float32)
+
+
+def _misfit(
+    items: Items, evidence: PaddedAnswers, abilities: Float[jax.Array, "draws factors"]
+) -> Float[jax.Array, " models"]:
+    """Returns `Look.misfit`, float32[m]: marginal likelihoods over abilities, float32[s, k]."""
+    extended = jnp.concatenate([jnp.ones((len(abilities), 1)), abilities], axis=1)
+    second = (extended[:, :, None] * extended[:, None, :]).reshape(len(abilities), -1)
 
     def of_one(one: tuple[jax.Array, ...]) -> jax.Array:
         samples, values, mask = one
-        p = model_assisted.leave_each_out(items, samples, values, mask)
-        p = jnp.clip(p, 1e-4, 1 - 1e-4)
-        odds = jnp.log(p / (1 - p))
-        away = ((values - p) * odds * mask).sum()
-        spread = jnp.sqrt((p * (1 - p) * odds**2 * mask).sum())
-        return away / jnp.maximum(spread, 1e-6)
+        variance = second @ items.covariance[samples].reshape(len(samples), -1).T
+        p = jax.nn.sigmoid(response.moderate(extended @ items.mean[samples].T, variance))
+
+        def log_likelihood(guess: float, slip: float) -> jax.Array:
+            q = jnp.clip(guess + (1 - guess - slip) * p, 1e-3, 1 - 1e-3)
+            terms = values * jnp.log(q) + (1 - values) * jnp.log(1 - q)
+            return jax.nn.logsumexp(terms @ mask)
+
+        others = jnp.array([log_likelihood(*each) for each in MISFITS])
+        return jax.nn.logsumexp(others) - jnp.log(len(MISFITS)) - log_likelihood(0.0, 0.0)
 
     return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.mask))

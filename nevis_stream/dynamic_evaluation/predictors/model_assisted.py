@@ -151,22 +151,6 @@ def _leave_each_out(
     return _expected(items, of_sample)
 
 
-def leave_each_out(
-    items: response.Items,
-    samples: Int[jax.Array, " answers"],
-    values: PerAnswer,
-    mask: PerAnswer,
-) -> PerAnswer:
-    """Returns the expected value of each of a model's answers, float32[b], given all others.
-
-    Args:
-      items: of n samples.
-      samples, values, mask: [b] each, see `response.PaddedAnswers`.
-    """
-    own = response.Items(items.mean[samples], items.covariance[samples])
-    return _expected(own, _abilities(items, samples, values, mask))
-
-
 def _abilities(
     items: response.Items,
     samples: Int[jax.Array, " answers"],

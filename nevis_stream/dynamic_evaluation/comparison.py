@@ -1,0 +1,215 @@
+"""Comparisons of the models of a session, with each other and with known models.
+
+In a session that ends when the best model, or the order, is decided, all models are asked the same
+samples in the same order. A model of which no more is needed is not asked any more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.session_track import Track
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.estimation.comparison import Decisions, Difference, compare_pair, decide
+from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.oracle import Estimate
+from nevis_stream.queries.samples import SampleFacts
+
+if TYPE_CHECKING:
+    from nevis_stream.dynamic_evaluation.session import Session
+
+ERROR = 0.05
+BATCH = 10  # samples that a model is asked before the next one has its turn
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is known of several new models.
+
+    Attributes:
+      best: the model that is taken to be the best: of those that no other one beats, the one with
+        the highest (lowest, where lower is better) estimate.
+      decided: whether the decision that was asked for is made, with a probability of error of at
+        most `error` for all decisions together.
+      error: that probability.
+      beaten: by model, those that are better.
+      differences: by pair of models, in the units of the board: how much better the first one is.
+        These intervals hold however often one looks, each at 95% by itself.
+      estimates: of each model's mean.
+    """
+
+    best: str
+    decided: bool
+    error: float
+    beaten: Mapping[str, Sequence[str]]
+    differences: Mapping[tuple[str, str], Difference]
+    estimates: Mapping[str, Estimate]
+
+    def __str__(self) -> str:
+        state = f"decided, with an error of at most {self.error:.0%}" if self.decided else "open"
+        lines = [f"best: {self.best} ({state})"]
+        for (first, second), each in self.differences.items():
+            lines.append(describe_difference(first, second, each))
+        return "\n".join(lines)
+
+
+def describe_difference(first: str, second: str, difference: Difference) -> str:
+    """Returns a line for people."""
+    each = difference
+    if not each.shared:
+        return f"{first} - {second}: no shared sample yet"
+    return (
+        f"{first} - {second}: {each.value:+.4f} (95%: {each.low:+.4f} to {each.high:+.4f};"
+        f" {each.shared:,} shared; {first} is better with probability {each.probability:.3f})"
+    )
+
+
+def compare(
+    board: Board,
+    models: Mapping[str, Callable[[list], Sequence[float]]],
+    budget: int | None = None,
+    *,
+    until: str = "best",
+    method: str | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Asks new models the same samples of a board until the best of them, or their order, is known.
+
+    Args:
+      board: the known models.
+      models: by name, what takes a list of sample ids and returns a value for each.
+      budget: most samples asked of each model; None: all.
+      until: "best" or "order".
+      method: as of `Session.start`.
+      seed: of the draws.
+
+    Raises:
+      BadInput: an argument cannot be used.
+    """
+    from nevis_stream.dynamic_evaluation.session import Session
+
+    with TemporaryDirectory(prefix="nevis-stream-comparison-") as folder:
+        session = Session.start(
+            Path(folder) / "session",
+            board,
+            budget,
+            models=list(models),
+            method=method,
+            seed=seed,
+            until_decided=until,
+        )
+        while not session.ended:
+            for name, answer in models.items():
+                if ids := session.ask(BATCH, name):
+                    session.tell(dict(zip(ids, answer(list(ids)), strict=True)), name)
+        return compare_models(session)
+
+
+def compare_models(session: "Session") -> Comparison:
+    """Returns what a session that ends when its models are decided knows of them.
+
+    Raises:
+      BadInput: the session ends otherwise, so its models are not asked the same samples in order.
+    """
+    if session.settings.until_decided is None:
+        raise BadInput(
+            "the models of this session are not asked the same samples in the same order: start it"
+            " with --until_decided=best (or order), `until_decided` in Python."
+        )
+    names, (part,) = list(session.settings.models), session.cache.facts().parts
+    decisions, estimates = decide_models(session), session.estimates()
+    beaten = {
+        name: [names[i] for i in np.flatnonzero(decisions.better[:, column])]
+        for column, name in enumerate(names)
+    }
+    left = [name for name in names if not beaten[name]] or names
+    sign = -1 if part.lower else 1
+    best = max(left, key=lambda name: sign * np.nan_to_num(estimates[name].value, nan=-np.inf))
+    differences = {
+        (first, second): compare_two(session, first, second)
+        for first, second in combinations(names, 2)
+    }
+    decided = bool(decisions.settled.all())
+    return Comparison(best, decided, ERROR, beaten, differences, estimates)
+
+
+def compare_two(session: "Session", first: str, second: str) -> Difference:
+    """Returns how much better a new model is than another one of the session, or a known one, in
+    the units of the board, from the samples that both have answered.
+
+    Raises:
+      BadInput: there is no such model, or the samples are not drawn one by one, or of two new
+        models not in the same order.
+    """
+    facts, (part,) = session.cache.facts(), session.cache.facts().parts
+    track, known = session.track(first), session.cache.models()
+    columns, own = np.array(track.drawn, np.int64), track.drawn_values
+    if second in known:
+        other = session.cache.matrix([second])[0, columns].astype(np.float64)
+        other[~is_observed(session.cache.matrix([second])[0, columns])] = np.nan
+    elif second not in session.settings.models:
+        raise BadInput(unknown("model", second, [*session.settings.models, *known]))
+    elif session.settings.until_decided is None:
+        raise BadInput("two new models are compared in sessions with --until_decided only.")
+    else:
+        other = session.track(second).drawn_values
+    shared = min(len(own), len(other))
+    pair = np.stack([own[:shared], other[:shared]])
+    if part.lower:
+        pair = 1 - pair
+    weights, most = _weights(facts, columns[:shared])
+    ends = [
+        compare_pair(*_fill(pair, end), facts.n, weights=weights, most=most, anytime=True)
+        for end in (0.0, 1.0)
+    ]
+    width = part.unscale(1.0) - part.unscale(0.0)
+    seen = ~np.isnan(pair).any(axis=0)
+    middle = compare_pair(
+        *pair[:, seen], facts.n, weights=None if weights is None else weights[seen]
+    )
+    value = np.clip(middle.value, ends[0].low, ends[1].high)
+    return replace(middle, value=width * value, low=width * ends[0].low, high=width * ends[1].high)
+
+
+def is_settled(session: "Session", model: str) -> bool:
+    """Returns whether a session that ends when its models are decided needs no more of one."""
+    settings = session.settings
+    if settings.until_decided is None:
+        return False
+    return bool(decide_models(session).settled[list(settings.models).index(model)])
+
+
+def decide_models(session: "Session") -> Decisions:
+    """Returns what is decided about the models of a session, in the order of its settings."""
+    facts, (part,) = session.cache.facts(), session.cache.facts().parts
+    tracks: list[Track] = [session.track(model) for model in session.settings.models]
+    counts = np.array([len(track.drawn) for track in tracks])
+    values = np.full((len(tracks), max(counts.max(), 1)), np.nan)
+    for row, track in zip(values, tracks, strict=True):
+        row[: len(track.drawn)] = track.drawn_values
+    longest = np.array(tracks[int(counts.argmax())].drawn, np.int64)
+    weights, most = _weights(facts, longest)
+    values = 1 - values if part.lower else values
+    goal = session.settings.until_decided or "best"
+    return decide(*(values, counts, facts.n, goal), weights=weights, most=most, error=ERROR)
+
+
+def _weights(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
+    """Returns the weights of some samples, None if all are equal, and the greatest of all."""
+    if facts.dataset_weights is None:
+        return None, 0.0
+    return facts.weights[columns], float(facts.weights.max())
+
+
+def _fill(pair: np.ndarray, end: float) -> np.ndarray:
+    """Returns the values of two models, those without an answer such that the difference is least
+    (`end` 0) or greatest (1).
+    """
+    instead = np.array([[end], [1 - end]])
+    return np.where(np.isnan(pair), instead, pair)

@@ -1,0 +1,137 @@
+"""Comparisons of models by their values on the same samples.
+
+On shared samples what is hard for both models cancels: the differences vary less than two means do.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm, t
+
+from nevis_stream.estimation.betting import capital, confidence_sequence
+
+LEVEL = 0.95
+FEWEST = 10  # shared samples below which a difference has no interval of their number
+GOALS = ("best", "order")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one model is than another, on average over all samples.
+
+    Attributes:
+      value: the difference of the means, from -1 to 1; NaN without a shared sample.
+      low, high: its 95% interval.
+      probability: that the first model is the better one, by the normal approximation.
+      shared: number of samples with values of both.
+    """
+
+    value: float
+    low: float
+    high: float
+    probability: float
+    shared: int
+
+
+def compare_pair(
+    first: np.ndarray,
+    second: np.ndarray,
+    n: int,
+    *,
+    weights: np.ndarray | None = None,
+    most: float = 0.0,
+    anytime: bool = False,
+) -> Difference:
+    """Returns the difference of two models' means over n samples.
+
+    Args:
+      first, second: float64[k] in [0, 1], higher values better, on the same k samples, which were
+        drawn one by one with equal probabilities and without replacement.
+      n: number of samples.
+      weights: float64[k], of these in the mean; all n add up to 1. None: 1 / n.
+      most: the greatest of all n weights; not used without weights.
+      anytime: whether the interval is to hold at every number of samples at once, by betting;
+        otherwise it is Student's t of the differences, with one more half sample of each outcome
+        (Agresti and Min 2005) and the finite-population correction, for a k fixed beforehand.
+    """
+    away, k = np.asarray(first, np.float64) - second, len(first)
+    if not k:
+        return Difference(np.nan, -1.0, 1.0, np.nan, 0)
+    scale = np.ones(k) if weights is None else n * weights
+    value = float((away * scale).sum() / scale.sum())
+    # the two half samples keep the variance above 0 where no difference was seen
+    terms, fpc = scale * (away - value), max(1 - k / n, 0)
+    variance = fpc * float((terms**2).sum() + 1) / max(k + 2 - 1, 1) / (k + 2)
+    error = np.sqrt(variance)
+    probability = float(norm.cdf(value / error)) if error else float(np.sign(value) / 2 + 0.5)
+    if anytime:
+        left = n - np.arange(k)
+        residuals = None if weights is None else (np.zeros(k), left * most)
+        ends = confidence_sequence((away + 1) / 2, n, weights=weights, residuals=residuals)
+        low, high = (float(2 * end[-1] - 1) for end in ends)
+        value = min(max(value, low), high)
+    elif k < FEWEST and k < n:
+        low, high = -1.0, 1.0
+    else:
+        half = float(t.ppf((1 + LEVEL) / 2, max(k - 1, 1))) * error
+        low, high = max(value - half, -1.0), min(value + half, 1.0)
+    return Difference(value, low, high, probability, k)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What is decided about several models.
+
+    Attributes:
+      better: bool[m, m], whether the first model is better than the second.
+      settled: bool[m], of which no more values are needed: for the best, those that another one
+        beats, and the last one; for the order, those that are apart from all others.
+    """
+
+    better: np.ndarray
+    settled: np.ndarray
+
+
+def decide(
+    values: np.ndarray,
+    counts: np.ndarray,
+    n: int,
+    goal: str = "best",
+    *,
+    weights: np.ndarray | None = None,
+    most: float = 0.0,
+    error: float = 1 - LEVEL,
+) -> Decisions:
+    """Decides which of m models is the best, or their order; all decisions together, at all times,
+    contain a wrong one with a probability of at most `error`.
+
+    The best model is only lost if one of m - 1 others seems better than it, so each pair has the
+    error `error` / (m - 1); for the order there are m (m - 1) / 2 pairs (Bonferroni). Each pair is
+    decided by betting on the differences on the samples that both have answered.
+
+    Args:
+      values: float64[m, k] in [0, 1], higher values better, of the samples in the order in which
+        they were drawn, the same for all models. NaN: without an answer; then any is possible.
+      counts: int64[m], how many of the first samples each model was told.
+      n, weights, most: as of `compare_pair`.
+      goal: "best" or "order".
+      error: the probability.
+    """
+    models = len(values)
+    pairs = models - 1 if goal == "best" else models * (models - 1) // 2
+    least, greatest = (np.where(np.isnan(values), end, values) for end in (0.0, 1.0))
+    better = np.zeros((models, models), bool)
+    for a in range(models):
+        for b in np.delete(np.arange(models), a):
+            if k := int(min(counts[a], counts[b])):
+                away = (least[a, :k] - greatest[b, :k] + 1) / 2
+                own = None if weights is None else weights[:k]
+                won = capital(away, n, 0.5, weights=own, most=most)[-1]
+                better[a, b] = won >= pairs / error
+    if goal == "best":
+        settled = better.any(axis=0)
+        if (~settled).sum() <= 1:
+            settled[:] = True
+    else:
+        settled = (better | better.T | np.eye(models, dtype=bool)).all(axis=1)
+    return Decisions(better, settled)

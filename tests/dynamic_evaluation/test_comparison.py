@@ -1,0 +1,89 @@
+"""New models are compared on the same samples, until the best one or their order is known."""
+
+import numpy as np
+import pytest
+
+from nevis_stream import dynamic_evaluation as de
+from nevis_stream.dynamic_evaluation.comparison import compare_models, compare_two
+from nevis_stream.errors import BadInput
+
+RANDOM = np.random.default_rng(0)
+N = 150
+KNOWN = (RANDOM.random((12, N)) < np.linspace(0.2, 0.9, 12)[:, None]).astype(np.uint8)
+NEW = {
+    "good": (RANDOM.random(N) < 0.95).astype(np.uint8),
+    "weak": (RANDOM.random(N) < 0.1).astype(np.uint8),
+    "fair": (RANDOM.random(N) < 0.6).astype(np.uint8),
+}
+
+
+@pytest.fixture(scope="module")
+def board():
+    return de.read_board(KNOWN)
+
+
+def test_the_best_model_is_found_and_others_are_asked_less(board):
+    asked: dict[str, list] = {name: [] for name in NEW}
+
+    def answering(name):
+        def answer(ids):
+            asked[name] += ids
+            return NEW[name][ids]
+
+        return answer
+
+    found = de.compare(board, {name: answering(name) for name in NEW})
+    assert found.best == "good" and found.decided and found.error == 0.05
+    assert found.beaten["good"] == [] and found.beaten["weak"]
+    counts = {name: len(ids) for name, ids in asked.items()}
+    assert counts["weak"] < counts["good"] < N
+    fewest = min(counts.values())
+    assert asked["weak"][:fewest] == asked["good"][:fewest] == asked["fair"][:fewest]
+    difference = found.differences["good", "weak"]
+    truth = NEW["good"].mean() - NEW["weak"].mean()
+    assert difference.low <= truth <= difference.high and difference.probability > 0.99
+    assert "good - weak" in str(found) and "decided, with an error of at most 5%" in str(found)
+
+
+def test_a_session_goes_on_after_it_was_opened_again(tmp_path, board):
+    more = {"models": list(NEW), "until_decided": "order"}
+    session = de.Session.start(tmp_path / "s", board, **more)
+    assert "the order of the models" in session.rule
+    rounds = 0
+    while not session.ended:
+        session = de.Session.start(tmp_path / "s", board, **more)
+        for name in NEW:
+            session.tell({i: NEW[name][i] for i in session.ask(25, name)}, name)
+        rounds += 1
+    found = compare_models(session)
+    assert 1 < rounds < 7 and found.decided
+    assert found.beaten == {"good": [], "fair": ["good"], "weak": ["good", "fair"]}
+    against = compare_two(session, "good", "model-3")
+    truth = NEW["good"].mean() - KNOWN[3].mean()
+    assert against.low <= truth <= against.high
+
+
+def test_lower_values_may_be_better(tmp_path):
+    values = np.clip(RANDOM.normal(50, 10, (10, 60)), 0, 100).astype(np.float32)
+    board = de.read_board(values, value_range=(0, 100), lower_is_better=["all"])
+    models = {"low": lambda ids: np.full(len(ids), 10.0), "high": lambda ids: values[0, ids] + 9}
+    found = de.compare(board, models)
+    assert found.best == "low" and found.beaten["high"] == ["low"]
+    difference = found.differences["low", "high"]
+    assert 0 < difference.low <= difference.value <= difference.high
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path, board):
+    session = de.Session.start(tmp_path / "s", board, 10, models=["a", "b"], method="random_mean")
+    with pytest.raises(BadInput, match="--until_decided"):
+        compare_models(session)
+    with pytest.raises(BadInput, match="until_decided only"):
+        compare_two(session, "a", "b")
+    with pytest.raises(BadInput, match="unknown model 'c'"):
+        compare_two(session, "a", "c")
+    with pytest.raises(BadInput, match="at least two"):
+        de.Session.start(tmp_path / "t", board, until_decided="best")
+    with pytest.raises(BadInput, match="'worst'"):
+        de.Session.start(tmp_path / "t", board, models=["a", "b"], until_decided="worst")
+    with pytest.raises(BadInput, match="give one of them"):
+        de.Session.start(tmp_path / "t", board, models=["a", "b"], until_decided="best", until=0.1)
