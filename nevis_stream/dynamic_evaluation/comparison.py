@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.session_track import Track
+from nevis_stream.dynamic_evaluation.stopping import ERROR, decide_models, weights_of
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.estimation.comparison import Decisions, Difference, compare_pair, decide
+from nevis_stream.estimation.comparison import Difference, compare_pair
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Estimate
-from nevis_stream.queries.samples import SampleFacts
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import Session
 
-ERROR = 0.05
 BATCH = 10  # samples that a model is asked before the next one has its turn
 
 
@@ -123,7 +121,9 @@ def compare_models(session: "Session") -> Comparison:
             " with --until_decided=best (or order), `until_decided` in Python."
         )
     names, (part,) = list(session.settings.models), session.cache.facts().parts
-    decisions, estimates = decide_models(session), session.estimates()
+    tracks = [session.track(model) for model in names]
+    decisions = decide_models(session.settings, session.cache.facts(), tracks)
+    estimates = session.estimates()
     beaten = {
         name: [names[i] for i in np.flatnonzero(decisions.better[:, column])]
         for column, name in enumerate(names)
@@ -163,7 +163,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     pair = np.stack([own[:shared], other[:shared]])
     if part.lower:
         pair = 1 - pair
-    weights, most = _weights(facts, columns[:shared])
+    weights, most = weights_of(facts, columns[:shared])
     ends = [
         compare_pair(*_fill(pair, end), facts.n, weights=weights, most=most, anytime=True)
         for end in (0.0, 1.0)
@@ -175,36 +175,6 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     )
     value = np.clip(middle.value, ends[0].low, ends[1].high)
     return replace(middle, value=width * value, low=width * ends[0].low, high=width * ends[1].high)
-
-
-def is_settled(session: "Session", model: str) -> bool:
-    """Returns whether a session that ends when its models are decided needs no more of one."""
-    settings = session.settings
-    if settings.until_decided is None:
-        return False
-    return bool(decide_models(session).settled[list(settings.models).index(model)])
-
-
-def decide_models(session: "Session") -> Decisions:
-    """Returns what is decided about the models of a session, in the order of its settings."""
-    facts, (part,) = session.cache.facts(), session.cache.facts().parts
-    tracks: list[Track] = [session.track(model) for model in session.settings.models]
-    counts = np.array([len(track.drawn) for track in tracks])
-    values = np.full((len(tracks), max(counts.max(), 1)), np.nan)
-    for row, track in zip(values, tracks, strict=True):
-        row[: len(track.drawn)] = track.drawn_values
-    longest = np.array(tracks[int(counts.argmax())].drawn, np.int64)
-    weights, most = _weights(facts, longest)
-    values = 1 - values if part.lower else values
-    goal = session.settings.until_decided or "best"
-    return decide(*(values, counts, facts.n, goal), weights=weights, most=most, error=ERROR)
-
-
-def _weights(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
-    """Returns the weights of some samples, None if all are equal, and the greatest of all."""
-    if facts.dataset_weights is None:
-        return None, 0.0
-    return facts.weights[columns], float(facts.weights.max())
 
 
 def _fill(pair: np.ndarray, end: float) -> np.ndarray:

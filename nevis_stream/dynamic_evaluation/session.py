@@ -22,7 +22,6 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.comparison import is_settled
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
@@ -46,7 +45,7 @@ from nevis_stream.dynamic_evaluation.session_records import (
 from nevis_stream.dynamic_evaluation.session_source import later_corrections
 from nevis_stream.dynamic_evaluation.session_start import NEW_MODEL, WORDS, Rule, begin
 from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follow
-from nevis_stream.dynamic_evaluation.stopping import Stopping
+from nevis_stream.dynamic_evaluation.stopping import Stopping, decide_models
 from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -198,7 +197,12 @@ class Session:
 
     def _has_ended(self, track: Track) -> bool:
         ended = track.is_complete(self.settings.budget) or self._stopping.may_stop(track)
-        return ended or is_settled(self, track.model)
+        if ended or self.settings.until_decided is None:
+            return ended
+        models = list(self.settings.models)
+        tracks = [self.track(model) for model in models]
+        decisions = decide_models(self.settings, self.cache.facts(), tracks)
+        return bool(decisions.settled[models.index(track.model)])
 
     @cached_property
     def _stopping(self) -> Stopping:

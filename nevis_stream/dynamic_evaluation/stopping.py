@@ -2,6 +2,7 @@
 looking often, or stopping when it is short, does not spoil it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings
 from nevis_stream.dynamic_evaluation.session_track import Track
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
-from nevis_stream.estimation.comparison import GOALS
+from nevis_stream.estimation.comparison import GOALS, Decisions, decide
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.prices import Prices, show
@@ -22,6 +23,7 @@ from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.wording import plural
 
 METHOD = "random_mean"
+ERROR = 0.05  # of all decisions about several models together
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,28 @@ def known_mean(cache: EvaluationCache, model: str) -> float:
             f" {values.shape[1]:,} samples, so its mean over all is not known."
         )
     return facts.parts[0].unscale(float(facts.mean(values)[0]))
+
+
+def decide_models(
+    settings: EvaluationSettings, facts: SampleFacts, tracks: Sequence[Track]
+) -> Decisions:
+    """Returns what is decided about the models of a session, whose tracks these are."""
+    (part,) = facts.parts
+    counts = np.array([len(track.drawn) for track in tracks])
+    values = np.full((len(tracks), max(counts.max(), 1)), np.nan)
+    for row, track in zip(values, tracks, strict=True):
+        row[: len(track.drawn)] = track.drawn_values
+    weights, most = weights_of(facts, np.array(tracks[int(counts.argmax())].drawn, np.int64))
+    values = 1 - values if part.lower else values
+    goal = settings.until_decided or "best"
+    return decide(*(values, counts, facts.n, goal), weights=weights, most=most, error=ERROR)
+
+
+def weights_of(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
+    """Returns the weights of some samples, None if all are equal, and the greatest of all."""
+    if facts.dataset_weights is None:
+        return None, 0.0
+    return facts.weights[columns], float(facts.weights.max())
 
 
 class Stopping:
