@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from absl.flags import FlagValues
 
 from nevis_stream.dynamic_evaluation import adding, methods, ranking
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.choice import Choice
+from nevis_stream.dynamic_evaluation.failures import rank_failures
 from nevis_stream.dynamic_evaluation.read_prices import priced_budget
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, unknown
@@ -33,9 +35,11 @@ from nevis_stream.launch.evaluate_commands.caches import (
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, flops
+from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOT_STATED, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import absence, real_path
 from nevis_stream.trained_runs.caches import open_cache
 from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
@@ -189,6 +193,8 @@ def _add(
     for account in accounts:
         earlier = before[account.name] if len(parts) == 1 else 0
         _print_account(account, earlier, from_file, measure, parts[account.dataset or ""])
+    if values.failures is not None:
+        _write_failures(cache, expected, values.failures)
     for name, values_of_model in expected.items():
         print_groups(
             f"{name}: means of observed and expected values by data set and group, without"
@@ -196,6 +202,22 @@ def _add(
             " whole",
             means_by_group(cache.facts(), values_of_model[None]),
         )
+
+
+def _write_failures(cache: EvaluationCache, expected: Mapping[str, np.ndarray], file: str) -> None:
+    """Writes a csv of the samples on which each model most likely fails."""
+    if cache.scores:
+        raise BadInput("--failures: the cache has scores, of which none is a failure.")
+    tables = [
+        rank_failures(cache.samples(), row, is_observed(cache.matrix([model])[0])).assign(
+            model=model
+        )
+        for model, row in expected.items()
+    ]
+    if tables:
+        content = pd.concat(tables)[["model", "sample", "probability"]].to_csv(index=False)
+        write_file(Path(file), content.encode())
+        print(f"the samples on which they most likely fail are in {file}")
 
 
 def _print_choice(method: str, reason: str) -> None:

@@ -120,6 +120,7 @@ def _rows(leaderboard: Leaderboard) -> Iterator[dict[str, object]]:
             "observed": row.observed,
             "samples": len(leaderboard.part.columns),
             "estimated_by": row.method,
+            "holds_for": row.holds_for,
             "outdated": row.outdated,
         }
         for dataset, (mean, low, high, observed) in row.means.items():

@@ -207,6 +207,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     meaning = "Number of samples on which each new model is evaluated: 64, or 5% of all samples."
     flag("fit", text, "budget", None, meaning)
     meaning += ' Or an amount that is not exceeded: "20000 tokens", "2.5 dollars", "600 seconds".'
+    about = "csv for the samples on which the models most likely fail, with P(failure)."
+    flag("add-model", text, "failures", None, about)
     flag("add-model start", text, "budget", None, meaning)
     meaning = (
         "What samples cost, in the unit of the budget: a csv with the columns sample and that unit,"

@@ -18,6 +18,7 @@ from nevis_stream.dynamic_evaluation.comparison import (
     compare_two,
     describe_difference,
 )
+from nevis_stream.dynamic_evaluation.failures import likely_failures
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
 from nevis_stream.dynamic_evaluation.told_files import read_told
@@ -28,6 +29,7 @@ from nevis_stream.launch.evaluate_commands.caches import samples_or_amount
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, console, estimate_cells
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
+from nevis_stream.storage import write_file
 from nevis_stream.wording import plural
 
 
@@ -198,4 +200,9 @@ def report(words: Sequence[str], values: FlagValues) -> None:
     note = "" if pictures else "The method has no interval before all answers are there."
     note = " ".join([note, *(f"It {line}." for line in session.corrections())]).strip()
     chapter = StudyChapter("Estimates", note, pictures, pd.DataFrame(rows), "estimates")
+    for model in settings.models:
+        if len(failures := likely_failures(session, model)):
+            name = f"failures-{model}.csv" if len(settings.models) > 1 else "failures.csv"
+            content = failures.to_csv(index=False).encode()
+            write_file(session.directory / "report" / name.replace("/", "_"), content)
     print(write_study(session.directory / "report", "Live evaluation", introduction, [chapter]))

@@ -124,6 +124,12 @@ class FittedBoard:
             other=other,
         )
 
+    def expected(self, query: Query, values: np.ndarray) -> np.ndarray:
+        """Returns the expected value of each sample, from 0 to 1, float[n]; arguments as of
+        `estimate`.
+        """
+        return self._evaluator.predict(Responses(query, values[None]), self._budget).values[0]
+
     def _of_fewer(self, answers: Responses) -> Estimates:
         """Returns the estimates where a model has no more samples with an answer: those of a budget
         of as many, with similar samples in place of others, as `add_models` does.

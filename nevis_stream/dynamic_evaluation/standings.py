@@ -23,6 +23,7 @@ from nevis_stream.estimation.intervals import wilson
 from nevis_stream.evaluation_cache import EvaluationCache, errata
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
 from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.oracle import NOT_STATED
 from nevis_stream.queries.samples import Part, SampleFacts
 
 Cells = Float[np.ndarray, "models samples"]
@@ -44,6 +45,8 @@ class Standing:
         less those that are worse beyond a tie; 0 without a score.
       observed: number of observed samples; of images with several labels, of labels.
       method: of the addition that estimated the score; "" if it is the mean of observed values.
+      holds_for: for whom the interval of that estimate holds (see `oracle.Estimate`); "" if it is
+        the mean of observed values.
       outdated: whether cells were removed or amended, or samples came, since that addition.
       means: by data set: mean, low, high and number of observed samples.
     """
@@ -57,6 +60,7 @@ class Standing:
     observed: int
     method: str = ""
     outdated: bool = False
+    holds_for: str = ""
     means: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
 
     @property
@@ -149,6 +153,7 @@ def _leaderboard(
             last=last,
             observed=int(counts[i]),
             method=account.method if account else "",
+            holds_for="" if account is None else account.holds_for or NOT_STATED,
             outdated=account is not None and (account.errata, account.samples) != (state, size),
             means=means,
         )

@@ -1,0 +1,117 @@
+"""New models compared on shared samples: intervals of differences, and the best of eight.
+
+    python -m experiments.evaluation_studies.comparing_models [--repetitions=200]
+
+First table: two models drawn at random, K shared random samples; the half-width beside those of two
+means of K samples of their own, as the root of the sum of squares and as their sum. Second: eight
+models drawn at random are asked ten samples each in turn until the best is decided, with an error
+of at most 5%, or each has 200 answers; then the one of those left with the highest mean is named.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from nevis_stream.datasets.shared_files import shared_directory
+from nevis_stream.estimation.comparison import compare_pair, decide
+from nevis_stream.estimation.intervals import wilson
+from nevis_stream.experiments.commands import make_parser, positive
+from nevis_stream.experiments.machine import describe
+from nevis_stream.storage.npz import read_npz
+
+MATRICES = ("metabench_gsm8k", "nlu_concat15", "zeroeval_crux")
+BUDGETS = (20, 50, 100, 200)
+MODELS, MOST, BATCH = 8, 200, 10
+CLOSE = 0.01  # a named model this close to the best one is good enough
+
+
+def measure_pairs(
+    outcomes: np.ndarray, budget: int, repetitions: int
+) -> tuple[float, float, float]:
+    """Returns coverage of the difference, and its half-width ÷ that of two separate means, by the
+    root of the sum of squares and by the sum; means over pairs of models.
+
+    Args:
+      outcomes: uint8[m, n].
+      budget: number of shared samples.
+      repetitions: number of pairs.
+    """
+    random, n, rows = np.random.default_rng(budget), outcomes.shape[1], []
+    for _ in range(repetitions):
+        pair = outcomes[random.choice(len(outcomes), 2, replace=False)].astype(np.float64)
+        shared = compare_pair(*pair[:, random.permutation(n)[:budget]], n)
+        truth = pair[0].mean() - pair[1].mean()
+        halves = []
+        for model in pair:  # against a model that is wrong everywhere: its own mean
+            drawn = model[random.permutation(n)[:budget]]
+            alone = compare_pair(drawn, np.zeros(budget), n)
+            halves.append((alone.high - alone.low) / 2)
+        half = (shared.high - shared.low) / 2
+        inside = shared.low - 1e-9 <= truth <= shared.high + 1e-9
+        rows.append((inside, half / np.hypot(*halves), half / sum(halves)))
+    covered, squares, sums = np.mean(rows, axis=0).tolist()
+    return covered, squares, sums
+
+
+def find_best(outcomes: np.ndarray, random: np.random.Generator) -> tuple[bool, bool, int, int]:
+    """Returns whether the named one of eight models is good enough, whether it was decided, and the
+    answers that were used, in all and if all models had been asked equally until then.
+    """
+    chosen = outcomes[random.choice(len(outcomes), MODELS, replace=False)].astype(np.float64)
+    n, means, counts = chosen.shape[1], chosen.mean(axis=1), np.zeros(MODELS, np.int64)
+    values = chosen[:, random.permutation(n)[:MOST]]
+    while True:
+        found = decide(values, counts, n)
+        if found.settled.all() or counts.max() >= values.shape[1]:
+            break
+        counts[~found.settled] += np.minimum(BATCH, values.shape[1] - counts[~found.settled])
+    left = ~found.better.any(axis=0)
+    seen = np.array([row[:count].mean() for row, count in zip(values, counts, strict=True)])
+    named = int(np.argmax(np.where(left, seen, -1)))
+    good = bool(means.max() - means[named] <= CLOSE + 1e-12)
+    return good, bool(found.settled.all()), int(counts.sum()), int(MODELS * counts.max())
+
+
+def main() -> None:
+    """Prints both tables."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--repetitions", type=positive, default=200)
+    options = parser.parse_args()
+    files = {name: options.matrices / f"{name}.npz" for name in MATRICES}
+    outcomes = {name: read_npz(file, ("correct",))["correct"] for name, file in files.items()}
+    count = options.repetitions
+    print(f"{describe()}; {count} repetitions\n")
+    print("| matrix | K | covered | ÷ root of sum of squares | ÷ sum |\n|---|---:|---:|---:|---:|")
+    for name, values in outcomes.items():
+        for budget in BUDGETS:
+            covered, squares, sums = measure_pairs(values, budget, count)
+            print(f"| {name} | {budget} | {_share(covered, count)} | {squares:.2f} | {sums:.2f} |")
+    print("\n| matrix | named is the best, or within .01 | decided | answers ÷ equal shares |")
+    print("|---|---:|---:|---:|")
+    together = []
+    for name, values in outcomes.items():
+        random = np.random.default_rng(0)
+        rows = np.array([find_best(values, random) for _ in range(count)])
+        together.append(rows)
+        print(_best_line(name, rows))
+    print(_best_line("all", np.concatenate(together)))
+
+
+def _best_line(name: str, rows: np.ndarray) -> str:
+    good, decided, used, equal = rows.T
+    share = used.sum() / equal.sum()
+    named = _share(float(good.mean()), len(rows))
+    return f"| {name} | {named} | {decided.mean():.2f} | {share:.2f} |"
+
+
+def _share(value: float, count: int) -> str:
+    """Returns a share with Wilson's 95% interval."""
+    (low,), (high,) = wilson(np.array([value]), float(count))
+    return f"{value:.3f} ({low:.3f}–{high:.3f})"
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.guard(main)
