@@ -200,8 +200,8 @@ SUBCOMMANDS = (
         " one, or than a known model.",
         "compare sessions/best",
         "compare sessions/until new gpt-4",
-        words="DIR [NEW OTHER]",
-        details="Without names, of a session with --until_decided.",
+        words="DIR ...",
+        details="DIR, of a session with --until_decided; or DIR NEW OTHER, two models.",
     ),
     _subcommand(
         "sessions.report",
