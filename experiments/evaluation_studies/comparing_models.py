@@ -48,7 +48,7 @@ def measure_pairs(
             halves.append((alone.high - alone.low) / 2)
         half = (shared.high - shared.low) / 2
         inside = shared.low - 1e-9 <= truth <= shared.high + 1e-9
-        rows.append((inside, half / np.hypot(*halves), half / sum(halves)))
+        rows.append((inside, half / np.hypot(halves[0], halves[1]), half / sum(halves)))
     covered, squares, sums = np.mean(rows, axis=0).tolist()
     return covered, squares, sums
 

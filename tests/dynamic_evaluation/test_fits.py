@@ -221,7 +221,10 @@ def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
 )
 def test_the_default_gives_way_to_what_is_clearly_better_only(budget, scores, weights, usual):
     facts = SampleFacts(2, dataset=np.array(["a", "b"]), dataset_weights=weights)
-    known = InMemory(np.ones((3, 2), np.float32 if scores else np.uint8), None, facts)
+    known = InMemory(np.ones((20, 2), np.float32 if scores else np.uint8), None, facts)
+    few = InMemory(known.values[:19], None, facts)
+    if usual == "adaptive_testing":  # too few models for it, except with few samples
+        assert choice.default(50, few) == "recommended" and choice.default(20, few) == usual
     errors = 0.05 * np.random.default_rng(0).normal(size=40)
     other = "linear_gaussian"
 
