@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
-    """Returns a matrix, and the share of its models or groups that is known.
+    """Returns a matrix, and the fraction of its models or groups that is known.
 
     Args:
       name: of the file, or with the suffix of one of the rows.

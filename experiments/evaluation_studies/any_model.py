@@ -161,7 +161,7 @@ def table(out: Path) -> None:
 
 
 def _cell(part: pd.DataFrame) -> str:
-    """Returns error, coverage with its interval, mean width, and the share for any model."""
+    """Returns error, coverage with its interval, mean width, and the fraction for any model."""
     (low,), (high,) = wilson(part["covered"].mean()[None], float(len(part)))
     any_model = part["any"].mean()
     text = f"{part['error'].mean():.3f}, {part['covered'].mean():.2f} ({low:.2f}–{high:.2f}),"

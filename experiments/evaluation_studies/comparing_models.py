@@ -86,7 +86,9 @@ def main() -> None:
     for name, values in outcomes.items():
         for budget in BUDGETS:
             covered, squares, sums = measure_pairs(values, budget, count)
-            print(f"| {name} | {budget} | {_share(covered, count)} | {squares:.2f} | {sums:.2f} |")
+            print(
+                f"| {name} | {budget} | {_fraction(covered, count)} | {squares:.2f} | {sums:.2f} |"
+            )
     print("\n| matrix | named is the best, or within .01 | decided | answers ÷ equal shares |")
     print("|---|---:|---:|---:|")
     together = []
@@ -100,13 +102,13 @@ def main() -> None:
 
 def _best_line(name: str, rows: np.ndarray) -> str:
     good, decided, used, equal = rows.T
-    share = used.sum() / equal.sum()
-    named = _share(float(good.mean()), len(rows))
-    return f"| {name} | {named} | {decided.mean():.2f} | {share:.2f} |"
+    fraction = used.sum() / equal.sum()
+    named = _fraction(float(good.mean()), len(rows))
+    return f"| {name} | {named} | {decided.mean():.2f} | {fraction:.2f} |"
 
 
-def _share(value: float, count: int) -> str:
-    """Returns a share with Wilson's 95% interval."""
+def _fraction(value: float, count: int) -> str:
+    """Returns a fraction with Wilson's 95% interval."""
     (low,), (high,) = wilson(np.array([value]), float(count))
     return f"{value:.3f} ({low:.3f}–{high:.3f})"
 

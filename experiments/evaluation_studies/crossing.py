@@ -90,13 +90,13 @@ def main() -> None:
         pairs = list(fitting_pairs(options.policies.split(","), options.predictors.split(",")))
         for seed in range(options.splits):  # all matrices have some before one has all splits
             for name in matrices:
-                matrix, share = load(name, options.model_facts)
+                matrix, fraction = load(name, options.model_facts)
                 if options.each:
                     if matrix.facts.dataset is None:
                         parser.error(f"--each: no data sets are known for {name}")
                     matrix = thin(matrix, options.each)
                 matrix = dataclasses.replace(matrix, name=name + suffix)
-                way = {"known": share, "model_split": kind, "hide": options.hide}
+                way = {"known": fraction, "model_split": kind, "hide": options.hide}
                 run(matrix, pairs, record, seed + 1, **way)
     rows = read(record, [name + suffix for name in matrices])
     for name, part in rows.groupby("matrix", sort=False):

@@ -66,9 +66,9 @@ def main() -> None:
     print(describe())
 
 
-def rows(matrix: Matrix, share: float, seed: int) -> Iterator[dict]:
+def rows(matrix: Matrix, fraction: float, seed: int) -> Iterator[dict]:
     """Yields the results of each candidate and of the default at each budget on one split."""
-    design = StudyDesign((), BUDGETS, share, new=NEW)
+    design = StudyDesign((), BUDGETS, fraction, new=NEW)
     known, truth = method_study.split(matrix, design, seed)
     fit_key, key = jax.random.split(jax.random.key(seed))
     candidates = (*choice.CANDIDATES, methods.stratified(known).name)
@@ -118,8 +118,8 @@ def print_verdict(results: pd.DataFrame) -> None:
     covered = results.pivot_table(index="method", columns="budget", values="coverage95")
     print("\n| covered | " + " | ".join(f"K = {budget}" for budget in covered.columns) + " |")
     print("|---|" + "---:|" * len(covered.columns))
-    for name, shares in covered.iterrows():
-        print(f"| `{name}` | " + " | ".join(f"{share:.3f}" for share in shares) + " |")
+    for name, fractions in covered.iterrows():
+        print(f"| `{name}` | " + " | ".join(f"{fraction:.3f}" for fraction in fractions) + " |")
     ours = results[results["method"] == DEFAULT]
     counts = ours.groupby(["budget", "chosen"]).size().unstack(fill_value=0)
     print(f"\nChosen, of all splits of {ours['matrix'].nunique()} matrices:\n")

@@ -34,7 +34,7 @@ from nevis_stream.experiments.machine import describe
 from nevis_stream.storage.study_record import StudyRecord
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")
-SHARE = "5%"
+FRACTION = "5%"
 # 0.75: `recommended` needs five known runs
 METRICS = ("--known=0.75", "--seeds=2", "--budgets=16,64,256")
 
@@ -92,7 +92,7 @@ class Steps:
             cache = self._work / method
             options = (
                 f"--model={new}",
-                f"--budget={SHARE}",
+                f"--budget={FRACTION}",
                 f"--method={method}",
                 f"--cache={cache}",
             )

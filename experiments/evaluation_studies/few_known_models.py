@@ -44,9 +44,9 @@ def main() -> None:
             ]
             inside, width = np.array(splits).T
             known = f"{options.known} {'groups' if by_group else 'models'}"
-            shares = ", ".join(f"{value:.2f}" for value in inside)
+            parts = ", ".join(f"{value:.2f}" for value in inside)
             print(
-                f"| {path.stem} | {known} | {inside.mean():.3f} | {shares} | {width.mean():.3f} |",
+                f"| {path.stem} | {known} | {inside.mean():.3f} | {parts} | {width.mean():.3f} |",
                 flush=True,
             )
 
@@ -54,7 +54,7 @@ def main() -> None:
 def measure_coverage(
     outcomes: np.ndarray, groups: np.ndarray | None, seed: int, options: argparse.Namespace
 ) -> tuple[float, float]:
-    """Returns the share of new models whose accuracy is in its interval, and the mean width."""
+    """Returns the fraction of new models whose accuracy is in its interval, and the mean width."""
     random = np.random.default_rng([seed, options.known])
     unit = np.arange(len(outcomes)) if groups is None else groups
     known = np.isin(unit, random.choice(np.unique(unit), options.known, replace=False))

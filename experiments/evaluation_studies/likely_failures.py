@@ -3,7 +3,7 @@
     python -m experiments.evaluation_studies.likely_failures [--splits=1]
 
 Of each new model the 20 samples without an answer with the highest predicted probability of a
-failure, by `adaptive_testing`; beside the share of failures among all samples without an answer.
+failure, by `adaptive_testing`; beside the fraction of failures among all samples without an answer.
 """
 
 import dataclasses

@@ -32,7 +32,7 @@ from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
-KNOWN_SHARE = 0.6
+KNOWN_FRACTION = 0.6
 NAMES = (
     "published",
     "sort_and_search",
@@ -78,14 +78,14 @@ def main() -> None:
 
 def study(files: list[Path], splits: range, names: list[str], out: Path) -> None:
     """Evaluates methods on every matrix and prints means over matrices."""
-    record = StudyRecord(out / "study.jsonl", {"known": KNOWN_SHARE})
+    record = StudyRecord(out / "study.jsonl", {"known": KNOWN_FRACTION})
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
         add_one_matrix(record, file, splits, names)
     chosen = [file.stem for file in files], list(splits), names
     rows = pd.DataFrame(record.rows())
     for column, values in zip(("matrix", "split", "method"), chosen, strict=True):
         rows = rows[rows[column].isin(values)]
-    settings = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of models known"
+    settings = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_FRACTION:.0%} of models known"
     print(f"{len(files)} matrices, {settings}; means over models, splits, matrices.\n")
     table(rows, "mae", "MAE of cells")
     table(rows, "accuracy_error", "absolute error of the accuracy")
@@ -125,8 +125,8 @@ def cells(files: list[Path], splits: range) -> None:
                         }
                     )
     print(
-        f"{len(files)} matrices, splits {splits.start} to {splits.stop - 1}, {KNOWN_SHARE:.0%} of"
-        " models known.\n"
+        f"{len(files)} matrices, splits {splits.start} to {splits.stop - 1}, {KNOWN_FRACTION:.0%}"
+        " of models known.\n"
     )
     table(pd.DataFrame(rows), "mae", "MAE of cells")
     compare(pd.DataFrame(rows))
@@ -135,7 +135,7 @@ def cells(files: list[Path], splits: range) -> None:
 def split_of(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rows of known and of new models."""
     models = np.random.default_rng(split).permutation(len(matrix))
-    cut = round(KNOWN_SHARE * len(matrix))
+    cut = round(KNOWN_FRACTION * len(matrix))
     return matrix[models[:cut]], matrix[models[cut:]]
 
 
@@ -286,10 +286,10 @@ def scale(out: Path) -> None:
     models, n = 1000, 1_000_000
     cache = synthetic(out / f"{models}x{n}", models, n)
     peak = 2 * matrix_product_peak()
-    share = peak / REFERENCE_PEAK
+    fraction = peak / REFERENCE_PEAK
     print(
         f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times"
-        f" {share:.2f}; best of 5.\n"
+        f" {fraction:.2f}; best of 5.\n"
     )
     print("| work | CPU s | scaled | MB allocated at most |\n|---|---:|---:|---:|")
 
@@ -299,7 +299,7 @@ def scale(out: Path) -> None:
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         spent = seconds(work)
-        print(f"| {name} | {spent:.4f} | {spent * share:.4f} | {most / 1e6:.0f} |", flush=True)
+        print(f"| {name} | {spent:.4f} | {spent * fraction:.4f} | {most / 1e6:.0f} |", flush=True)
 
     line("read the rows' warm pages", lambda: [right.sum() for right, _ in cache.packed_rows()])
     line("sort by sum", lambda: sort(cache).order)

@@ -72,17 +72,17 @@ def budget(
     Raises:
       BadInput: the text is neither, or the number is larger than `size`.
     """
-    is_share = text.endswith("%")
+    is_fraction = text.endswith("%")
     try:
-        value = float(text[:-1]) if is_share else int(text)
+        value = float(text[:-1]) if is_fraction else int(text)
     except ValueError:
         value = math.nan
-    if not (0 < value <= 100 if is_share else value >= 1):
+    if not (0 < value <= 100 if is_fraction else value >= 1):
         raise BadInput(
-            f"--budget={text}: a whole number from 1 up, or a share above 0% and up to 100%, is"
+            f"--budget={text}: a whole number from 1 up, or a fraction above 0% and up to 100%, is"
             " expected."
         )
-    if is_share:
+    if is_fraction:
         return max(1, round((size or 0) * value / 100))
     if size is not None and value > size:
         where = f"{cache.directory} has" if cache else "there are"

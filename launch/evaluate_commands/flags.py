@@ -262,9 +262,9 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("study", text, "config", None, meaning)
     meaning = "Numbers of samples on which each new model is evaluated."
     flag(trying, _parse(_budgets), "budgets", "16,64,256", meaning)
-    meaning = "Share of the models that are known; the others are treated as new."
-    share = {"lower_bound": 0.0, "upper_bound": 1.0}
-    flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **share)
+    meaning = "Fraction of the models that are known; the others are treated as new."
+    fraction = {"lower_bound": 0.0, "upper_bound": 1.0}
+    flag(trying, flags.DEFINE_float, "known", 0.6, meaning, **fraction)
     for name, count in (("metrics", 3), ("study", 10)):
         flag(name, whole, "seeds", count, "Number of random splits of the models.", lower_bound=1)
     flag("remove", words, "models", [], "Models whose cells are removed; default: of all models.")

@@ -69,7 +69,7 @@ _LEGEND = """\
 MAE: mean absolute error of all values of a new model, observed ones counting 0
 error of the mean: absolute error of a new model's estimated mean
 Spearman, Kendall: rank correlation of the new models' estimated means with the true ones
-covered: share of 95% intervals that contain the true mean; – if the method gives none"""
+covered: fraction of 95% intervals that contain the true mean; – if the method gives none"""
 _GROUPS = {
     "runs": "the models of a run, or of runs with copies of each other's models, are all known or"
     " all new",

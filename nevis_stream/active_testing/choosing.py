@@ -48,10 +48,10 @@ class ProportionalSampling:
         has 0.1 for expected losses of a separate surrogate.
       clip: each probability is at least clip / r, before they are divided by their sum; 0 for none.
         The paper's ResNet runs have 0.2.
-      uniform: share of a uniform draw that is mixed in (a defensive mixture). At 0, samples with a
-        score of 0 are never drawn, which biases weighted estimates. It bounds the weights: no
-        sample represents more than 1 / uniform times its share. With 0.1 intervals were too short
-        where the surrogate was sure of wrong labels (docs/decisions/0050).
+      uniform: fraction of a uniform draw that is mixed in (a defensive mixture). At 0, samples with
+        a score of 0 are never drawn, which biases weighted estimates. It bounds the weights: no
+        sample represents more than 1 / uniform times its part of the pool. With 0.1 intervals were
+        too short where the surrogate was sure of wrong labels (docs/decisions/0050).
     """
 
     quantile: float = 0.0

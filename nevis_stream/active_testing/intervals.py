@@ -39,17 +39,19 @@ def with_interval(evidence: LabelledDraws, weights: PerLabel, steps: PerLabel) -
         reason = f"an interval needs at least {FEWEST} labels; there are {asked}"
         return Estimate(value, reason=reason, observed=asked, cost=evidence.cost)
     summands = weights * (steps - value)
-    shares = weights / (evidence.pool.n * evidence.probabilities)  # of a draw's loss in the value
+    fractions = weights / (
+        evidence.pool.n * evidence.probabilities
+    )  # of a draw's loss in the value
     away, back = _reaches(summands)
     below, above = (
-        max(away, _NONE_SEEN * _size(shares) * _size(unseen)) if unseen.any() else back
-        for unseen in surprises(evidence, shares)
+        max(away, _NONE_SEEN * _size(fractions) * _size(unseen)) if unseen.any() else back
+        for unseen in surprises(evidence, fractions)
     )
     return bound(evidence, value, value - below, value + above)
 
 
 def surprises(
-    evidence: LabelledDraws, shares: PerLabel
+    evidence: LabelledDraws, fractions: PerLabel
 ) -> tuple[Float[np.ndarray, " samples"], Float[np.ndarray, " samples"]]:
     """Returns by how much a surprising label of each sample would lower and raise its loss, both
     float64[n] and at least 0.
@@ -60,14 +62,14 @@ def surprises(
 
     Args:
       evidence: the labels.
-      shares: the weight of each in an estimate, float64[M]. Not all count alike: draws prefer
+      fractions: the weight of each in an estimate, float64[M]. Not all count alike: draws prefer
         samples on which the model is wrong.
     """
     change = evidence.pool.loss_if_wrong
     if evidence.pool.signed:
         return abs(change), abs(change)
     answers = evidence.pool.predictions[evidence.samples].argmax(axis=1)
-    if shares @ (answers != evidence.labels) > shares.sum() / 2:
+    if fractions @ (answers != evidence.labels) > fractions.sum() / 2:
         return np.maximum(change, 0), np.maximum(change - change.mean(), 0)
     return np.maximum(-change, 0), np.maximum(change, 0)
 

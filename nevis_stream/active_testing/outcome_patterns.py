@@ -8,7 +8,7 @@ bought labels are certain.
 
 So models that were trained without a class mark all its samples, of which the base, with few labels
 of that class, finds some only; and a class that is more frequent in the pool than among the base's
-examples gets its share.
+examples gets its fraction.
 
 Sources: Dawid and Skene, Maximum Likelihood Estimation of Observer Error-Rates Using the EM
 Algorithm, Applied Statistics 1979, with outcomes instead of answers; for the frequencies Saerens et
@@ -27,7 +27,7 @@ from nevis_stream.queries.oracle import Cost, Responses
 PerClass = Float[np.ndarray, "samples classes"]
 
 UNCOUNTED = frozenset({"EM on known models' outcomes"})
-_HARD = 0.15  # share of hard samples in every class
+_HARD = 0.15  # fraction of hard samples in every class
 _HARD_RATE = 0.6  # at which a model errs on a hard sample that it would get right if it were easy
 _ITERATIONS = 8
 _INDEPENDENT = (

@@ -17,7 +17,7 @@ WORDS = {
 """What people call an attribute of `SurrogateData`."""
 
 
-class SurrogateKind:
+class SurrogateBuilder:
     """Builds surrogates from what is known before any label.
 
     Attributes:

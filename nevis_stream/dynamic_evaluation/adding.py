@@ -19,7 +19,7 @@ from nevis_stream.dynamic_evaluation.adding_part import (
 )
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
-from nevis_stream.dynamic_evaluation.known_models import KNOWN_SHARE, InMemory, KnownModels
+from nevis_stream.dynamic_evaluation.known_models import KNOWN_FRACTION, InMemory, KnownModels
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
 from nevis_stream.dynamic_evaluation.stages import staged_context
@@ -104,20 +104,20 @@ def add_models(
     asks = {model: oracle for model, oracle in asks.items() if model not in complete}
     if not asks:
         return []
-    shares: Sequence[int | Prices]
+    budgets: Sequence[int | Prices]
     if isinstance(budget, Prices):
         check_priced(facts)
-        method, shares = method or methods.PRICED, [budget]
+        method, budgets = method or methods.PRICED, [budget]
     else:
         check_budget(budget, samples if available else facts.points)
-        shares = _shares(budget, facts)
+        budgets = _divide_budget(budget, facts)
     expected = {model: np.full(samples, np.nan, np.float32) for model in asks}
     accounts = []
-    for place, (part, share) in enumerate(zip(facts.parts, shares, strict=True)):
+    for place, (part, part_budget) in enumerate(zip(facts.parts, budgets, strict=True)):
         adder = PartAdder(cache, part, place if part.name else None, list(asks))
         accounts += adder.add(
             asks,
-            share,
+            part_budget,
             method,
             seed,
             provenances or {},
@@ -143,7 +143,7 @@ def check_priced(facts: SampleFacts) -> None:
         )
 
 
-def _shares(budget: int, facts: SampleFacts) -> list[int]:
+def _divide_budget(budget: int, facts: SampleFacts) -> list[int]:
     """Returns the budget of each part, in proportion to its samples, at least 1.
 
     Raises:
@@ -157,12 +157,12 @@ def _shares(budget: int, facts: SampleFacts) -> list[int]:
         )
     sizes = np.array([len(part.columns) for part in parts])
     exact = budget * sizes / sizes.sum()
-    shares = np.clip(exact.astype(np.int64), 1, sizes)
-    while (rest := budget - int(shares.sum())) != 0:
-        lacking = np.where(shares < sizes, exact - shares, -np.inf)
-        over = np.where(shares > 1, shares - exact, -np.inf)
-        shares[int(lacking.argmax() if rest > 0 else over.argmax())] += np.sign(rest)
-    return shares.tolist()
+    budgets = np.clip(exact.astype(np.int64), 1, sizes)
+    while (rest := budget - int(budgets.sum())) != 0:
+        lacking = np.where(budgets < sizes, exact - budgets, -np.inf)
+        over = np.where(budgets > 1, budgets - exact, -np.inf)
+        budgets[int(lacking.argmax() if rest > 0 else over.argmax())] += np.sign(rest)
+    return budgets.tolist()
 
 
 def fit_method(
@@ -290,7 +290,7 @@ def add_samples(
     def oracle(query: Query) -> Responses:
         return replaced.ask_checked(query, ask_models)
 
-    is_learned = is_observed(known).mean(axis=0) >= KNOWN_SHARE
+    is_learned = is_observed(known).mean(axis=0) >= KNOWN_FRACTION
     # so that an addition that was killed asks the same cells again
     is_learned[[column_of[samples[i]] for i in old]] = False
     if not is_learned.any():

@@ -253,7 +253,7 @@ def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[l
 
     Args:
       estimate: the estimate.
-      missing: share of the samples without an answer.
+      missing: fraction of the samples without an answer.
       unbounded: whether the metric has no bounds.
     """
     if not missing or np.isnan(estimate.low):

@@ -11,7 +11,7 @@ from nevis_stream.queries.matrix import is_observed, numbers
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Returns the mean absolute error over the samples with a known truth, float64[m]; for outcomes
-    this is the share predicted wrongly. NaN for a model without known truth.
+    this is the fraction predicted wrongly. NaN for a model without known truth.
 
     Args:
       predicted: uint8[m, n] of 0 and 1, or float[m, n] of scores.

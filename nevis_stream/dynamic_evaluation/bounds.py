@@ -23,7 +23,9 @@ class Everything(Policy):
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns every cell."""
         shape = (len(answers.values), plan.n)
-        return Query(np.broadcast_to(np.arange(plan.n), shape), shares=np.full(shape, 1 / plan.n))
+        return Query(
+            np.broadcast_to(np.arange(plan.n), shape), fractions=np.full(shape, 1 / plan.n)
+        )
 
 
 class SingleOrderFloor(SortAndSearch):

@@ -77,7 +77,7 @@ def write(
       cache: the cache.
       matrix: its `studied_part`.
       study: rows of a study of it, with columns method, budget, seed and `MEASURES`.
-      known: share of the models that were known in the study.
+      known: fraction of the models that were known in the study.
     """
     values, facts = matrix.values, matrix.facts
     budgets, seeds = (sorted(study[name].unique()) for name in ("budget", "seed"))
@@ -207,8 +207,8 @@ def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes
     total, seen = (
         _average(plane[np.ix_(rows, columns)].astype(np.float64)) for plane in (value, mask)
     )
-    share = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
-    colours = share * np.array(_RIGHT) + (1 - share) * np.array(_WRONG)
+    fraction = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
+    colours = fraction * np.array(_RIGHT) + (1 - fraction) * np.array(_WRONG)
     colours = np.where(seen[..., None] > 0, colours, np.array(_UNKNOWN))
     colours = colours.repeat(
         -(-_LOWEST // len(colours)), axis=0

@@ -63,8 +63,8 @@ def fill(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
     model's mean as probability, scores are that mean.
     """
     mask = is_observed(values)
-    share = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
+    fraction = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
     if values.dtype.kind == "f":
-        return np.where(mask, values, share[:, None]).astype(np.float32)
-    drawn = random.random(values.shape) < share[:, None]
+        return np.where(mask, values, fraction[:, None]).astype(np.float32)
+    drawn = random.random(values.shape) < fraction[:, None]
     return np.where(mask, values, drawn).astype(np.uint8)

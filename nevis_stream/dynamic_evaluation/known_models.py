@@ -16,8 +16,8 @@ from nevis_stream.queries.matrix import check_matrix, is_observed, numbers
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 
-# the share that must be observed of a model (or sample) for methods to learn from it
-KNOWN_SHARE = 0.5
+# the fraction that must be observed of a model (or sample) for methods to learn from it
+KNOWN_FRACTION = 0.5
 
 
 class KnownModels(Protocol):
@@ -258,4 +258,4 @@ def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray |
 
 
 def _sharing(shared: np.ndarray) -> np.ndarray:
-    return (shared > 0) & (shared >= KNOWN_SHARE * shared.max(initial=0))
+    return (shared > 0) & (shared >= KNOWN_FRACTION * shared.max(initial=0))

@@ -124,7 +124,7 @@ class StudyDesign:
       methods: names.
       budgets: numbers of samples asked of each new model; those above the smallest number of
         samples that a split has (see `measure`), or too small for a method's policy, are left out.
-      known: share of the models, or of their groups, that is known.
+      known: fraction of the models, or of their groups, that is known.
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
       model_split: how known and new models are divided.
@@ -165,9 +165,9 @@ def measures(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dic
     """Returns the errors of new models' estimates, means over the models, and the rank
     correlations.
 
-    `mae` is the share of outcomes that are predicted wrongly, or the mean absolute error of scores;
-    `accuracy_error` is the absolute error of the (weighted) mean over all samples. Coverage is NaN
-    if the method gives no intervals.
+    `mae` is the fraction of outcomes that are predicted wrongly, or the mean absolute error of
+    scores; `accuracy_error` is the absolute error of the (weighted) mean over all samples. Coverage
+    is NaN if the method gives no intervals.
 
     Args:
       estimates: of m models on n samples.

@@ -30,7 +30,7 @@ def split(
     whole.
 
     Raises:
-      BadInput: the share leaves no known or no new group.
+      BadInput: the fraction leaves no known or no new group.
     """
     _, group = np.unique(np.arange(models) if groups is None else groups, return_inverse=True)
     count = int(group.max()) + 1
@@ -43,7 +43,9 @@ def _known_count(known: float, count: int, what: str) -> int:
     """Returns how many of `count` are known; BadInput unless some are known and some are new."""
     number = round(known * count) if 0 < known < 1 else 0
     if not 0 < number < count:
-        raise BadInput(f"a known share of {known} of {count} {what} leaves none known or none new.")
+        raise BadInput(
+            f"a known fraction of {known} of {count} {what} leaves none known or none new."
+        )
     return number
 
 
@@ -127,7 +129,7 @@ class ModelSplit:
         return self.kind != "by"
 
     def about(self, known: float) -> str:
-        """Returns in words which models are known, given their share."""
+        """Returns in words which models are known, given their fraction."""
         if self.kind == "biased":
             return f"{known:.0%} of the models of kind {self.name} known, all of other kinds new"
         if self.kind in ENDS:
@@ -142,7 +144,7 @@ class ModelSplit:
 
         Args:
           models: the models.
-          known: the share of the models, groups or (biased) models of the kind that is known.
+          known: the fraction of the models, groups or (biased) models of the kind that is known.
           seed: draws them; `by:COLUMN` has one division only.
 
         Raises:
@@ -191,7 +193,7 @@ class ModelSplit:
         rest = np.setdiff1d(order, new)
         count = round(known * len(rest)) if 0 < known <= 1 else 0
         if not count:
-            raise BadInput(f"a known share of {known} of {len(rest)} models leaves none known.")
+            raise BadInput(f"a known fraction of {known} of {len(rest)} models leaves none known.")
         drawn = np.random.default_rng(seed).permutation(rest)[:count]
         return np.flatnonzero(np.isin(group, drawn)), np.flatnonzero(np.isin(group, new))
 

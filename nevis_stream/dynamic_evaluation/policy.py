@@ -57,7 +57,7 @@ class Policy:
       about: one line for people.
       out_of_core: whether known models may stay in a cache.
       adaptive: whether the choice depends on earlier answers.
-      representative: whether the cells, or those of them with `shares`, are drawn at random or
+      representative: whether the cells, or those of them with `fractions`, are drawn at random or
         evenly from an order of the samples, so that a mean of them needs no calibration. Of the
         known models, a policy that is not adaptive then uses no more than this order.
       takes_prices: whether samples may differ in price.

@@ -46,7 +46,7 @@ class PublishedPolicy(Policy):
         """Returns the whole grid."""
         shape = (len(answers.values), plan.budget)
         samples = plan.tree["order"][points(plan.n, plan.budget)]
-        return Query(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / plan.budget))
+        return Query(np.broadcast_to(samples, shape), fractions=np.full(shape, 1 / plan.budget))
 
 
 def last_indices(outcomes: np.ndarray) -> np.ndarray:

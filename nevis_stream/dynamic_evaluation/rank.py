@@ -74,18 +74,19 @@ class Rank:
         return place
 
     def expect(self, thresholds: np.ndarray) -> np.ndarray:
-        """Returns the share of models like the known ones whose threshold is at most a number of
+        """Returns the fraction of models like the known ones whose threshold is at most a number of
         leading ones.
 
         If answers follow the order without noise, the known models that are right at a position are
-        those with a threshold above it. Noise moves scores closer to one half than this share: in a
-        normal ogive model a score is Φ(a d) if the share is Φ(d), with a below one. So scores are
-        spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` is distributed evenly.
+        those with a threshold above it. Noise moves scores closer to one half than this fraction:
+        in a normal ogive model a score is Φ(a d) if the fraction is Φ(d), with a below one. So
+        scores are spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` is
+        distributed evenly.
 
         Args:
           thresholds: int64[...] of 0 … n.
 
-        Returns: int64[...], shares in units of 1 / `ALL`: whole numbers, so that medians are the
+        Returns: int64[...], fractions in units of 1 / `ALL`: whole numbers, so that medians are the
           same on every machine.
         """
         inside = np.minimum(thresholds, self.n - 1)

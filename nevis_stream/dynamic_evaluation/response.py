@@ -6,7 +6,7 @@ model (Rasch 1960), k > 1 the multidimensional one (Reckase 2009). Abilities hav
 prior; samples (d_j, a_j) a normal one whose mean and covariance are fitted too (empirical Bayes),
 which decides how much of the k factors is used. Posteriors are variational, with the quadratic
 bound of the logistic (Jaakkola & Jordan 2000), under which all updates are those of linear
-regression. A score in [0, 1] enters like an outcome: its quasi-likelihood is that of a share
+regression. A score in [0, 1] enters like an outcome: its quasi-likelihood is that of a fraction
 (Papke & Wooldridge 1996).
 """
 
@@ -166,12 +166,12 @@ def _standardise(
 
 
 def _start(correct: Cells, mask: Cells, k: int) -> tuple[Abilities, Items, Mean, Covariance]:
-    """Returns starting values: abilities from each model's share of right outcomes and from the
+    """Returns starting values: abilities from each model's fraction of right outcomes and from the
     principal components of the residuals.
     """
     m, n = correct.shape
-    share = (correct.sum(axis=1) + 1) / (mask.sum(axis=1) + 2)
-    ability = jnp.log(share / (1 - share))
+    fraction = (correct.sum(axis=1) + 1) / (mask.sum(axis=1) + 2)
+    ability = jnp.log(fraction / (1 - fraction))
     ability = (ability - ability.mean()) / (ability.std() + 0.1)
     seen = jnp.maximum(mask.sum(axis=0), 1)
     rest = (correct - (correct.sum(axis=0) / seen)) * mask

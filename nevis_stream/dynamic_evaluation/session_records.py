@@ -122,7 +122,7 @@ def round_line(
     model: str, query: Query, places: np.ndarray | None, answered: int, ids: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the line of a round; `ids` name its samples, the others as of `AskedRound`."""
-    arrays = {"probabilities": query.probabilities, "shares": query.shares}
+    arrays = {"probabilities": query.probabilities, "shares": query.fractions}
     lists = {name: None if each is None else each[0].tolist() for name, each in arrays.items()}
     line = {"model": model, "answers": answered, "samples": list(ids)} | lists
     return line if places is None else line | {"replaced": places.tolist()}

@@ -75,7 +75,7 @@ class Track:
     @property
     def answered_query(self) -> Query:
         """[1, number of answers], what has an answer."""
-        arrays = (self.query.samples, self.query.probabilities, self.query.shares)
+        arrays = (self.query.samples, self.query.probabilities, self.query.fractions)
         samples, *others = (None if each is None else each[:, self.answered] for each in arrays)
         assert samples is not None
         return Query(samples, *others)

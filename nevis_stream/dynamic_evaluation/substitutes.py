@@ -90,7 +90,7 @@ class Substitutes:
                     raise TooFewAnswers
                 row[place] = self._nearest(row[place], others)
                 self._free[model][row[place]] = False
-        return Query(samples, query.probabilities, query.shares)
+        return Query(samples, query.probabilities, query.fractions)
 
     def message(self, models: Sequence[str]) -> str:
         """Returns for which of the models, by their ids, similar samples were asked."""

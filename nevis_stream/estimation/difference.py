@@ -118,16 +118,16 @@ def estimate(
     known = ~np.isnan(values)
     least = float(weights[known] @ values[known])
     most = least + float(weights[~known].sum())
-    shares = stage_weights(stages)
+    fractions = stage_weights(stages)
     means = [estimate_mean(stage, values, weights) for stage in stages]
-    value = float(shares @ means)
+    value = float(fractions @ means)
     if known.all():
         return least, least, least
     draws = sum(len(stage.drawn) for stage in stages)
     observed, claimed = 0.0, 0.0
-    for share, stage in zip(shares, stages, strict=True):
+    for fraction, stage in zip(fractions, stages, strict=True):
         spread, model = _variances(stage, values, weights)
-        observed, claimed = observed + share**2 * spread, claimed + share**2 * model
+        observed, claimed = observed + fraction**2 * spread, claimed + fraction**2 * model
     prior = PRIOR if outcomes else 0.0
     variance = (draws * observed + prior * claimed) / (draws + prior)
     half = float(t.ppf(0.975, max(draws - FITTED, 1)) * np.sqrt(variance))

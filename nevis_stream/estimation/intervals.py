@@ -15,7 +15,7 @@ FEWEST = 5
 NEEDS_BOUNDS = (
     "the method's interval needs bounds of the metric, and none are stated (--range=LOW,HIGH)"
 )
-MOST_MISSING = 0.1  # share of samples without an answer above which there is no interval
+MOST_MISSING = 0.1  # fraction of samples without an answer above which there is no interval
 TOO_FEW = f"fewer than {FEWEST} known models or runs to cross-validate the method on"
 
 
@@ -23,7 +23,7 @@ def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.n
     """Returns the 95% score interval of a proportion, float64[m] twice.
 
     Args:
-      mean: float[m], the share of ones.
+      mean: float[m], the fraction of ones.
       seen: float[m] or a number: the number of draws, not necessarily whole; if it is infinite the
         interval is the mean itself.
 
@@ -47,7 +47,7 @@ def effective(seen: float, n: int, design: float = 1.0) -> float:
 
     Source: Cochran, Sampling Techniques, section 2.6.
     """
-    if n - seen < 1e-6 or design == 0:  # shares add up to a whole number only approximately
+    if n - seen < 1e-6 or design == 0:  # fractions add up to a whole number only approximately
         return np.inf
     return seen * (n - 1) / (n - seen) / design
 
@@ -96,7 +96,7 @@ def extend(
 
 
 def too_many_missing(missing: float) -> str:
-    """Returns why there is no interval where this share of the samples gave no answer."""
+    """Returns why there is no interval where this fraction of the samples gave no answer."""
     return (
         f"{missing:.0%} of the samples have no answer, and nothing says that the others were drawn"
         " at random"
@@ -104,12 +104,12 @@ def too_many_missing(missing: float) -> str:
 
 
 def with_missing(low: PerModel, high: PerModel, missing: PerModel) -> tuple[PerModel, PerModel]:
-    """Returns the interval of a mean between 0 and 1 if a share of the samples gives no answer:
+    """Returns the interval of a mean between 0 and 1 if a fraction of the samples gives no answer:
     their values may be anything between 0 and 1 (worst-case bounds). NaN if they are too many.
 
     Args:
       low, high: float[m], the interval of the mean of samples with an answer.
-      missing: float[m], the share of samples without one.
+      missing: float[m], the fraction of samples without one.
 
     Source: Manski 1989, Anatomy of the selection problem.
     """

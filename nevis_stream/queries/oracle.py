@@ -52,14 +52,14 @@ class Query:
       samples: int64[m, b], columns of the matrix.
       probabilities: float64[m, b], the probability with which each was drawn, given those asked
         before it; None if nothing was drawn at random. Weighted estimators need them.
-      shares: float64[m, b], the share of all samples that each cell represents: 1 / b on a grid or
-        in a plain random draw, or the size of its stratum; 0 for a cell that was chosen for its
-        information. None: all 0.
+      fractions: float64[m, b], the fraction of all samples that each cell represents: 1 / b on a
+        grid or in a plain random draw, or the size of its stratum; 0 for a cell that was chosen
+        for its information. None: all 0.
     """
 
     samples: np.ndarray
     probabilities: np.ndarray | None = None
-    shares: np.ndarray | None = None
+    fractions: np.ndarray | None = None
 
     @classmethod
     def none(cls, models: int) -> "Query":
@@ -80,7 +80,7 @@ class Query:
         return Query(
             np.hstack([self.samples, later.samples]),
             join(self.probabilities, later.probabilities, 1.0),  # a fixed cell is certain
-            join(self.shares, later.shares, 0.0),
+            join(self.fractions, later.fractions, 0.0),
         )
 
 
@@ -121,7 +121,7 @@ class Responses:
         query = Query(
             self.samples[models][:, columns],
             take(self.query.probabilities),
-            take(self.query.shares),
+            take(self.query.fractions),
         )
         return Responses(query, self.values[models][:, columns])
 

@@ -57,8 +57,8 @@ class SampleFacts:
         if self.dataset is None or self.dataset_weights is None:
             return np.full(self.n, 1 / self.n)
         names, place, sizes = np.unique(self.dataset, return_inverse=True, return_counts=True)
-        shares = np.array([self.dataset_weights[name] for name in names.tolist()], np.float64)
-        return (shares / shares.sum() / sizes)[place]
+        fractions = np.array([self.dataset_weights[name] for name in names.tolist()], np.float64)
+        return (fractions / fractions.sum() / sizes)[place]
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         """Returns the weighted mean over all samples, float64[m], of values [m, n]."""

@@ -157,13 +157,13 @@ def test_errors_show_which_class_the_model_does_not_know(material):
     unseen = np.flatnonzero(wrong & (labels == 2) & (np.arange(160) >= 60))
     surrogate = build_surrogate("known_models", material)
 
-    def share(answers):
+    def fraction(answers):
         members = np.asarray(surrogate(answers).probabilities).mean(axis=0)[unseen]
         right = material.predictions[unseen].argmax(axis=1)
         return (members[:, 2] / (1 - members[np.arange(len(unseen)), right])).mean()
 
-    assert share(bought(labels, [])) < 0.5
-    assert share(bought(labels, range(60))) > 0.8
+    assert fraction(bought(labels, [])) < 0.5
+    assert fraction(bought(labels, range(60))) > 0.8
 
 
 def test_known_models_that_share_nothing_change_little(material):

@@ -36,8 +36,8 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
     assert answers.samples.shape == (len(NEW), budget)
     assert (answers.values == np.take_along_axis(NEW, answers.samples, axis=1)).all()
     first = budget if name == "uniform" else -(-budget // 2)
-    assert np.allclose(answers.query.shares[:, :first], 1 / first)
-    assert not answers.query.shares[:, first:].any()
+    assert np.allclose(answers.query.fractions[:, :first], 1 / first)
+    assert not answers.query.fractions[:, first:].any()
 
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():

@@ -23,12 +23,12 @@ def test_the_right_number_of_ones_may_hide_the_worst_error_of_cells(truth):
     """Sort & Search, theorem 2.1: some prediction with the right number of ones is wrong on
     2 min(p, 1 - p) of the samples.
     """
-    share = truth.mean()
+    fraction = truth.mean()
     predicted = np.zeros_like(truth)
     predicted[0, np.argsort(truth[0], kind="stable")[: truth.sum()]] = 1
     assert predicted.sum() == truth.sum()
     assert agreement.mean_absolute_error(predicted, truth)[0] == pytest.approx(
-        2 * min(share, 1 - share)
+        2 * min(fraction, 1 - fraction)
     )
 
 

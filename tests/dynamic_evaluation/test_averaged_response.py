@@ -16,10 +16,10 @@ def test_many_known_models_decide_the_share_and_few_leave_the_default(best, leas
     random = np.random.default_rng(0)
     away = random.normal(size=400)
     missing = best * away + 0.1 * random.normal(size=400)
-    assert least <= PREDICTOR._share(away, missing, independent=400) <= most
-    few = PREDICTOR._share(away, missing, independent=2)  # two large groups
-    assert abs(few - PREDICTOR.share) < 0.1
-    assert PREDICTOR._share(0 * away, missing, independent=400) == PREDICTOR.share
+    assert least <= PREDICTOR._weight(away, missing, independent=400) <= most
+    few = PREDICTOR._weight(away, missing, independent=2)  # two large groups
+    assert abs(few - PREDICTOR.weight) < 0.1
+    assert PREDICTOR._weight(0 * away, missing, independent=400) == PREDICTOR.weight
 
 
 def test_cells_and_means_are_averaged_and_answers_stay():
@@ -34,16 +34,18 @@ def test_cells_and_means_are_averaged_and_answers_stay():
     evaluator, ours = evaluated("adaptive_testing")
     _, by_response = evaluated("fluid_benchmarking")
     tuned = evaluator.tree["tuned"][str(budget)]
-    share = tuned["predictor"]["share"]
+    weight = tuned["predictor"]["share"]
     gaussian, mean = PREDICTOR.other(
         evaluator.tree["predictor"], evaluator.known, ours.answers, evaluator.ctx
     )
     assert np.array_equal(ours.answers.samples, by_response.answers.samples)
-    assert np.allclose(ours.values, (1 - share) * by_response.values + share * gaussian, atol=1e-6)
-    assert np.allclose(ours.accuracy, (1 - share) * by_response.accuracy + share * mean)
+    assert np.allclose(
+        ours.values, (1 - weight) * by_response.values + weight * gaussian, atol=1e-6
+    )
+    assert np.allclose(ours.accuracy, (1 - weight) * by_response.accuracy + weight * mean)
     asked = np.take_along_axis(ours.values, ours.answers.samples, axis=1)
     assert np.array_equal(asked, ours.answers.values)
-    # the folds that gave the share give the intervals, too: no others are fitted
+    # the folds that gave the weight give the intervals, too: no others are fitted
     assert "folds" not in evaluator.tree and len(tuned["predictor"]["errors"]) == len(known)
     assert np.array_equal(evaluator.errors(budget), tuned["predictor"]["errors"])
     assert (ours.low < ours.accuracy).all() and (ours.accuracy < ours.high).all()
@@ -53,5 +55,5 @@ def test_a_single_known_model_leaves_the_default_and_gives_no_interval():
     outcomes, *_ = simulated(3, 30, 1)
     evaluator = methods.get("adaptive_testing").fit(outcomes[:1], None, jax.random.key(0))
     estimates = evaluator.evaluate(MatrixOracle(outcomes[1:]), 2, 4, jax.random.key(1))
-    assert evaluator.tree["tuned"]["4"]["predictor"]["share"] == PREDICTOR.share
+    assert evaluator.tree["tuned"]["4"]["predictor"]["share"] == PREDICTOR.weight
     assert np.isnan(estimates.low).all() and "fewer than" in estimates.reason

@@ -23,17 +23,19 @@ def test_an_anchor_is_the_sample_nearest_to_its_centroid_and_weighs_its_cluster(
         centre + np.linspace(-1, 1, size) for size, centre in zip(sizes, centres, strict=True)
     ]
     vectors = np.concatenate(points)[:, None].astype(np.float32)
-    samples, shares = anchors(vectors, np.full(63, 1 / 63), 3, np.random.default_rng(0), context())
+    samples, fractions = anchors(
+        vectors, np.full(63, 1 / 63), 3, np.random.default_rng(0), context()
+    )
     order = np.argsort(samples)
     assert samples[order].tolist() == [5, 11 + 10, 32 + 15]
-    assert np.allclose(shares[order], np.array(sizes) / 63)
+    assert np.allclose(fractions[order], np.array(sizes) / 63)
 
 
 def test_equal_vectors_give_different_samples():
     weights = np.full(9, 1 / 9)
     same = np.zeros((9, 2), np.float32)
-    samples, shares = anchors(same, weights, 4, np.random.default_rng(0), context())
-    assert len(set(samples.tolist())) == 4 and np.allclose(shares, 1 / 4)
+    samples, fractions = anchors(same, weights, 4, np.random.default_rng(0), context())
+    assert len(set(samples.tolist())) == 4 and np.allclose(fractions, 1 / 4)
 
 
 def test_an_anchor_stands_for_the_weights_of_its_cluster():
@@ -42,8 +44,8 @@ def test_an_anchor_stands_for_the_weights_of_its_cluster():
         100, None, np.repeat(["a", "b"], [20, 80]), dataset_weights={"a": 1, "b": 1}
     )
     vectors = np.repeat([[0.0], [9.0]], [20, 80], axis=0).astype(np.float32)
-    samples, shares = anchors(vectors, facts.weights, 2, np.random.default_rng(0), context())
-    weights = shares * facts.weights[samples]
+    samples, fractions = anchors(vectors, facts.weights, 2, np.random.default_rng(0), context())
+    weights = fractions * facts.weights[samples]
     assert np.allclose(weights / weights.sum(), 0.5)
 
 

@@ -69,16 +69,16 @@ def test_beyond_the_known_models_the_rest_is_drawn(evaluator, always, monkeypatc
     assert all("beyond the best known model" in note for note in estimates.notes)
     mean = STRONG.mean(axis=1)
     assert ((estimates.low <= mean) & (mean <= estimates.high)).mean() > 0.6
-    assert (estimates.answers.query.shares > 0).all()
+    assert (estimates.answers.query.fractions > 0).all()
 
 
 def test_a_model_that_turns_out_to_be_unlike_keeps_its_answers(evaluator, monkeypatch):
     """At the second look: the adaptive answers before it are known, and no draw is asked twice."""
     monkeypatch.setattr(guarded.GuardedBeliefs, "unlike", second_look)
     estimates = evaluate(evaluator, STRONG)
-    shares = estimates.answers.query.shares
-    assert (shares[:, :10] > 0).all() and (shares[:, 25:] > 0).all()
-    assert not shares[:, 10:25].any()
+    fractions = estimates.answers.query.fractions
+    assert (fractions[:, :10] > 0).all() and (fractions[:, 25:] > 0).all()
+    assert not fractions[:, 10:25].any()
     assert set(estimates.holds_for) == {ANY_MODEL}
     assert np.abs(estimates.accuracy - STRONG.mean(axis=1)).mean() < 0.15
 
@@ -100,7 +100,7 @@ def test_where_nothing_speaks_against_it_the_base_estimates(evaluator, monkeypat
     monkeypatch.setattr(guarded, "MISFIT", np.inf)
     estimates = evaluate(evaluator, MATRIX[10:16])
     assert set(estimates.holds_for) == {LIKE_KNOWN}
-    assert (estimates.answers.query.shares[:, 10:] == 0).all()
+    assert (estimates.answers.query.fractions[:, 10:] == 0).all()
     assert np.isfinite(estimates.low).all()
 
 

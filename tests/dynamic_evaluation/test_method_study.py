@@ -23,9 +23,9 @@ def test_groups_are_known_or_new_as_a_whole():
     assert any(
         (model_splits.split(20, MATRIX.groups, 0.6, seed)[0] != known).any() for seed in range(1, 4)
     )
-    for share in (0.0, 1.0):
+    for fraction in (0.0, 1.0):
         with pytest.raises(BadInput, match="leaves none known or none new"):
-            model_splits.split(20, None, share, seed=0)
+            model_splits.split(20, None, fraction, seed=0)
 
 
 def test_measures_by_hand():

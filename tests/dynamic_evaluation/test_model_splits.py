@@ -54,9 +54,9 @@ def test_by_a_column_the_first_models_are_known():
 def test_what_cannot_be_divided(text, said):
     with pytest.raises(BadInput, match=said):
         divided(text, 0.4)
-    for share in (float("nan"), 0.0, 1.0):
-        with pytest.raises(BadInput, match="known share"):
-            divided("by:date", share)
+    for fraction in (float("nan"), 0.0, 1.0):
+        with pytest.raises(BadInput, match="known fraction"):
+            divided("by:date", fraction)
     with pytest.raises(BadInput, match="there are no groups of models"):
         divided("group", models=Models(12))
     with pytest.raises(BadInput, match="--model_facts=FILE"):

@@ -86,11 +86,11 @@ def test_the_expected_share_of_thresholds_rises_from_the_first_to_all(known, dat
     if (known == 255).all():
         return
     rank = sort(known)
-    shares = rank.expect(np.arange(rank.n + 1))
-    assert (np.diff(shares) > 0).all() and shares[0] >= 0 and shares[-1] == ALL
+    fractions = rank.expect(np.arange(rank.n + 1))
+    assert (np.diff(fractions) > 0).all() and fractions[0] >= 0 and fractions[-1] == ALL
     easier = sort(np.vstack([known, np.ones((3, rank.n), np.uint8)]), ties=rank.order)
     if (known != 255).all():
-        assert (easier.expect(np.arange(rank.n)) <= shares[:-1]).all()
+        assert (easier.expect(np.arange(rank.n)) <= fractions[:-1]).all()
 
 
 @settings(deadline=None)
@@ -107,8 +107,8 @@ def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix
     elif best[0] > places[-1]:  # all are
         best = best[-1:]
     inside = np.arange(best[0], best[-1] + 1)
-    shares = np.diff(np.append(0, rank.expect(np.arange(rank.n + 1))))[inside]
-    median = inside[(2 * np.cumsum(shares) >= shares.sum()).argmax()]
+    fractions = np.diff(np.append(0, rank.expect(np.arange(rank.n + 1))))[inside]
+    median = inside[(2 * np.cumsum(fractions) >= fractions.sum()).argmax()]
     assert cut in best and abs(cut - median) == np.abs(best - median).min()
 
 

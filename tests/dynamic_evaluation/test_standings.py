@@ -47,11 +47,11 @@ def test_a_paired_difference_tells_apart_what_intervals_do_not(tmp_path):
     assert (first.rank, first.last, second.rank) == (1, 1, 2)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.9])
-def test_equal_models_are_told_apart_in_a_twentieth_of_pairs(share):
+@pytest.mark.parametrize("fraction", [0.5, 0.9])
+def test_equal_models_are_told_apart_in_a_twentieth_of_pairs(fraction):
     random, told_apart, everything = np.random.default_rng(1), 0, [(1.0, np.arange(150))]
     for _ in range(300):  # pairs of one draw depend on each other
-        values = (random.random((8, 150)) < share).astype(np.float32)
+        values = (random.random((8, 150)) < fraction).astype(np.float32)
         told_apart += _better(values, np.ones(values.shape, bool), everything, 1.0).sum()
     assert 0.03 < told_apart / (300 * 28) < 0.06
 

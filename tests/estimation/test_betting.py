@@ -16,7 +16,7 @@ def misses(low, high, mean):
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
 @pytest.mark.parametrize("right", range(0, 13, 3))
 def test_all_orders_of_twelve_outcomes(right, level):
-    """Every order is equally probable: the share of orders that ever exclude the mean is exact."""
+    """Every order is equally probable: how many orders ever exclude the mean is exact."""
     orders = np.zeros((len(list(itertools.combinations(range(12), right))), 12))
     for order, places in zip(orders, itertools.combinations(range(12), right), strict=True):
         order[list(places)] = 1

@@ -391,7 +391,7 @@ def test_mistakes_are_told_in_a_line(cache, tmp_path):
         ),
         (
             ["study", tmp_path / "known.npz", "--known=0.01", f"--out={tmp_path / 'st'}"],
-            "known: a known share of 0.01",
+            "known: a known fraction of 0.01",
         ),
         (
             ["add-model", "--model=x.npz", "--budget=4", "--method=published", f"--cache={cache}"],

@@ -122,12 +122,12 @@ def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
     """
     if len(estimates) == 1:
         return estimates[0]
-    shares = np.array([len(generation.ids) for generation in session.generations])
-    shares = shares / shares.sum()
+    fractions = np.array([len(generation.ids) for generation in session.generations])
+    fractions = fractions / fractions.sum()
     observed = sum(each.observed for each in estimates)
     failed = sum(each.failed for each in estimates)
     cost = sum((each.cost for each in estimates), Cost())
-    value = float(sum(s * each.value for s, each in zip(shares, estimates, strict=True)))
+    value = float(sum(s * each.value for s, each in zip(fractions, estimates, strict=True)))
     parts = [f"samples added later (part {number})" for number in range(1, len(estimates))]
     reasons = [
         f"the {part}: {each.reason}"
@@ -136,8 +136,8 @@ def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
     ]
     if reasons:
         return Estimate(value, reason=reasons[0], observed=observed, cost=cost, failed=failed)
-    below = float(np.hypot.reduce(shares * [each.value - each.low for each in estimates]))
-    above = float(np.hypot.reduce(shares * [each.high - each.value for each in estimates]))
+    below = float(np.hypot.reduce(fractions * [each.value - each.low for each in estimates]))
+    above = float(np.hypot.reduce(fractions * [each.high - each.value for each in estimates]))
     return Estimate(
         value, value - below, value + above, observed=observed, cost=cost, failed=failed
     )

@@ -223,7 +223,7 @@ class Session:
     def _draw(
         self, number: int, count: int, draws: Sequence[Draw], labels: Mapping[int, int]
     ) -> None:
-        """Appends the draws of a round, the shares of generations in proportion to what is left."""
+        """Appends the draws of a round, the counts of generations in proportion to what is left."""
         none = np.empty(0, np.int64)
         earlier = [
             np.concatenate([none, *(draw.samples for draw in draws if draw.generation == place)])
@@ -231,8 +231,8 @@ class Session:
         ]
         left = [len(g.ids) - len(e) for g, e in zip(self.generations, earlier, strict=True)]
         drawn_here: list[dict[str, Any]] = []
-        for place, share in enumerate(_apportion(left, count)):
-            if not share:
+        for place, part_count in enumerate(_apportion(left, count)):
+            if not part_count:
                 continue
             generation, pools = self.generations[place], self.pools[place]
             members = self.members(place, labels, draws)
@@ -241,7 +241,9 @@ class Session:
             free[drawn_before] = False
             random = generator(self.settings.seed, "draw", number, place)
             drawn = ProportionalSampling(uniform=self.settings.uniform)
-            query = choose_samples(pools, members, free, share, random, self.settings.rule, drawn)
+            query = choose_samples(
+                pools, members, free, part_count, random, self.settings.rule, drawn
+            )
             samples = query.samples[0]
             beliefs = [
                 beliefs_before(expected_losses(pool, members), drawn_before, samples)
@@ -328,13 +330,13 @@ def _settings(values: dict[str, Any]) -> SessionSettings:
 
 
 def _apportion(left: Sequence[int], count: int) -> list[int]:
-    """Returns shares of a number in proportion to others, by largest remainders.
+    """Divides a whole number in proportion to others, by largest remainders.
 
     >>> _apportion([30, 10], 5)
     [4, 1]
     """
     exact = np.array(left) * count / max(sum(left), 1)
-    shares = np.floor(exact).astype(int)
-    order = np.argsort(-(exact - shares), kind="stable")
-    shares[order[: count - shares.sum()]] += 1
-    return shares.tolist()
+    counts = np.floor(exact).astype(int)
+    order = np.argsort(-(exact - counts), kind="stable")
+    counts[order[: count - counts.sum()]] += 1
+    return counts.tolist()

@@ -23,7 +23,7 @@ class SessionSettings:
       models: absolute paths of the tested models.
       classes: names of the c classes.
       loss, rule, surrogate: names.
-      uniform: share of uniform draws.
+      uniform: fraction of uniform draws.
       seed: of all random numbers.
       digest: 16 hex digits of the ids and the models' probabilities.
     """

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate import SurrogateBuilder
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates.bayesian import Bayesian
 from nevis_stream.active_testing.surrogates.convolutional import Networks
@@ -13,7 +13,7 @@ from nevis_stream.active_testing.surrogates.known_networks import KnownNetworks,
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.errors import look_up
 
-SURROGATES: Mapping[str, SurrogateKind] = {
+SURROGATES: Mapping[str, SurrogateBuilder] = {
     "bayesian": Bayesian(),
     "ensemble": Ensemble(),
     "forest": Forest(),

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import RetrainedEnsemble
-from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate import SurrogateBuilder
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import heads
 from nevis_stream.active_testing.testing import Surrogate
@@ -60,7 +60,7 @@ ARCHITECTURE = replace(
 )
 
 
-class Bayesian(SurrogateKind):
+class Bayesian(SurrogateBuilder):
     """One head as in `heads`, with a radial posterior over its weights; the members are 20 draws.
 
     Source: Farquhar, Osborne and Gal, Radial Bayesian Neural Networks, AISTATS 2020; the ASE paper

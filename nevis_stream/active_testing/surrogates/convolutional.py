@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import Architecture, RetrainedEnsemble
-from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate import SurrogateBuilder
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.array_types import Float, UInt8
@@ -61,7 +61,7 @@ def _convolve(
 ARCHITECTURE = Architecture(_initialise, _logits)
 
 
-class Networks(SurrogateKind):
+class Networks(SurrogateBuilder):
     """Eight networks with two convolutions (5×5 with 16 channels and 3×3 with 32, both with stride
     2) and a linear layer, for small images. Otherwise as `heads`.
     """

@@ -5,13 +5,13 @@ temperature.
 import numpy as np
 
 from nevis_stream.active_testing.calibration import calibrate
-from nevis_stream.active_testing.surrogate import SurrogateKind, calibration_labels
+from nevis_stream.active_testing.surrogate import SurrogateBuilder, calibration_labels
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.queries.oracle import Responses
 
 
-class CalibratedModel(SurrogateKind):
+class CalibratedModel(SurrogateBuilder):
     """One member: the tested model, at a temperature that the bought labels and the calibration
     examples support. It needs nothing else, but believes in its own mistakes.
     """
@@ -30,7 +30,7 @@ class CalibratedModel(SurrogateKind):
         return surrogate
 
 
-class Ensemble(SurrogateKind):
+class Ensemble(SurrogateBuilder):
     """Other models of the same task: trials that a run kept, checkpoints, other seeds.
 
     It is not trained again; the bought labels only change its temperature. Source: the fixed deep

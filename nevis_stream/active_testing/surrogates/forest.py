@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nevis_stream.active_testing.calibration import calibrate
-from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate import SurrogateBuilder
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.array_types import Float, Int
@@ -20,7 +20,7 @@ _SMOOTHING = 0.01  # added to each class, since leaves with one sample are certa
 _BLOCK = 20_000  # samples
 
 
-class Forest(SurrogateKind):
+class Forest(SurrogateBuilder):
     """A random forest of 100 trees; a member is the mean of ten trees.
 
     Without training examples and before the first label it is the tested model. FLOPs of trees are
@@ -75,8 +75,8 @@ def _members(
     for start in range(0, len(features), _BLOCK):
         part = np.asarray(features[start : start + _BLOCK], np.float32)
         for number, tree in enumerate(forest.estimators_):
-            share = tree.predict_proba(part) * (MEMBERS / TREES)
-            members[number % MEMBERS, start : start + _BLOCK, forest.classes_] += share.T
+            fraction = tree.predict_proba(part) * (MEMBERS / TREES)
+            members[number % MEMBERS, start : start + _BLOCK, forest.classes_] += fraction.T
     return _smooth(members)
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import Architecture, RetrainedEnsemble
-from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate import SurrogateBuilder
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.array_types import Float
@@ -33,7 +33,7 @@ def _logits(
 ARCHITECTURE = Architecture(_initialise, _logits)
 
 
-class Heads(SurrogateKind):
+class Heads(SurrogateBuilder):
     """Eight heads with a hidden layer of 64 units, each with its own initial weights and batches.
 
     Features should have a mean square of about 1. Without training examples the heads learn what to

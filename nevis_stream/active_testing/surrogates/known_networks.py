@@ -2,14 +2,14 @@
 
 from nevis_stream.active_testing.difficulty import INFORMED, UNINFORMED, DifficultySurrogate
 from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
-from nevis_stream.active_testing.surrogate import SurrogateKind
+from nevis_stream.active_testing.surrogate import SurrogateBuilder
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel
 from nevis_stream.active_testing.surrogates.heads import Heads
 from nevis_stream.active_testing.testing import Surrogate
 
 
-class KnownNetworks(SurrogateKind):
+class KnownNetworks(SurrogateBuilder):
     """The tested model's own probabilities of errors, corrected by known models' outcomes as far as
     the bought labels support them: a sample that many known models got wrong is likely wrong.
     """
@@ -23,7 +23,7 @@ class KnownNetworks(SurrogateKind):
         return DifficultySurrogate(material, base, UNINFORMED, seed)
 
 
-class KnownNetworksHeads(SurrogateKind):
+class KnownNetworksHeads(SurrogateBuilder):
     """The heads' probabilities, updated by the patterns of known models' outcomes, and corrected by
     them as far as the bought labels support that. It trains the heads three times: on all labels,
     and on each half of them.

@@ -70,14 +70,14 @@ def draw(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> 
     model = random.integers(models, size=(steps, TASKS))[..., None]
     columns = np.stack([random.permutation(n)[:together] for _ in range(steps)])[:, None]
     part = described.part[model]
-    share = random.random((steps, TASKS))
+    fraction = random.random((steps, TASKS))
     return Tasks(
         described.without[part, columns],
         described.base_without[part, columns],
         described.values[model, columns],
         described.mask[model, columns],
         described.kinds[columns],
-        ((asked + 1) ** share).astype(np.int32) - 1,
+        ((asked + 1) ** fraction).astype(np.int32) - 1,
         random.normal(size=(steps, TASKS, sizes.latent)).astype(np.float32),
     )
 

@@ -112,7 +112,7 @@ class Adaptive(Policy):
     """
 
     adaptive = True
-    representative = True  # the grid has shares
+    representative = True  # the grid has fractions
     out_of_core = False
 
     def __init__(self, rule: str, factors: int, about: str):

@@ -61,8 +61,8 @@ class Clusters(Policy):
     ) -> Tree:
         """Makes the clusters."""
         random = numpy_generator(key)
-        samples, shares = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
-        return {"samples": samples, "shares": shares}
+        samples, fractions = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
+        return {"samples": samples, "shares": fractions}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the samples of all clusters."""
@@ -70,12 +70,12 @@ class Clusters(Policy):
 
 
 def fixed(design: Tree, models: int) -> Query:
-    """Returns the same cells for m models: the `samples` of a design, int64[b], with its `shares`,
-    float64[b].
+    """Returns the same cells for m models: the `samples` of a design, int64[b], with the
+    fractions of all samples that they represent, float64[b].
     """
     shape = (models, len(design["samples"]))
-    samples, shares = (np.broadcast_to(design[name], shape) for name in ("samples", "shares"))
-    return Query(samples, shares=shares)
+    samples, fractions = (np.broadcast_to(design[name], shape) for name in ("samples", "shares"))
+    return Query(samples, fractions=fractions)
 
 
 def anchors(
@@ -86,10 +86,10 @@ def anchors(
     ctx: Compute,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the sample nearest to each of `count` centroids, int64[count], none twice, and the
-    share of all samples that it represents, float64[count]: those that are nearest to it.
+    fraction of all samples that it represents, float64[count]: those that are nearest to it.
 
-    A share counts samples in units of the anchor's own weight, because means multiply the share of
-    an asked sample by its weight.
+    A fraction counts samples in units of the anchor's own weight, because means multiply the
+    fraction of an observed sample by its weight.
 
     Args:
       vectors: float32[n, d]; equal ones are told apart by nothing, so clusters may be empty.

@@ -123,7 +123,7 @@ class Guard(PartFirst):
         looks = self.looks(budget)
         stop = min([look for look in looks if look > asked], default=budget)
         samples = query.samples[:, : stop - asked].copy()
-        chances, shares = np.ones(samples.shape), np.zeros(samples.shape)
+        chances, fractions = np.ones(samples.shape), np.zeros(samples.shape)
         switched = np.zeros(len(samples), bool)
         for look in [look for look in looks if look <= asked]:
             until = answers.first(look)
@@ -133,9 +133,12 @@ class Guard(PartFirst):
                 drawn = self._draw_rest(plan, until.of(rows), look, key, ctx)
                 there = slice(asked - look, asked - look + samples.shape[1])
                 samples[rows] = drawn.samples[:, there]
-                chances[rows], shares[rows] = drawn.probabilities[:, there], drawn.shares[:, there]
+                chances[rows], fractions[rows] = (
+                    drawn.probabilities[:, there],
+                    drawn.fractions[:, there],
+                )
             switched |= unlike
-        return Query(samples, chances, shares)
+        return Query(samples, chances, fractions)
 
     def draw_first(self, plan: Plan, answers: Responses, key: Key) -> Query:
         """Returns the draws of the first part, in strata by the values that are expected."""

@@ -18,7 +18,7 @@ class Quadrature(Policy):
     models weighted by how close they are to its answers.
 
     Args:
-      first: share of the budget that is asked of all models alike.
+      first: fraction of the budget that is asked of all models alike.
       about: one line for people.
     """
 

@@ -100,7 +100,7 @@ def grid(order: np.ndarray, models: int, budget: int) -> Query:
     """Returns a uniform grid of `budget` samples on an order, int64[n], for each of m models."""
     samples = order[centres(len(order), budget)]
     shape = (models, budget)
-    return Query(np.broadcast_to(samples, shape), shares=np.full(shape, 1 / budget))
+    return Query(np.broadcast_to(samples, shape), fractions=np.full(shape, 1 / budget))
 
 
 class Datasets(Policy):
@@ -137,7 +137,7 @@ class Datasets(Policy):
         chances = np.concatenate(
             [1 / (size - np.arange(count)) for size, count in zip(sizes, counts, strict=True)]
         )
-        shares = np.repeat(sizes / n / np.maximum(counts, 1), counts)
+        fractions = np.repeat(sizes / n / np.maximum(counts, 1), counts)
         models = len(answers.values)
         drawn = [
             np.concatenate(
@@ -150,7 +150,7 @@ class Datasets(Policy):
         ]
         shape = (models, budget)
         samples = np.asarray(drawn, np.int64).reshape(shape)
-        return Query(samples, np.broadcast_to(chances, shape), np.broadcast_to(shares, shape))
+        return Query(samples, np.broadcast_to(chances, shape), np.broadcast_to(fractions, shape))
 
 
 def divide(sizes: np.ndarray, budget: int, random: np.random.Generator) -> np.ndarray:

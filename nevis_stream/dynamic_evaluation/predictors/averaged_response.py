@@ -2,7 +2,7 @@
 
 The item response model is sure of a model's ability after few answers, but knows nothing else of
 it. How much the other estimate adds depends on the known models, on the policy and on the budget,
-so cross-validation on the known models learns its share; with few known models, the share stays
+so cross-validation on the known models learns its weight; with few known models, the weight stays
 near a default.
 """
 
@@ -26,13 +26,13 @@ class AveragedResponse(ItemResponse):
 
     Args:
       about: one line for people.
-      share: the other estimate's default share, from 0 to 1.
+      weight: the other estimate's default weight, from 0 to 1.
       groups: number of independent known models, or groups of them, that the default is worth.
     """
 
-    def __init__(self, about: str, share: float, groups: float):
+    def __init__(self, about: str, weight: float, groups: float):
         super().__init__(about)
-        self.share, self.groups = share, groups
+        self.weight, self.groups = weight, groups
 
     def other(
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -45,8 +45,8 @@ class AveragedResponse(ItemResponse):
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
-        """Returns the other estimate's `share`, and the `errors` of known models' means, float64[k]
-        with the `unit` of each. The fits of the folds are added to the tree.
+        """Returns the other estimate's `weight`, and the `errors` of known models' means,
+        float64[k], with the `unit` of each. The fits of the folds are added to the tree.
         """
         random, parts = numpy_generator(key), [np.empty((3, 0))]
         trees = tree.setdefault("folds", [])
@@ -67,18 +67,18 @@ class AveragedResponse(ItemResponse):
             parts.append(np.array([away, missing, by_response.deviation]))
         away, missing, unit = np.concatenate(parts, axis=1)
         independent = len(set(known.groups)) if known.groups else known.shape[0]
-        share = self._share(away, missing, independent)
-        return {"share": share, "errors": missing - share * away, "unit": unit}
+        weight = self._weight(away, missing, independent)
+        return {"share": weight, "errors": missing - weight * away, "unit": unit}
 
-    def _share(self, away: np.ndarray, missing: np.ndarray, independent: int) -> float:
-        """Returns the share of least squares, with the default as a prior; models of a group do not
-        count as independent.
+    def _weight(self, away: np.ndarray, missing: np.ndarray, independent: int) -> float:
+        """Returns the weight of least squares, with the default as a prior; models of a group do
+        not count as independent.
         """
         prior = self.groups / independent * (away**2).sum()
         squares = (away**2).sum() + prior
         if not squares:
-            return self.share
-        return float(np.clip((away @ missing + prior * self.share) / squares, 0, 1))
+            return self.weight
+        return float(np.clip((away @ missing + prior * self.weight) / squares, 0, 1))
 
     def predict(
         self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -86,11 +86,11 @@ class AveragedResponse(ItemResponse):
         """Averages the means, and the cells if the other estimate has cells."""
         by_response = super().predict(tree, tuned, known, answers, ctx)
         cells, mean = self.other(tree, known, answers, ctx)
-        values, share = by_response.values, tuned["share"]
+        values, weight = by_response.values, tuned["share"]
         if cells is not None:
-            values = values + share * (cells - values)
+            values = values + weight * (cells - values)
             ctx.charge(3 * values.size)
-        mean = by_response.mean + share * (mean - by_response.mean)
+        mean = by_response.mean + weight * (mean - by_response.mean)
         return Prediction(values, mean, deviation=by_response.deviation)
 
 
@@ -99,13 +99,13 @@ class GeneralizedItemResponse(AveragedResponse):
     averaged (gp-IRT of Maia Polo et al., tinyBenchmarks, 2024, section 3.2).
 
     The paper's item response model has several dimensions; here it has one, as `irt_2pl`. The paper
-    sets the share of the two by approximations of the bias of the one and the variance of the
+    sets the weight of the two by approximations of the bias of the one and the variance of the
     other; here cross-validation on the known models does.
     """
 
     def __init__(self) -> None:
         about = "item response model and weighted mean, averaged by cross-validation"
-        super().__init__(about, share=0.5, groups=5)
+        super().__init__(about, weight=0.5, groups=5)
 
     def other(
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -126,7 +126,7 @@ class ResponseAndGaussian(AveragedResponse):
         about = (
             "two-parameter item response and linear-Gaussian model, averaged by cross-validation"
         )
-        super().__init__(about, share=0.25, groups=20)
+        super().__init__(about, weight=0.25, groups=20)
         self._gaussian = LinearGaussian()
 
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:

@@ -104,7 +104,7 @@ class Combination(ScorePredictor):
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
-        """Returns `weights` of the members, float64[6]; `correction`, the share, from 0 to 1, of
+        """Returns `weights` of the members, float64[6]; `correction`, the fraction, from 0 to 1, of
         the mean residual that is added to the mean; and `widening`, the half-width of the 95%
         interval in posterior standard deviations; and `errors`, float64[k], those of the known
         models' means. The fits of the folds are added to the tree.
@@ -142,10 +142,10 @@ class Combination(ScorePredictor):
         mean, residual = view.means(p)
         mean = np.clip(mean + tuned["correction"] * residual, 0, 1)
         half = tuned["widening"] * view.deviation
-        shares = represent(answers, known.facts)
-        seen = 1 / (shares**2).sum(axis=1)
-        share = (seen * (shares * answers.values).sum(axis=1) + 1) / (seen + 2)
-        error = np.sqrt(share * (1 - share) / seen) * view.unasked
+        fractions = represent(answers, known.facts)
+        seen = 1 / (fractions**2).sum(axis=1)
+        fraction = (seen * (fractions * answers.values).sum(axis=1) + 1) / (seen + 2)
+        error = np.sqrt(fraction * (1 - fraction) / seen) * view.unasked
         unbiased = mean + (1 - tuned["correction"]) * residual
         return Prediction(p, mean, intervals.extend(mean - half, mean + half, unbiased, error))
 

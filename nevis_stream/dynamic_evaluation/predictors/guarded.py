@@ -236,8 +236,8 @@ class GuardedPredictor(ScorePredictor):
         first = self.policy.first(budget)
         if count < budget:  # asked step by step: which estimate it will be is open
             return Prediction(values, mean, None, base.deviation, base.keeps_answers)
-        shares = answers.query.shares
-        drawn = np.zeros((len(mean), 0), bool) if shares is None else shares[:, first:] > 0
+        fractions = answers.query.fractions
+        drawn = np.zeros((len(mean), 0), bool) if fractions is None else fractions[:, first:] > 0
         switched = drawn.any(axis=1)
         look, notes = beliefs.look(answers, budget, ctx), []
         others = np.full((3, len(mean)), np.nan)

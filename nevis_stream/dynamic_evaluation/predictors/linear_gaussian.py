@@ -36,7 +36,7 @@ Cells = Float[jax.Array, "models samples"]
 RANK = 128  # of the basis, at most
 MODELS = 4096  # known models that are fitted, drawn at random if there are more
 TIE = 1e-4  # of the best gain; rounding, which depends on the number of cores, is far below
-NOISE_SHARE = (
+NOISE_FRACTION = (
     0.5  # of each sample's variance; experiments/evaluation_studies/acquisition.py compares others
 )
 BUMPS = 5
@@ -182,7 +182,7 @@ def prior(model: Model, weights: Float[jax.Array, " models"]) -> Prior:
     overall = model.weights @ mean
     variance = ((covariance @ model.basis) * model.basis).sum(axis=0) + model.leftover * unbiased
     pseudo = PSEUDO_VARIANCE * overall * (1 - overall) / (effective + 1)
-    shrunk = (1 - NOISE_SHARE) * covariance
+    shrunk = (1 - NOISE_FRACTION) * covariance
     rank = len(shrunk)
     whole = jnp.zeros((rank + BUMPS, rank + BUMPS))
     whole = whole.at[:rank, :rank].set(shrunk).at[rank:, rank:].set(jnp.eye(BUMPS))

@@ -65,11 +65,11 @@ def represent(answers: Responses, facts: SampleFacts) -> np.ndarray:
     """Returns the weight of each asked cell in an estimate of the mean over all samples,
     float64[m, b]; the weights of a model add up to 1.
 
-    Cells that a policy chose for their information have weight 0; if a policy gives no shares, all
-    cells have the same weight.
+    Cells that a policy chose for their information have weight 0; if a policy gives no fractions,
+    all cells have the same weight.
     """
-    shares = answers.query.shares
-    if shares is None or not shares.any():
-        shares = np.ones(answers.values.shape)
-    weights = shares * facts.weights[answers.samples]
+    fractions = answers.query.fractions
+    if fractions is None or not fractions.any():
+        fractions = np.ones(answers.values.shape)
+    weights = fractions * facts.weights[answers.samples]
     return weights / weights.sum(axis=1, keepdims=True)

@@ -41,7 +41,7 @@ LEARNING_RATE = 1e-3
 LARGEST_GRADIENT = 0.5
 DISCOUNT, LAMBDA, CLIP = 0.99, 0.95, 0.2  # table B.1
 ENTROPY_COLD = 0.001  # with samples that no known model has met; otherwise 0
-VALUE_SHARE = 0.5  # of the critic's loss
+VALUE_WEIGHT = 0.5  # of the critic's loss
 
 
 class Transitions(NamedTuple):
@@ -93,7 +93,7 @@ def loss(
     gain = jnp.minimum(ratio * steps.advantages, clipped * steps.advantages).mean()
     spread = -(jnp.exp(logarithms) * logarithms).sum(axis=1).mean()
     error = ((values - steps.returns) ** 2).mean()
-    return VALUE_SHARE * error - gain - entropy * spread
+    return VALUE_WEIGHT * error - gain - entropy * spread
 
 
 def optimiser() -> optax.GradientTransformation:
