@@ -62,7 +62,10 @@ def begin(
     board_key = board_digest(board.cache)
     if isinstance(rule.budget, Prices):
         if rule.by_interval:
-            raise BadInput("a rule (until, …) needs a budget that is a number of samples.")
+            raise BadInput(
+                "`until`, `until_better_than` and `until_decided` need a budget that is a number of"
+                " samples, or none."
+            )
         prices, method = rule.budget, method or methods.PRICED
         budget = _count_affordable(board, method, prices)
     else:

@@ -123,7 +123,7 @@ def test_a_study_of_files_and_the_metrics_of_a_cache(cache, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "left out: " in done.stdout and "few: 2 models are observed on" in done.stdout
     assert "60% of the models known, 2 splits" in " ".join(done.stdout.split())
-    assert "covered: share of 95% intervals that contain the true mean" in done.stdout
+    assert "covered: fraction of 95% intervals that contain the true mean" in done.stdout
     assert forked.run("launch.report", cache, f"--out={tmp_path / 'out'}").returncode == 0
     assert "Cache cache" in (tmp_path / "out" / "report.html").read_text()
 

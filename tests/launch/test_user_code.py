@@ -59,6 +59,7 @@ COMMANDS = {
         "tell": ["live", "their-rule"],
         "status": ["live"],
         "report": ["live"],
+        "compare": ["live"],
         "study": ["board.csv", "--known=0.6", "--methods=random_mean", "--seeds=1", "--budgets=2"],
     },
     "label": {
