@@ -1,6 +1,6 @@
 """Kills commands, cuts the power and fails their changes of files, one change after the other.
 
-python -m tests.nightly.sweep OUT [COMMAND ...] [--part=1/2] [--most=50]
+python -m tests.nightly.sweep OUT [COMMAND ...] [--part=1/2] [--most=30]
 
 After each fault the same command is started again, and what it leaves is compared with what it
 leaves undisturbed. It writes a line for each point to OUT/points-PART.jsonl, goes on where it was
@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("commands", nargs="*")
     parser.add_argument("--part", default="1/1")
-    parser.add_argument("--most", type=int, default=50)
+    parser.add_argument("--most", type=int, default=30)
     words = parser.parse_intermixed_args()
     if forking.compiler() is None:
         raise SystemExit("a C compiler is needed: cc, gcc or clang, or the one that CC names")
