@@ -28,8 +28,8 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):
     flags.append("--xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("XLA_FLAGS", " ".join(flags))
 
-# Each worker has cores of its own, but for the one that is more than the cores: the threads of
-# programs that share cores wait for one another. JAX counts the cores when it is imported.
+# Each worker has cores of its own: the threads of programs that share cores wait for one another.
+# JAX counts the cores when it is imported.
 if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     cores, workers = sorted(os.sched_getaffinity(0)), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     own = cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) :: workers]
@@ -84,13 +84,6 @@ LONGEST = (
     "tests/report/test_strangers.py",
     "tests/report/test_report.py",
 )
-
-
-def pytest_xdist_auto_num_workers(config):
-    """Returns one worker more than there are cores: a third of the time a worker waits for a child
-    process, a disk or a pause.
-    """
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else 2
 
 
 def pytest_collection_modifyitems(items):

@@ -292,6 +292,7 @@ NOT_SWEPT = {
     "data list": "prints",
     "data verify": "prints",
     "demo": "trains for minutes; it is `run` and `report`",
+    "evaluate compare": "prints",
     "evaluate stats": "prints",
     "evaluate status": "prints",
     "evaluate verify": "prints",
