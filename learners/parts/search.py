@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -67,14 +68,14 @@ def _check(space: Space) -> None:
             raise BadInput(f"search space of {name}: {low} to {high} is not a valid range.")
 
 
-class _DrawnSearch:
+class _DrawnSearch(ABC):
     """A search that draws the values of all trials before any result is known."""
 
     trials: int
 
+    @abstractmethod
     def draw(self, seed: int) -> list[Hyper]:
         """Returns the values of each trial."""
-        raise NotImplementedError
 
     @property
     def at_once(self) -> int:

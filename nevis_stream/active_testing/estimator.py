@@ -1,5 +1,6 @@
 """The base of all estimators."""
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from nevis_stream.queries.oracle import Estimate
 NO_LABELS = "there is no usable label yet"
 
 
-class Estimator:
+class Estimator(ABC):
     """Estimates the mean loss over the pool from labels of some samples.
 
     Attributes:
@@ -28,9 +29,9 @@ class Estimator:
             return "the samples were chosen, not drawn at random with known probabilities"
         return ""
 
+    @abstractmethod
     def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the estimate from at least one and less than all labels."""
-        raise NotImplementedError
 
     def __call__(self, evidence: LabelledDraws) -> Estimate:
         """Returns the estimate with its 95% interval, or NaN with the reason.

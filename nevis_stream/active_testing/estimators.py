@@ -31,7 +31,7 @@ class Ase(Estimator):
         " show; difference has one"
     )
 
-    def __call__(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, evidence: LabelledDraws) -> Estimate:
         """Returns the estimate; it has no interval."""
         value = float(evidence.expected.mean())
         asked = evidence.asked - evidence.failed
@@ -42,6 +42,8 @@ class Ase(Estimator):
             cost=evidence.cost,
             failed=evidence.failed,
         )
+
+    __call__ = estimate  # also without any label, and with samples that were chosen
 
 
 class Difference(Estimator):

@@ -1,5 +1,7 @@
 """The base of all surrogates."""
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
@@ -17,7 +19,7 @@ WORDS = {
 """What people call an attribute of `SurrogateData`."""
 
 
-class SurrogateBuilder:
+class SurrogateBuilder(ABC):
     """Builds surrogates from what is known before any label.
 
     Attributes:
@@ -40,11 +42,11 @@ class SurrogateBuilder:
         if missing := self.lacks(material):
             raise BadInput(f"the surrogate {name!r} needs {missing}.")
 
+    @abstractmethod
     def build(self, material: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate. It depends on the material, the seed and the bought labels alone,
         not on how often it was called, so that a stopped test can be continued.
         """
-        raise NotImplementedError
 
 
 def calibration_labels(

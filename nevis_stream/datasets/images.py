@@ -16,6 +16,7 @@ on access. A learner reads either in four ways, all uint8 RGB:
 import hashlib
 import io
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,17 +110,17 @@ class Images(Sequence[np.ndarray]):
         return (self[index] for index in range(len(self)))
 
     @property
+    @abstractmethod
     def sizes(self) -> np.ndarray:
         """Height and width of every image, in pixels: int32[n, 2]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, indices: np.ndarray) -> "Images":
         """Returns the images at `indices`, in that order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def content_hashes(self) -> list[bytes]:
         """Returns one 32-byte sha256 for each image's stored content."""
-        raise NotImplementedError
 
     def pixel_hashes(self) -> np.ndarray:
         """Returns S32[n]: sha256 of every image's pixels, however they are stored."""

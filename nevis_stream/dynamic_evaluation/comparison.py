@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.stopping import ERROR, decide_models, weights_of
+from nevis_stream.dynamic_evaluation.stopping import ERROR, weights_of
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair
 from nevis_stream.queries.matrix import is_observed
@@ -121,8 +121,7 @@ def compare_models(session: "Session") -> Comparison:
             " with --until_decided=best (or order), `until_decided` in Python."
         )
     names, (part,) = list(session.settings.models), session.cache.facts().parts
-    tracks = [session.track(model) for model in names]
-    decisions = decide_models(session.settings, session.cache.facts(), tracks)
+    decisions = session.decisions()
     estimates = session.estimates()
     beaten = {
         name: [names[i] for i in np.flatnonzero(decisions.better[:, column])]
@@ -147,12 +146,13 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
       BadInput: there is no such model, or the samples are not drawn one by one, or of two new
         models not in the same order.
     """
-    facts, (part,) = session.cache.facts(), session.cache.facts().parts
+    facts = session.cache.facts()
+    (part,) = facts.parts
     track, known = session.track(first), session.cache.models()
     columns, own = np.array(track.drawn, np.int64), track.drawn_values
     if second in known:
-        other = session.cache.matrix([second])[0, columns].astype(np.float64)
-        other[~is_observed(session.cache.matrix([second])[0, columns])] = np.nan
+        cells = session.cache.matrix([second])[0, columns]
+        other = np.where(is_observed(cells), cells, np.nan).astype(np.float64)
     elif second not in session.settings.models:
         raise BadInput(unknown("model", second, [*session.settings.models, *known]))
     elif session.settings.until_decided is None:

@@ -6,6 +6,7 @@ budget is first used, and is added to the tree.
 """
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -80,7 +81,7 @@ class Prediction:
         return np.ones(len(self.values)) if self.deviation is None else self.deviation
 
 
-class ScorePredictor:
+class ScorePredictor(ABC):
     """Predicts the cells that were not asked; the base of all `predictors`.
 
     Attributes:
@@ -127,11 +128,11 @@ class ScorePredictor:
         """
         return {}
 
+    @abstractmethod
     def predict(
         self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts all cells of the models, given some answers."""
-        raise NotImplementedError
 
     def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
         """Returns what the fitted predictor believes, for policies.

@@ -1,5 +1,6 @@
 """Policies choose the cells to ask, given what a predictor believes."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import jax
@@ -50,7 +51,7 @@ class Plan:
         return self.beliefs.n
 
 
-class Policy:
+class Policy(ABC):
     """Chooses the cells to ask; the base of all `policies`.
 
     Attributes:
@@ -72,7 +73,7 @@ class Policy:
     takes_prices = False
     needs: frozenset[str] = frozenset()
 
-    def check(self, facts: SampleFacts) -> None:
+    def check(self, facts: SampleFacts) -> None:  # noqa: B027, most need nothing
         """Raises BadInput if the samples lack what the policy needs to know about them."""
 
     def least(self, facts: SampleFacts) -> int:
@@ -122,6 +123,7 @@ class Policy:
             tree["designs"] = designs | {str(budget): design}
         return Plan(tree, design, beliefs, budget)
 
+    @abstractmethod
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the cells to ask next: at least one of each model, and over all steps at most the
         budget.
@@ -132,7 +134,6 @@ class Policy:
           key: a JAX key, the same in each step.
           ctx: counts FLOPs.
         """
-        raise NotImplementedError
 
     def ask(self, plan: Plan, oracle: Oracle, models: int, key: Key, ctx: Compute) -> Responses:
         """Asks m models step by step until the budget is spent."""

@@ -48,6 +48,7 @@ from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follo
 from nevis_stream.dynamic_evaluation.stopping import Stopping, decide_models
 from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.estimation.comparison import Decisions
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
@@ -91,6 +92,7 @@ class Session:
         )
         command = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
         self.settings = self.log.read_settings(EvaluationSettings.parse, command)
+        self._decided: tuple[object, Decisions] | None = None
 
     @classmethod
     def start(
@@ -199,10 +201,16 @@ class Session:
         ended = track.is_complete(self.settings.budget) or self._stopping.may_stop(track)
         if ended or self.settings.until_decided is None:
             return ended
-        models = list(self.settings.models)
-        tracks = [self.track(model) for model in models]
-        decisions = decide_models(self.settings, self.cache.facts(), tracks)
-        return bool(decisions.settled[models.index(track.model)])
+        return bool(self.decisions().settled[list(self.settings.models).index(track.model)])
+
+    def decisions(self) -> Decisions:
+        """Returns what is decided about the models of a session with `until_decided`."""
+        history = self.log.read()
+        if self._decided is None or self._decided[0] is not history:  # the same as long as it holds
+            tracks = [self.track(model) for model in self.settings.models]
+            decisions = decide_models(self.settings, self.cache.facts(), tracks)
+            self._decided = history, decisions
+        return self._decided[1]
 
     @cached_property
     def _stopping(self) -> Stopping:

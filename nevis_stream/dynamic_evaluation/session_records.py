@@ -20,6 +20,7 @@ from nevis_stream.queries.session_log import damage, read_lines
 from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.checks import choice, number, show_value, string, whole
+from nevis_stream.storage.reading import open_text
 from nevis_stream.storage.record import Record
 
 BOARD, SETTINGS, ROUNDS, ANSWERS, HANDED, PRICES = (
@@ -208,7 +209,7 @@ def read_handed(file: Path, columns: Mapping[str, int]) -> dict[Cell, str]:
     for line_number, line in enumerate(read_lines(file), start=1):
         with damage(file, line_number):
             cells = [(line["model"], columns[each]) for each in line["samples"]]
-            handed |= dict.fromkeys(cells, line["worker"])
+            handed |= dict.fromkeys(cells, string(line["worker"]))
     return handed
 
 
@@ -238,7 +239,7 @@ def read_session_prices(
         return None
     path = directory / PRICES
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with open_text(path) as file:
             rows = list(csv.reader(file))[1:]
         each = np.array([float(price) for _, price in rows])
         prices = Prices(settings.unit, each, settings.amount)

@@ -24,7 +24,6 @@ from nevis_stream.dynamic_evaluation.session_records import (
 from nevis_stream.dynamic_evaluation.session_source import write_source
 from nevis_stream.dynamic_evaluation.stopping import Rule, check_draws, check_rule
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog, Words
@@ -43,7 +42,7 @@ _OTHER = "this directory contains another session ({difference}). Choose another
 
 def begin(
     directory: Path,
-    board: Board | EvaluationCache,
+    board: Board,
     rule: Rule,
     models: Sequence[str],
     method: str | None,
@@ -53,7 +52,6 @@ def begin(
     """Writes the files of a session, or checks that they are of the same one; arguments as of
     `session.Session.start`.
     """
-    board = Board(board) if isinstance(board, EvaluationCache) else board
     _check_names(models, board.models)
     method = check_rule(board.cache, method, rule, len(models))
     if rule.budget is None and not rule.by_interval:

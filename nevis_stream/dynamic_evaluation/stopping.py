@@ -46,7 +46,12 @@ class Rule:
     @property
     def by_interval(self) -> bool:
         """Whether the session may end before its budget is spent."""
-        return (self.until, self.until_better_than, self.until_decided) != (None, None, None)
+        return ends_by_interval(self)
+
+
+def ends_by_interval(rule: Rule | EvaluationSettings) -> bool:
+    """Returns whether a session may end before its budget is spent."""
+    return (rule.until, rule.until_better_than, rule.until_decided) != (None, None, None)
 
 
 def anytime_interval(track: Track, facts: SampleFacts, scores: bool) -> tuple[float, float] | None:
@@ -159,8 +164,8 @@ def decide_models(
         row[: len(track.drawn)] = track.drawn_values
     weights, most = weights_of(facts, np.array(tracks[int(counts.argmax())].drawn, np.int64))
     values = 1 - values if part.lower else values
-    goal = settings.until_decided or "best"
-    return decide(*(values, counts, facts.n, goal), weights=weights, most=most, error=ERROR)
+    goal = str(settings.until_decided)
+    return decide(values, counts, facts.n, goal, weights=weights, most=most, error=ERROR)
 
 
 def weights_of(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
@@ -185,10 +190,7 @@ class Stopping:
     @property
     def by_interval(self) -> bool:
         """Whether it may end before the budget is spent."""
-        settings = self._settings
-        return Rule(
-            *(None, settings.until, settings.until_better_than, settings.until_decided)
-        ).by_interval
+        return ends_by_interval(self._settings)
 
     def may_stop(self, track: Track) -> bool:
         """Returns whether the interval of a session that ends by it is short enough."""

@@ -3,13 +3,16 @@
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from nevis_stream.storage.faults import lock
+from nevis_stream.storage.reading import open_file
 
 _FOLDER = "workers"
+_HELD = re.compile(r"process-\d+-[0-9a-f]{8}")
 
 
 @contextlib.contextmanager
@@ -20,7 +23,7 @@ def hold_name(directory: Path) -> Iterator[str]:
     name = f"process-{os.getpid()}-{secrets.token_hex(4)}"
     path = directory / _FOLDER / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
+    with open(path, "x") as file:
         lock(file, path, fcntl.LOCK_EX)
         try:
             yield name
@@ -30,11 +33,11 @@ def hold_name(directory: Path) -> Iterator[str]:
 
 def is_gone(directory: Path, name: str) -> bool:
     """Returns whether a name that a process held is free; one that a user gave never is."""
-    if not name.startswith("process-"):
+    if not _HELD.fullmatch(name):
         return False
     path = directory / _FOLDER / name
     try:
-        with open(path, "r+") as file:
+        with open_file(path) as file:
             lock(file, path, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return True

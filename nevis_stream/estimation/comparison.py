@@ -61,7 +61,7 @@ def compare_pair(
     value = float((away * scale).sum() / scale.sum())
     # the two half samples keep the variance above 0 where no difference was seen
     terms, fpc = scale * (away - value), max(1 - k / n, 0)
-    variance = fpc * float((terms**2).sum() + 1) / max(k + 2 - 1, 1) / (k + 2)
+    variance = fpc * float((terms**2).sum() + 1) / (k + 1) / (k + 2)
     error = np.sqrt(variance)
     probability = float(norm.cdf(value / error)) if error else float(np.sign(value) / 2 + 0.5)
     if anytime:

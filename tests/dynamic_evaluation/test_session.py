@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import sys
@@ -17,11 +18,13 @@ import pytest
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import choice, methods, session_start, session_view
 from nevis_stream.dynamic_evaluation.fits import FOLDER
-from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, SETTINGS
+from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES, SETTINGS
 from nevis_stream.dynamic_evaluation.stopping import anytime_interval
+from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.betting import confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
+from nevis_stream.storage import checked_lines
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content, work
 from tests.forked import Started
 
@@ -129,6 +132,25 @@ def test_what_a_gone_process_had_is_handed_to_others(tmp_path, board):
     assert not {*mine} & {*session.ask(worker="other")}
     batches.close()  # as if its process had ended
     assert {*mine} == {*session.ask(worker="third")}
+
+
+def test_files_of_anybody_are_refused_by_name(tmp_path, board):
+    costs = {str(column): 1.0 + column % 3 for column in range(KNOWN.shape[1])}
+    arguments = {"method": "stratified_mean", "prices": costs}
+    session = de.Session.start(tmp_path / "session", board, "30 tokens", **arguments)
+    prices = session.directory / PRICES
+    prices.unlink()
+    os.mkfifo(prices)  # it would be waited for
+    with pytest.raises(BadInput, match=f"{PRICES}: damaged .*pipe"):
+        session.ask(2)
+    session = start(tmp_path / "other", board)
+    cell = {"model": "new model", "samples": [session.ids[0]]}
+    for worker in (5, ["process-1"], None):
+        session.directory.joinpath(HANDED).unlink(missing_ok=True)
+        checked_lines.append(session.directory / HANDED, cell | {"worker": worker})
+        with pytest.raises(BadInput, match=f"{HANDED}, line 1: damaged .*not a string"):
+            session.ask(2)
+    assert not is_gone(session.directory, "process-1-../../outside")  # a name that a user gave
 
 
 def test_rules_of_answers_are_those_of_labelling(tmp_path, board):

@@ -2,6 +2,8 @@
 the answers show that the known models say little about the new one, the rest is drawn too.
 """
 
+from abc import ABC, abstractmethod
+
 import jax
 import numpy as np
 
@@ -76,7 +78,7 @@ class PartFirst(Policy):
         return Query(query.samples[:, : plan.budget - answers.samples.shape[1]])
 
 
-class LookedAt(ResponsePosterior):
+class LookedAt(ResponsePosterior, ABC):
     """Beliefs that tell whether a model is like the known ones.
 
     Attributes:
@@ -85,9 +87,9 @@ class LookedAt(ResponsePosterior):
 
     base: ResponsePosterior
 
+    @abstractmethod
     def unlike(self, answers: Responses, budget: int, ctx: Compute) -> np.ndarray:
         """Returns which models the known ones say little about, bool[m]."""
-        raise NotImplementedError
 
 
 class Guard(PartFirst):
