@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from absl.flags import FlagValues
 
 from nevis_stream.dynamic_evaluation import adding, methods, ranking
@@ -106,7 +105,10 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
 
 def _check(values: FlagValues) -> None:
     """Refuses an invalid budget or method before anything is read."""
-    samples_or_amount(values.budget) if "prices" in values else budget(values.budget)
+    if "prices" in values:
+        samples_or_amount(values.budget)
+    else:
+        budget(values.budget)
     if "choice_flops" in values and np.isnan(values.choice_flops):
         raise BadInput("--choice_flops=nan: a number of at least 0 is expected.")
     if values.method is not None:
@@ -128,7 +130,13 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
     else:
         predictors = [predictor for predictor in run.predictors if predictor.checkpoint]
     _ = run.learner  # trusted and importable, or an error before anything is computed
-    for dataset_id in dict.fromkeys(predictor.task.dataset_id for predictor in predictors):
+    dataset_ids = list(dict.fromkeys(predictor.task.dataset_id for predictor in predictors))
+    if values.failures is not None and len(dataset_ids) > 1:
+        raise BadInput(
+            f"--failures={values.failures}: one file is for one data set; {path} has models of"
+            f" {len(dataset_ids)}. Add a checkpoint, RUN/checkpoints/EVENT-TASK, at a time."
+        )
+    for dataset_id in dataset_ids:
         added = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset_id}
         directory = one_cache(Path(values.cache), dataset_id).directory
         cache = open_cache(directory, run, next(iter(added.values())))
@@ -150,6 +158,8 @@ def _add(
     available: Mapping[str, np.ndarray] | None = None,
     from_file: bool = False,
 ) -> None:
+    if values.failures is not None and cache.scores:
+        raise BadInput("--failures: the cache has scores, of which none is a failure.")
     facts = cache.facts()
     kind = "samples" if facts.image is None or available else "images"
     size = facts.n if available else facts.points
@@ -206,8 +216,8 @@ def _add(
 
 def _write_failures(cache: EvaluationCache, expected: Mapping[str, np.ndarray], file: str) -> None:
     """Writes a csv of the samples on which each model most likely fails."""
-    if cache.scores:
-        raise BadInput("--failures: the cache has scores, of which none is a failure.")
+    import pandas as pd  # takes a third of a second
+
     tables = [
         rank_failures(cache.samples(), row, is_observed(cache.matrix([model])[0])).assign(
             model=model

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from absl.flags import FlagValues
 from rich.table import Table
 
@@ -28,7 +27,6 @@ from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import samples_or_amount
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, console, estimate_cells
-from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.storage import write_file
 from nevis_stream.wording import plural
 
@@ -162,6 +160,10 @@ def compare(words: Sequence[str], values: FlagValues) -> None:
 def report(words: Sequence[str], values: FlagValues) -> None:
     """Writes a page with the estimates and how they came."""
     entry.use_compilation_cache()
+    import pandas as pd  # here, as `ask` and `tell` need no page: half a second
+
+    from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
+
     session = Session(words[0])
     rows, pictures = [], []
     for number, each in enumerate(session.status()):

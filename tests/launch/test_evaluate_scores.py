@@ -76,6 +76,9 @@ def _add_a_model(cache, tmp_path):
             )
             rows.writerow(["new", facts.dataset[k], sample, low[k], high[k], float(value)])
     add = ["add-model", f"--model={path}", "--budget=40", f"--cache={cache}"]
+    early = forked.run("launch.evaluate", *add, f"--failures={tmp_path / 'failures.csv'}")
+    assert early.returncode == 2 and "of which none is a failure" in early.stderr
+    assert "new" not in whole.models()
     output = command(*add, "--method=random_mean")
     assert "  mean score 0." in output and "accuracy" not in output
     assert "its 3 data sets differ in direction or range" in output and "0 to 100" in output
