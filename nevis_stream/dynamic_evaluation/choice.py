@@ -41,7 +41,7 @@ FEW_GROUPS, FEW_FOR_FEW = 20, 20  # with fewer known groups, up to this budget o
 MARGIN = 0.05  # least relative improvement over the default
 CLEARLY = 2.0  # least improvement in standard errors
 MOST_FLOPS = 1e14  # of a choice, if the price of an answer is unknown
-VERSION = 9  # of stored choices
+VERSION = 10  # of stored choices
 MOST_SAMPLES = 1 << 13  # on which methods are compared; more for a large budget
 
 

@@ -20,7 +20,7 @@ from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.checks import json_object
 
 FOLDER = "fits"  # in the cache's directory
-VERSION = 5  # of the content of fits: an older fit is not used
+VERSION = 6  # of the content of fits: an older fit is not used
 ERRORS = "errors"  # the name of a part that only a choice of methods needs, with the budget
 FIT = "fit"  # the name of the part that does not depend on the budget
 

@@ -40,15 +40,14 @@ def evaluate(evaluator, truth, seed=1, budget=BUDGET):
     return evaluator.evaluate(MatrixOracle(truth), len(truth), budget, jax.random.key(seed))
 
 
-def second_look(self, answers, budget, ctx):
+def second_look(self, answers, ctx):
     """Every model is unlike the known ones, which the first look does not see."""
     return np.full(len(answers.values), answers.samples.shape[1] > 10)
 
 
 @pytest.fixture
 def always(monkeypatch):
-    """The fit is taken to extrapolate nowhere, and every model to be beyond."""
-    monkeypatch.setattr(guarded, "EXTRAPOLATES", -1.0)
+    """Every model is taken to be beyond."""
     monkeypatch.setattr(guarded, "REACH", 1e9)
 
 
@@ -96,7 +95,7 @@ def test_the_estimate_is_unbiased_after_adaptive_answers(evaluator, monkeypatch)
 
 
 def test_where_nothing_speaks_against_it_the_base_estimates(evaluator, monkeypatch):
-    monkeypatch.setattr(guarded, "EXTRAPOLATES", np.inf)
+    monkeypatch.setattr(guarded, "REACH", -np.inf)
     monkeypatch.setattr(guarded, "MISFIT", np.inf)
     estimates = evaluate(evaluator, MATRIX[10:16])
     assert set(estimates.holds_for) == {LIKE_KNOWN}

@@ -88,7 +88,7 @@ class LookedAt(ResponsePosterior, ABC):
     base: ResponsePosterior
 
     @abstractmethod
-    def unlike(self, answers: Responses, budget: int, ctx: Compute) -> np.ndarray:
+    def unlike(self, answers: Responses, ctx: Compute) -> np.ndarray:
         """Returns which models the known ones say little about, bool[m]."""
 
 
@@ -129,7 +129,11 @@ class Guard(PartFirst):
         switched = np.zeros(len(samples), bool)
         for look in [look for look in looks if look <= asked]:
             until = answers.first(look)
-            unlike = beliefs.unlike(until, budget, ctx) & ~switched
+            if look == asked:
+                unlike = beliefs.unlike(until, ctx) & ~switched
+            else:  # what was decided then: only draws are fractions of their stratum
+                assert answers.query.fractions is not None
+                unlike = (answers.query.fractions[:, look] > 0) & ~switched
             rows = np.flatnonzero(unlike)
             if len(rows):
                 drawn = self._draw_rest(plan, until.of(rows), look, key, ctx)

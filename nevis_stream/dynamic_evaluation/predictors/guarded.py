@@ -3,13 +3,11 @@ for any model.
 
 A fit to the known models is wrong for models unlike them: samples that every known model fails tell
 nothing about who solves them, so the mean of a stronger model is pulled towards the known ones.
-Three things are looked at (`GuardedBeliefs.unlike`): whether the model may lie beyond the best, or
-the worst, known model; whether fits without the strongest, or the weakest, quarter of the known
-models were right about these; and how improbable the answers are under the fit.
+Two things are looked at (`GuardedBeliefs.unlike`): whether the model may lie beyond the best, or
+the worst, known model, and how improbable the answers are under the fit.
 """
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
@@ -19,12 +17,10 @@ from scipy.stats import norm, qmc
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation import folds, response
-from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
+from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policies import sequential
 from nevis_stream.dynamic_evaluation.policies.part_first import LookedAt, PartFirst
-from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
@@ -32,25 +28,22 @@ from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssis
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.queries.matrix import is_observed, numbers
-from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, MatrixOracle, Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
 from nevis_stream.storage.checkpoint import Tree
 
 SURROGATE = ModelAssisted()
-REACH = (
-    1.96 * 1.5
-)  # standard deviations, of the end of the interval that is compared with the range
-BEYOND = 1.5  # factor of the interval of a model that may lie beyond the known ones
-EXTRAPOLATES = 1.3  # greatest error, in claimed standard deviations, of a fit that extrapolates
-HELD_OUT = 20  # models, at most, on which it is seen whether a fit extrapolates
+# Claimed standard deviations from the mean within which no end of the range of the known models may
+# lie. They are few, as the fit is pulled into the range: of models beyond it most are within them,
+# of others one in ten (docs/evidence/any-model.md).
+REACH = 0.7
+MAY_REACH = 1.96 * 1.5  # the same, of models that may lie beyond it in spite of that
+BEYOND = 1.5  # factor of the interval of these
 MISFIT = 0.75  # log Bayes factor against the fit above which answers are improbable under it
 # What a misfit may be: P(right) = guess + (1 - guess - slip) P(right under the fit), the upper and
 # the lower asymptote of item response models (Barton and Lord 1981): answers that are lost at
 # random, guesses among four or two, and a part of both.
 MISFITS = ((0.0, 0.4), (0.0, 0.55), (0.0, 0.25), (0.15, 0.6), (0.25, 0.75), (0.5, 0.5))
 ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of the Bayes factor
-ENDS = ("strongest", "weakest")
-_POLICY = PartFirst(Sequential(sequential.reduction, "reduction", "the variance of the mean"))
 
 
 class GuardedBeliefs(LookedAt):
@@ -60,8 +53,6 @@ class GuardedBeliefs(LookedAt):
       base: of the guarded predictor.
       surrogate: of the item response model that assists the estimate for any model.
       ends: the least and the greatest mean of a known model.
-      ratios: by budget and end, root mean square of error ÷ claimed standard deviation of the
-        models of that end, held out; infinite where they are too few.
     """
 
     def __init__(
@@ -69,21 +60,20 @@ class GuardedBeliefs(LookedAt):
         base: ResponsePosterior,
         surrogate: ResponseBeliefs,
         ends: tuple[float, float],
-        ratios: Mapping[str, Mapping[str, float]],
     ):
         super().__init__(base.n, base.rank, base.items)
-        self.base, self.surrogate, self.ends, self.ratios = base, surrogate, ends, ratios
+        self.base, self.surrogate, self.ends = base, surrogate, ends
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
         """Returns those of the surrogate."""
         return self.surrogate.moments(answers)
 
-    def unlike(self, answers: Responses, budget: int, ctx: Compute) -> np.ndarray:
+    def unlike(self, answers: Responses, ctx: Compute) -> np.ndarray:
         """Returns which models the known ones say little about, bool[m]."""
-        look = self.look(answers, budget, ctx)
-        return look.beyond("strongest") | look.beyond("weakest") | (look.misfit > MISFIT)
+        look = self.look(answers, ctx)
+        return look.beyond() | (look.misfit > MISFIT)
 
-    def look(self, answers: Responses, budget: int, ctx: Compute) -> "Look":
+    def look(self, answers: Responses, ctx: Compute) -> "Look":
         """Returns what the answers so far say about m models."""
         evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         weights = self.surrogate.weights
@@ -96,8 +86,7 @@ class GuardedBeliefs(LookedAt):
         misfit = np.zeros(len(mean))  # scores have no probability under the fit
         if answers.values.dtype == np.uint8:
             misfit += np.asarray(ctx.jit(_misfit)(self.surrogate.items, evidence, _abilities()))
-        ratios = dict.fromkeys(ENDS, np.inf) | dict(self.ratios.get(str(budget), {}))
-        return Look(mean, deviation, misfit, self.ends, ratios)
+        return Look(mean, deviation, misfit, self.ends)
 
 
 @dataclass(frozen=True)
@@ -109,39 +98,30 @@ class Look:
       misfit: float64[m], the log of the Bayes factor of `MISFITS`, each as probable as the others,
         against the fit.
       ends: see `GuardedBeliefs`.
-      ratios: by end, those of the budget.
     """
 
     mean: np.ndarray
     deviation: np.ndarray
     misfit: np.ndarray
     ends: tuple[float, float]
-    ratios: Mapping[str, float]
 
-    def outside(self, end: str) -> np.ndarray:
-        """Returns which models may lie beyond the known models at this end, bool[m]."""
-        reach = REACH * self.deviation
-        if end == "strongest":
-            return self.mean + reach > self.ends[1]
-        return self.mean - reach < self.ends[0]
+    def beyond(self, reach: float | None = None) -> np.ndarray:
+        """Returns which models lie, or may lie, beyond the known ones, bool[m]: an end of their
+        range is within so many claimed standard deviations of the mean, or passed; None: `REACH`.
+        """
+        return self._above(reach) | self._below(reach)
 
-    def beyond(self, end: str) -> np.ndarray:
-        """Returns which of these are beyond what the fit has been seen to predict, bool[m]."""
-        return self.outside(end) & (self.ratios[end] > EXTRAPOLATES)
+    def _above(self, reach: float | None = None) -> np.ndarray:
+        return self.mean + (REACH if reach is None else reach) * self.deviation > self.ends[1]
+
+    def _below(self, reach: float | None = None) -> np.ndarray:
+        return self.mean - (REACH if reach is None else reach) * self.deviation < self.ends[0]
 
     def reason(self, model: int) -> str:
         """Returns in words why a model's estimate is for any model, or not."""
-        for end, word in zip(ENDS, ("best", "worst"), strict=True):
-            if not self.outside(end)[model]:
-                continue
-            seen = f"{self.ratios[end]:.1f} claimed standard deviations"
-            if np.isinf(self.ratios[end]):
-                seen = "not measured: too few known models"
-            what = f"it may lie beyond the {word} known model"
-            if self.beyond(end)[model]:
-                return f"{what}, where the fit does not extrapolate (error on the {end}: {seen})"
-            if self.misfit[model] <= MISFIT:
-                return f"{what}, where the fit extrapolates (error on the {end}: {seen})"
+        for beyond, word in ((self._above, "best"), (self._below, "worst")):
+            if beyond()[model]:
+                return f"it may lie beyond the {word} known model, where the fit need not hold"
         if self.misfit[model] > MISFIT:
             return "its answers are improbable under the fit to the known models"
         return "it lies within the range of the known models"
@@ -168,30 +148,18 @@ class GuardedPredictor(ScorePredictor):
         return self.base.is_calibrated(self.policy)
 
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
-        """Fits the other predictor, and item response models to all known models and without those
-        of either end.
-        """
+        """Fits the other predictor and an item response model."""
         surrogate, means = SURROGATE.fit(known, key, ctx), _means(known)
-        tree: Tree = {
+        return {
             "base": self.base.fit(known, key, ctx),
             "surrogate": surrogate,
             "ends": [float(np.nanmin(means)), float(np.nanmax(means))],
-            "without": {},
-            "ratios": {},
         }
-        for end, rows in held_out(known, means).items():
-            rest = InMemory(known.matrix(), known.groups, known.facts).without(rows)
-            tree["without"][end] = {"rows": rows, "fit": SURROGATE.fit(rest, key, ctx)}
-        return tree
 
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
-        """Fits the other predictor, and looks how well the fit extrapolates at this budget."""
-        if str(budget) not in tree["ratios"]:
-            tree["ratios"][str(budget)] = {
-                end: _ratio(fit, known, budget, key, ctx) for end, fit in tree["without"].items()
-            }
+        """Fits the other predictor."""
         base = self.base.fit_budget(tree["base"], known, self.policy, budget, key, ctx)
         calibration = {name: base[name] for name in ("errors", "unit") if name in base}
         if not calibration and not self.base.is_calibrated(self.policy):
@@ -215,7 +183,7 @@ class GuardedPredictor(ScorePredictor):
         base = self.base.beliefs(tree["base"], known, ctx)
         surrogate = SURROGATE.beliefs(tree["surrogate"], known, ctx)
         least, greatest = tree["ends"]
-        return GuardedBeliefs(base, surrogate, (least, greatest), tree["ratios"])
+        return GuardedBeliefs(base, surrogate, (least, greatest))
 
     def predict(
         self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -239,14 +207,14 @@ class GuardedPredictor(ScorePredictor):
         fractions = answers.query.fractions
         drawn = np.zeros((len(mean), 0), bool) if fractions is None else fractions[:, first:] > 0
         switched = drawn.any(axis=1)
-        look, notes = beliefs.look(answers, budget, ctx), []
+        look, notes = beliefs.look(answers, ctx), []
         others = np.full((3, len(mean)), np.nan)
         for model in range(len(mean)):
             row, stages, seen = answers.of(np.array([model])), [(0, first)], look
             if switched[model]:
                 start = first + int(drawn[model].argmax())
                 stages.append((start, budget))
-                seen = beliefs.look(row.first(start), budget, ctx)
+                seen = beliefs.look(row.first(start), ctx)
             other = model_assisted.estimate(beliefs.surrogate, weights, row, stages, ctx)[:, 0]
             own = mean[model], low[model], high[model]
             if switched[model]:
@@ -260,8 +228,8 @@ class GuardedPredictor(ScorePredictor):
                     f" random explain them {np.exp(min(look.misfit[model], 20)):,.0f} times better"
                 )
             notes.append(note)
-        # beyond the known models the calibration on them is not enough, even if a fit extrapolates
-        outside = (look.outside("strongest") | look.outside("weakest")) & ~switched
+        # beyond the known models the calibration on them is not enough
+        outside = look.beyond(MAY_REACH) & ~switched
         wider = np.where(outside, BEYOND, 1.0)
         low, high = mean - wider * (mean - low), mean + wider * (high - mean)
         holds_for = [ANY_MODEL if each else LIKE_KNOWN for each in switched]
@@ -278,40 +246,6 @@ def _means(known: KnownModels) -> np.ndarray:
     matrix, weights = known.matrix(), known.facts.weights
     mask = is_observed(matrix)
     return (numbers(matrix) @ weights) / np.where(mask.any(axis=1), mask @ weights, np.nan)
-
-
-def held_out(known: KnownModels, means: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the rows of the strongest and of the weakest quarter of the groups of known models;
-    {} if fewer than eight groups are known.
-    """
-    groups = np.array(known.groups if known.groups else np.arange(len(means)))
-    names = np.unique(groups)
-    if len(names) < 8:
-        return {}
-    best = np.array([np.nanmax(means[groups == name], initial=-1) for name in names])
-    worst = np.array([np.nanmin(means[groups == name], initial=2) for name in names])
-    quarter = len(names) // 4
-    parts = names[np.argsort(-best)[:quarter]], names[np.argsort(worst)[:quarter]]
-    return {
-        end: np.flatnonzero(np.isin(groups, part)) for end, part in zip(ENDS, parts, strict=True)
-    }
-
-
-def _ratio(fit: Tree, known: KnownModels, budget: int, key: Key, ctx: Compute) -> float:
-    """Returns the root mean square of error ÷ claimed standard deviation of held-out models."""
-    rows, random = np.asarray(fit["rows"]), numpy_generator(key)
-    rest = InMemory(known.matrix(), known.groups, known.facts).without(rows)
-    rows = rows[np.linspace(0, len(rows) - 1, min(HELD_OUT, len(rows))).astype(int)]
-    oracle = MatrixOracle(folds.fill(known.matrix(rows), random))
-    beliefs = SURROGATE.beliefs(fit["fit"], rest, ctx)
-    plan = _POLICY.plan(_POLICY.fit(rest, beliefs, key, ctx), beliefs, budget, key, ctx)
-    answers = _POLICY.ask(plan, oracle, len(rows), key, ctx)
-    look = GuardedBeliefs(beliefs, beliefs, (0, 1), {}).look(answers, budget, ctx)
-    error = known.facts.mean(oracle.truth) - look.mean
-    usable = look.deviation > 1e-6
-    if not usable.any():
-        return 0.0
-    return float(np.sqrt(np.mean((error[usable] / look.deviation[usable]) ** 2)))
 
 
 def _predict(
