@@ -8,7 +8,8 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.labelling.features import PatchFeatures
-from nevis_stream.named_learners import ConfiguredLearner
+from nevis_stream.learners.table import TABLE
+from nevis_stream.named_learners import Configure, ConfiguredLearner
 
 
 def configure_learner(
@@ -28,6 +29,9 @@ def configure_learner(
         config.update_from_flattened_dict({key: own[key].check(value)})
     config = run_config.resolve(config)
     return ConfiguredLearner(config.build(), run_config.to_json(config))
+
+
+LEARNERS: Mapping[str, Configure] = dict.fromkeys(TABLE, configure_learner)
 
 
 def describe_patches(images: np.ndarray, seed: int = 0) -> np.ndarray:
