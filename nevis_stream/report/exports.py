@@ -13,7 +13,6 @@ from matplotlib.text import Text
 from nevis_stream.analysis.stand_ins import MARK
 from nevis_stream.report import palette, svg
 from nevis_stream.report.across import Across
-from nevis_stream.report.captions import caption
 from nevis_stream.report.latex import MOST_ROWS, latex_document, latex_table
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.names import add_legend
@@ -73,7 +72,7 @@ def write_figures(across: Across, files: Files, track: Track) -> None:
             for name, drawing in part.figures(section).items():
                 figure = drawing.draw()
                 add_legend(figure)
-                words = " ".join([f"{drawing.title}.", caption(name), *_marks(section, figure)])
+                words = " ".join([f"{drawing.title}.", drawing.caption, *_marks(section, figure)])
                 for form, data in _draw(figure, words).items():
                     files.write(f"figures/{name}{number}.{form}", data)
 

@@ -14,6 +14,11 @@ from nevis_stream.report.worst_mistakes import Mistakes
 
 _TASKS = 5  # a sheet: a page of a paper
 _WIDTH, _MARGIN, _PER_ROW = 8.4, 0.15, 12  # inches, inches, images
+_CAPTION = (
+    "First row of a task: training images. Below: worst mistakes of one run (n = 1, no bands) of a"
+    " method, those whose true class got the lowest probability first, as true → predicted"
+    " (probability of the predicted)."
+)
 _ROW, _HEADING, _LINE = 0.68, 0.21, 0.085  # inches: of images, of a line above them, of one below
 _COLUMN = 14  # letters that fit below an image
 
@@ -58,7 +63,7 @@ def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
             by_sheet.setdefault(sheet_of(place), []).append(task)
     title = "Training images and worst mistakes"
     return {
-        name: svg.Drawing(title, lambda shown=shown: _sheet(shown))
+        name: svg.Drawing(title, lambda shown=shown: _sheet(shown), _CAPTION)
         for name, shown in by_sheet.items()
     }
 

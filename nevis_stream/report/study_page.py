@@ -64,7 +64,7 @@ class Picture:
     @property
     def svg(self) -> Markup:
         """The figure."""
-        drawing = svg.Drawing(self.title, self._draw)
+        drawing = svg.Drawing(self.title, self._draw, "")
         return svg.pictures({self.name: drawing})[self.name]
 
     @property

@@ -24,10 +24,17 @@ class Drawing:
       title: what a screen reader says, and how the caption of the file begins.
       draw: makes the figure. Artists with a label are named by the legend of the page or of the
         file.
+      caption: of the file: what n counts, and what bars and bands show; empty where the figure
+        itself says it.
     """
 
     title: str
     draw: Callable[[], Figure]
+    caption: str
+
+
+OVER_SEEDS = "± one sample standard deviation over the n seeds, where n ≥ 2"
+"""What a caption says of bars and bands of seeds."""
 
 
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:

@@ -55,6 +55,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
         f"answering_{letters(place)}": svg.Drawing(
             f"Error by round of {results[0].learner} on {results[0].pool}",
             lambda results=results: _figure(results),
+            "Line: mean over n seeds (answering.csv); no bands.",
         )
         for place, results in enumerate(_results(across))
     }

@@ -73,10 +73,12 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     bars = svg.Drawing(
         "Share of each part in the FLOPs of each method",
         lambda: share_bars(spent, _columns(spent)),
+        "",
     )
     along = svg.Drawing(
         "Cumulative FLOPs along the stream, one line per method",
         lambda: cumulative_plot(spent, section.styles),
+        "Line: mean over the n runs of a method; no bands.",
     )
     return {"costs": bars, "costs_along_the_stream": along} if spent else {}
 

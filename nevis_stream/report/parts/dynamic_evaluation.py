@@ -75,20 +75,26 @@ def _drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
             f"Error of predicted outcomes against budget on {name}, n = {summary['seeds']} random"
             " splits",
             lambda: budget_plot(summary, styles_of(summary["methods"])),
+            "Line: mean over n random splits of the models. Bands: ± one standard deviation over"
+            " splits.",
         ),
         "outcomes": svg.Drawing(
-            f"All values on {name}", lambda: outcomes_plot(evaluation.picture, summary)
+            f"All values on {name}",
+            lambda: outcomes_plot(evaluation.picture, summary),
+            "Pixel: one outcome (n = 1), or the mean of several; no bands.",
         ),
     }
     if _has_parts(summary):
         drawings["parts"] = svg.Drawing(
             f"Aleatoric and epistemic error against budget on {name}",
             lambda: decomposition_plot(summary),
+            "Line: mean over new models and n random splits; no bands.",
         )
     if judged := judged_models(summary):
         drawings["truth"] = svg.Drawing(
             f"Estimated accuracies of new models against the true ones on {name}",
             lambda: truth_plot(judged),
+            "Dot: a new model. Bars: 95% intervals. Dashed line: the estimate equals the truth.",
         )
     return drawings
 

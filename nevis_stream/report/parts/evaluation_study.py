@@ -68,12 +68,15 @@ def _drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]
         f"study_error_{number}": svg.Drawing(
             f"Error of the mean against budget on {matrix['name']}, n = {matrix['splits']} splits",
             lambda: error_plot(matrix, styles_of(drawn)),
+            "Line: mean over n splits of the models, new models averaged. Bands: ± one standard"
+            " error over splits.",
         )
     }
     if (budget := _crossed_budget(study, matrix)) is not None:
         drawings[f"study_crossing_{number}"] = svg.Drawing(
             f"Policies and predictors on {matrix['name']}, n = {matrix['splits']} splits",
             lambda: crossing_plot(matrix, study.summary["pairs"], budget),
+            "Cell: mean absolute error of the mean over n splits; no bands.",
         )
     return drawings
 

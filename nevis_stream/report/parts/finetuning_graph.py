@@ -134,10 +134,13 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
         drawings[f"finetuning_graph_{letters(i)}"] = svg.Drawing(
             f"Fine-tuning graph of {name}: {_in_words(graph)}",
             lambda nodes=nodes: arc_diagram(nodes, styles),
+            "Arc: from a task to one that started from its predictor, in one run (n = 1); no"
+            " bands.",
         )
         drawings[f"finetuning_depths_{letters(i)}"] = svg.Drawing(
             f"Tasks by number of fine-tunings before them in {name}",
             lambda nodes=nodes: depth_bars(depths(nodes)),
+            "Bar: tasks with this many fine-tunings before them, in one run (n = 1).",
         )
     return drawings
 

@@ -93,7 +93,10 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     methods = section.once(_methods)
     panels, names = _panels(methods), {method.group.label: method.name for method in methods}
     title = "Dev accuracy against steps when a data set is met first and when it is met again"
-    drawing = svg.Drawing(title, lambda: transfer_plot(panels, section.styles, names))
+    caption = (
+        "Each pair of lines is one run, n per method; no bands. Dev accuracy of the chosen trial."
+    )
+    drawing = svg.Drawing(title, lambda: transfer_plot(panels, section.styles, names), caption)
     return {"forward_transfer": drawing} if methods else {}
 
 

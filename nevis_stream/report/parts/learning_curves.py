@@ -36,7 +36,7 @@ def figures(section: Section) -> dict[str, Drawing]:
     """Returns `curves`: all tasks in one grid; nothing if no run has a curve."""
     data = section.once(_data)
     drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
-    drawing = Drawing(TITLE, lambda: curve_grid(data | drawn, _legend(section)))
+    drawing = Drawing(TITLE, lambda: curve_grid(data | drawn, _legend(section)), "")
     return {"curves": drawing} if drawn["tasks"] else {}
 
 

@@ -42,7 +42,11 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     if not any(map(drawable, section.methods)):
         return {}
     title = "Mean error against training FLOPs, one mark per method, with the Pareto front"
-    return {"points": svg.Drawing(title, lambda: plane(section.methods, section.styles))}
+    caption = (
+        f"Mark: mean over a method's n seeds (points.csv). Bars: {svg.OVER_SEEDS}. Solid lines: the"
+        " front; hollow marks: dominated."
+    )
+    return {"points": svg.Drawing(title, lambda: plane(section.methods, section.styles), caption)}
 
 
 def _fronts(section: Section) -> Markup:

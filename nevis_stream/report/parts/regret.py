@@ -114,8 +114,17 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `regret` and `regret_and_compute`; without a curve, nothing."""
     curves = section.once(_curves)
     titles = {"regret": TITLE, "regret_and_compute": _compute_title(curves)}
+    lines = f"Line: mean over the n seeds of a method{{}}. Bands: {svg.OVER_SEEDS}. Zero: Indep."
+    captions = {
+        "regret": lines.format(""),
+        "regret_and_compute": lines.format(" (regret_in_flops.csv)"),
+    }
     return {
-        name: svg.Drawing(titles[name], lambda panels=panels: regret_plot(panels, section.styles))
+        name: svg.Drawing(
+            titles[name],
+            lambda panels=panels: regret_plot(panels, section.styles),
+            captions[name],
+        )
         for name, panels in curves.panels().items()
     }
 

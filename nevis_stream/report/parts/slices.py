@@ -59,7 +59,11 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `slices`; nothing where no method has a difference to Indep."""
     drawn = _draw(section)
     title = "Difference of the error to Indep's by slice, one mark per method"
-    drawing = svg.Drawing(title, lambda: slice_plot(drawn, section.styles))
+    caption = (
+        "n: tasks in a slice. Bars: 95% interval of the mean difference to Indep (studentised"
+        " bootstrap)."
+    )
+    drawing = svg.Drawing(title, lambda: slice_plot(drawn, section.styles), caption)
     return {"slices": drawing} if drawn else {}
 
 

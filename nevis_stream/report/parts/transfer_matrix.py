@@ -50,6 +50,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
         f"transfer_matrix_{letters(i)}": svg.Drawing(
             f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks",
             lambda matrix=matrix: heat_map(matrix),
+            "Cell: one run (n = 1); no bands.",
         )
         for i, matrix in enumerate(across.matrices)
     }
