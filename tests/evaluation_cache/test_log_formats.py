@@ -1,6 +1,7 @@
 """Every format of logs: what is read of a file as its program writes it, and what is chosen."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,14 +37,14 @@ def old_harness(folder):
     return "org/gpt2", "quiz_easy", "acc"
 
 
-def leaderboard_2024(folder):
+def harness(folder):
     date = "2024-06-16T22-09-58.078705"
     dump(folder / "org__m" / f"samples_leaderboard_quiz_{date}.json", harness_lines())
     dump(folder / "org__m" / f"results_{date}.json", {"model_name": "org/m", "results": {}})
     return "org/m", "leaderboard_quiz", "acc"
 
 
-def leaderboard_2023(folder):
+def leaderboard(folder):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -117,7 +118,7 @@ def every_eval_ever(folder):
     return "org/m", "gsm8k", "score"
 
 
-MAKERS = (old_harness, leaderboard_2024, leaderboard_2023, lmms, helm, every_eval_ever)
+MAKERS = (old_harness, harness, leaderboard, lmms, helm, every_eval_ever)
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -130,9 +131,11 @@ def test_a_format_is_read(make, tmp_path):
     assert {each["metric"] for each in table.sample_provenance} == {metric}
 
 
-def test_every_format_has_a_test():
-    """inspect_ai and the harness of today have files of their own."""
-    assert len(FORMATS) == len(MAKERS) - 1 + 2  # the details of 2024 are the harness's format
+@pytest.mark.parametrize("module", [each.read.__module__.split(".")[-1] for each in FORMATS])
+def test_every_format_has_a_test(module):
+    """A maker here, or a file `test_MODULE.py` of its own."""
+    own = Path(__file__).with_name(f"test_{module}.py")
+    assert own.is_file() or module in {make.__name__ for make in MAKERS}
 
 
 def test_what_the_files_say_beside_the_values(tmp_path):
