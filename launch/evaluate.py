@@ -185,6 +185,32 @@ SUBCOMMANDS = (
         details="ANSWERS: a csv with the columns sample and value (? where the model gave none), a"
         " json object of values by sample, or logs of the two harnesses.",
     ),
+    *(
+        _subcommand(
+            f"harnesses.{name.replace('-', '_')}",
+            name,
+            f"Runs {harness} on what a session asks, and tells it the logs, until it has ended.",
+            f"{name} {example}",
+            words="DIR -- COMMAND ...",
+            details=f"{added} and a folder for the logs of each start are added to the command. It"
+            " is started once a round.",
+        )
+        for name, harness, added, example in (
+            (
+                "with-lm-eval",
+                "lm-evaluation-harness",
+                "--tasks, --samples, --log_samples",
+                "sessions/lm -- lm_eval run --model hf --model_args pretrained=org/new"
+                " --output_path out",
+            ),
+            (
+                "with-inspect",
+                "inspect_ai",
+                "--sample-id",
+                "sessions/in -- inspect eval quiz.py --model openai/new --log-dir logs",
+            ),
+        )
+    ),
     _subcommand(
         "sessions.status",
         "status",

@@ -238,10 +238,11 @@ def test_commands_exist(command):
             if "--" in words
             else (words, [])
         )
-        # launch.slurm sends commands, which must exist too
+        # launch.slurm sends commands, which must exist too; with-lm-eval starts the harness
         for other in " ".join(sent).split(" + "):
             if other not in ("", "COMMAND"):
-                check_command(["python", "-m", *other.split()])
+                launched = [] if "evaluate" in " ".join(words[:3]) else ["python", "-m"]
+                check_command([*launched, *other.split()])
         check_command(words)
 
 

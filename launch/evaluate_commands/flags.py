@@ -124,7 +124,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
 
     text, words, whole = flags.DEFINE_string, flags.DEFINE_list, flags.DEFINE_integer
     adding, trying = "add-model add-samples", "metrics study"
-    reading = f"import study {adding} start tell amend"
+    harnesses = "with-lm-eval with-inspect"
+    reading = f"import study {adding} start tell {harnesses} amend"
     several = "import stats verify merge add-model metrics"
     flag("repair export add-samples fit remove amend", text, "cache", None, "Directory of a cache.")
     flag(several, text, "cache", None, "Directory of a cache, or of several caches.")
@@ -277,7 +278,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
 
     meaning = "Name of a new model; may be given several times."
     flag("start", flags.DEFINE_multi_string, "model", [], meaning)
-    flag("ask tell", text, "model", None, "The model, where the session has several.")
+    flag(f"ask tell {harnesses}", text, "model", None, "The model, where the session has several.")
     flag("start", text, "out", None, "Directory of the session.")
     meaning = (
         "The session ends when the interval is at most that wide; the interval holds however often"

@@ -64,8 +64,8 @@ def start(words: Sequence[str], values: FlagValues) -> None:
         print(f"  method {settings.method}: {settings.reason}")
     if methods.get(settings.method).policy.adaptive:
         print(
-            "  the method chooses samples in rounds: the next when the last ones are told; to ask"
-            " all at once: --method=stratified_mean"
+            "  the method chooses samples in rounds, often about ten: the next when the last ones"
+            " are told; to ask all at once: --method=stratified_mean"
         )
     print(f"next: {entry.as_typed('python -m launch.evaluate ask')} {values.out}")
 
@@ -85,11 +85,7 @@ def ask(words: Sequence[str], values: FlagValues) -> None:
     if values.format == "lm_eval":
         print(json.dumps(for_lm_eval(session.cache, samples)))
     elif values.format == "inspect":
-        tasks = for_inspect(session.cache, samples)
-        if len(tasks) == 1:
-            print(*tasks.values())
-        for task, ids in tasks.items() if len(tasks) > 1 else ():
-            print(f"{task}\t{ids}")
+        print(for_inspect(session.cache, samples))
     else:
         print(*samples, sep="\n")
 
@@ -103,28 +99,43 @@ def tell(words: Sequence[str], values: FlagValues) -> None:
     if values.model is not None and values.model not in session.settings.models:
         session.has_ended(values.model)  # names the valid ones
     for file in files:
-        told = read_told(session, Path(file), values.model, reading_of(values))
-        for line in told.remarks:
-            print(f"{file}: {line}")
-        new = session.record(
-            told.answers,
-            file,
-            values.correct,
-            lambda sample, told=told, file=file: told.places.get(sample, file),
-        )
-        total = sum(map(len, told.answers.values()))
-        same = f", {total - new} as before" if total > new else ""
-        print(f"{file}: {plural(new, 'answer')} recorded{same}")
+        tell_file(session, Path(file), values.model, values)
     counts = {model: len(session.waiting(model)) for model in session.settings.models}
     waiting = [f"{plural(count, 'sample')} of {model}" for model, count in counts.items() if count]
     if waiting:
         print(f"asked and not told yet: {', '.join(waiting)}")
+    after = "status" if session.ended else "ask"
+    print(f"next: {entry.as_typed(f'python -m launch.evaluate {after}')} {directory}")
+
+
+def tell_file(session: Session, file: Path, model: str | None, values: FlagValues) -> None:
+    """Records the answers of a file or folder, and prints how it was understood.
+
+    Args:
+      session: gains the answers.
+      file: its path.
+      model: whose the answers are; None: the file says it, or there is only one.
+      values: flags of `tell`.
+    """
+    told = read_told(session, file, model, reading_of(values))
+    for line in told.remarks:
+        print(f"{file}: {line}")
+    correct = "correct" in values and values.correct
+    place = lambda sample: told.places.get(sample, str(file))  # noqa: E731
+    new = session.record(told.answers, str(file), correct, place)
+    total = sum(map(len, told.answers.values()))
+    same = f", {total - new} as before" if total > new else ""
+    print(f"{file}: {plural(new, 'answer')} recorded{same}")
 
 
 def status(words: Sequence[str], values: FlagValues) -> None:
     """Prints the estimates; ends with status 1 as long as the session goes on."""
     entry.use_compilation_cache()
-    session = Session(words[0])
+    show_status(Session(words[0]))
+
+
+def show_status(session: Session) -> None:
+    """Prints the estimates; ends the process with status 1 if the session goes on."""
     rows = session.status()
     table = Table("model", "estimate", "95% interval", "answers", "no answer", "waiting")
     for each in rows:

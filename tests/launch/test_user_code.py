@@ -57,6 +57,8 @@ COMMANDS = {
         "start": ["board.csv", "--model=new", "--out=live", "--budget=3"],
         "ask": ["live"],
         "tell": ["live", "their-rule"],
+        "with-lm-eval": ["live", "--", "true", "--output_path=out"],
+        "with-inspect": ["live", "--", "true", "--log-dir=out"],
         "status": ["live"],
         "report": ["live"],
         "compare": ["live"],

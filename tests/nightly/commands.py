@@ -296,6 +296,8 @@ NOT_SWEPT = {
     "evaluate stats": "prints",
     "evaluate status": "prints",
     "evaluate verify": "prints",
+    "evaluate with-inspect": "it is `ask` and `tell`, around a harness",
+    "evaluate with-lm-eval": "it is `ask` and `tell`, around a harness",
     "label status": "prints",
     "slurm": "needs a cluster: tests/nightly/test_real_slurm.py",
     "watch": "prints",

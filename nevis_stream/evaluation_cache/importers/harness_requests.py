@@ -53,17 +53,21 @@ def for_lm_eval(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, lis
     return {task: sorted(map(int, names)) for task, names in sorted(tasks.items())}
 
 
-def for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, str]:
-    """Returns what `--sample-id` of inspect_ai takes, by task: ids that commas separate.
+def for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> str:
+    """Returns what `--sample-id` of inspect_ai takes: ids that commas separate, of several tasks
+    TASK:ID.
 
     Raises:
-      BadInput: the cache does not know the task of a sample, or an id has a comma.
+      BadInput: the cache does not know the task of a sample, or inspect_ai would read its id as a
+        pattern or as several.
     """
     tasks = by_task(cache, samples)
     for task, names in tasks.items():
-        if others := [name for name in names if "," in name]:
+        if others := [name for name in names if set(",*?[") & set(name)]:
             raise BadInput(
-                f"sample {others[0]!r} of {task}: has a comma, which separates the ids of"
-                " --sample-id. Give the samples other ids."
+                f"sample {others[0]!r} of {task}: has one of , * ? [ which --sample-id reads as"
+                " several ids or a pattern. Give the samples other ids."
             )
-    return {task: ",".join(names) for task, names in tasks.items()}
+    if len(tasks) == 1:
+        return ",".join(*tasks.values())
+    return ",".join(f"{task}:{name}" for task, names in tasks.items() for name in names)

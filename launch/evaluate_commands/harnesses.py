@@ -1,0 +1,114 @@
+"""`launch.evaluate with-lm-eval` and `with-inspect`: a harness is run on what a session asks, and
+the session is told its logs, until it has ended.
+"""
+
+import itertools
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from absl.flags import FlagValues
+
+from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval
+from nevis_stream.launch import entry
+from nevis_stream.launch.evaluate_commands.sessions import show_status, tell_file
+
+
+@dataclass(frozen=True)
+class Harness:
+    """How a harness is told what to run.
+
+    Attributes:
+      output: names of its flag for the folder of its logs, which the user's command gives.
+      given: names of the flags that are added.
+      arguments: returns the added words, given the board, samples, and a new folder for the logs.
+    """
+
+    output: tuple[str, ...]
+    given: tuple[str, ...]
+    arguments: Callable[[EvaluationCache, Sequence[str], Path], list[str]]
+
+
+def _for_lm_eval(board: EvaluationCache, samples: Sequence[str], logs: Path) -> list[str]:
+    by_task = for_lm_eval(board, samples)
+    asked = logs / "asked.json"  # a file, as words of commands have a largest length
+    asked.write_text(json.dumps(by_task))
+    return ["--tasks", ",".join(by_task), "--samples", str(asked), "--log_samples"]
+
+
+def _for_inspect(board: EvaluationCache, samples: Sequence[str], logs: Path) -> list[str]:
+    return ["--sample-id", for_inspect(board, samples)]
+
+
+_LM_EVAL = Harness(("--output_path", "-o"), ("--tasks", "-t", "--samples", "-E"), _for_lm_eval)
+_INSPECT = Harness(("--log-dir",), ("--sample-id", "--limit"), _for_inspect)
+
+
+def with_lm_eval(words: Sequence[str], values: FlagValues) -> None:
+    """Runs a command of lm-evaluation-harness until the session has ended."""
+    _run(_LM_EVAL, words, values)
+
+
+def with_inspect(words: Sequence[str], values: FlagValues) -> None:
+    """Runs a command of inspect_ai until the session has ended."""
+    _run(_INSPECT, words, values)
+
+
+def _run(harness: Harness, words: Sequence[str], values: FlagValues) -> None:
+    entry.use_compilation_cache()
+    directory, *command = words
+    output = _output(harness, command)
+    session = Session(directory)
+    for given in session.batches(values.model):
+        samples = [session.ids[each] if isinstance(each, int) else each for each in given]
+        logs = _new_folder(output)
+        added = harness.arguments(session.cache, samples, logs)
+        try:
+            ended = subprocess.run([*command, *added, harness.output[0], str(logs)])
+        except OSError as error:
+            raise BadInput(f"{command[0]}: cannot be started ({error.strerror}).") from None
+        if ended.returncode:
+            raise BadInput(
+                f"{command[0]} ended with status {ended.returncode}, and nothing of {logs} was"
+                " told. What was told before is kept; the same command continues."
+            )
+        tell_file(session, logs, values.model, values)
+    show_status(session)
+
+
+def _output(harness: Harness, command: Sequence[str]) -> Path:
+    """Returns the folder that a command names for its logs."""
+    found = ""
+    for word, following in itertools.pairwise([*command, ""]):
+        name, has_value, value = word.partition("=")
+        if name in harness.given:
+            raise BadInput(f"{name}: the session says what is run, so leave it out.")
+        if name in harness.output:
+            found = value if has_value else following
+    if not found:
+        raise BadInput(
+            f"after --, the harness's command is expected, with {harness.output[0]}=FOLDER."
+        )
+    return Path(found)
+
+
+def _new_folder(parent: Path) -> Path:
+    """Makes a folder of its own for each start: of several logs of a task in one, the last counts.
+
+    Raises:
+      BadInput: it cannot be made.
+    """
+    for number in itertools.count(1):
+        try:
+            (folder := parent / f"asked-{number:04}").mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise BadInput(f"{parent}: no folder can be made there ({error.strerror}).") from None
+        return folder
+    raise AssertionError("numbers do not end")
