@@ -16,7 +16,8 @@ from pathlib import Path
 from nevis_stream.analysis.answering import CONTROL, against_control, rule_results
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.cost.engineering import engineering
+from nevis_stream.cost.meter import engineering
+from nevis_stream.errors import plural
 from nevis_stream.experiments import machine, run_config
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.recorded import open_run
@@ -27,7 +28,6 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.adaptive import rules
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.vocabulary import POOL
-from nevis_stream.wording import plural
 from tests import forked
 from tests.test_kill import KILLED, command, results
 

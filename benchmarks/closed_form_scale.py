@@ -31,7 +31,7 @@ from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
-from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.run_directory.scalars import read_timing
 
 # one trial with the hyper-parameters of "FT-d against FT-prev" in docs/evidence
 _NETWORK = (

@@ -28,7 +28,7 @@ from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.closed_form import maps
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.run_directory.scalars import read_timing
 
 REFERENCE = 182e9  # FLOPs a CPU second
 TARGET = 60  # CPU seconds

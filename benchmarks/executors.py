@@ -14,7 +14,7 @@ from nevis_stream.experiments import run_config
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry, executors
-from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run
 from nevis_stream.streams.named_streams import load_stream
 

@@ -21,7 +21,7 @@ from nevis_stream.experiments import run_config
 from nevis_stream.experiments.machine import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
-from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
 

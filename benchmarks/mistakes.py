@@ -15,7 +15,7 @@ import numpy as np
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.launch import entry
-from nevis_stream.run_directory import mistakes, outcomes
+from nevis_stream.run_directory import outcomes
 
 N, CLASSES, ROUNDS = 50_000, 1_000, 5
 
@@ -35,7 +35,7 @@ def main(_) -> None:
             outcomes.complaint(probabilities, N, SINGLE_LABEL, CLASSES)
             outcomes.write(Path(directory) / "a.npz", samples, SINGLE_LABEL, probabilities)
             between = time.process_time()
-            mistakes.write(
+            outcomes.write_mistakes(
                 Path(directory), "a", "test", "0" * 16, samples, SINGLE_LABEL, probabilities
             )
             end = time.process_time()

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from benchmarks.train_step import NETWORKS, measure
-from nevis_stream.cost import compilations
+from nevis_stream.cost import counted
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments.commands import make_parser, positive
@@ -139,19 +139,19 @@ def programs_compiled() -> tuple[int, int]:
         toy.blobs(f"task_{number}", classes=2 + number, n=60, seed=number) for number in range(10)
     ]
     stream = Stream.from_datasets("ten", datasets, list(range(2000, 2010)), meta_test=2)
-    before, after_first = compilations.so_far()[0], []
+    before, after_first = counted.so_far()[0], []
 
     class Told:
         def event(self, index, *_):
             if index == 2:
-                after_first.append(compilations.so_far()[0])
+                after_first.append(counted.so_far()[0])
 
         def __getattr__(self, _):
             return lambda *_: None
 
     with tempfile.TemporaryDirectory() as folder:
         run(learner, stream, folder, progress=Told())
-    return compilations.so_far()[0] - before, compilations.so_far()[0] - after_first[0]
+    return counted.so_far()[0] - before, counted.so_far()[0] - after_first[0]
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from nevis_stream.errors import plural
 from nevis_stream.run_directory.environment import describe_environment
-from nevis_stream.wording import plural
 
 
 def describe() -> str:

@@ -27,9 +27,8 @@ from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.run_directory.records import SCHEMA, EndRecord, Header, PredictRecord, TrainRecord
 from nevis_stream.storage import write_file
-from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.reading import read_bytes
-from nevis_stream.storage.record import Record
+from nevis_stream.storage.record import Record, encode
 from nevis_stream.streams.task import Task
 from nevis_stream.vocabulary import SPLITS
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.cost.engineering import cost_text, engineering, ratio
+from nevis_stream.cost.meter import cost_text, engineering, ratio
 from nevis_stream.launch import entry
 
 _A = flags.DEFINE_list(
@@ -89,17 +89,17 @@ def _sides(argv) -> list[list[Path]]:
 
 def _expand(names: list[str]) -> list[Path]:
     """Returns the run directories that names, patterns or their parent folders refer to."""
-    from nevis_stream.run_directory.folders import run_dirs
+    from nevis_stream.run_directory.ledger import find_run_dirs
 
     paths = (Path(path) for name in names for path in sorted(glob.glob(name)) or [name])
-    return [run_dir for path in paths for run_dir in run_dirs(path)]
+    return [run_dir for path in paths for run_dir in find_run_dirs(path)]
 
 
 def _groups(runs, sides, left_out):
     """Returns the methods of the two sides, A first."""
     from nevis_stream.analysis.run_comparison import split_methods
     from nevis_stream.analysis.seeds import by_seed
-    from nevis_stream.wording import plural
+    from nevis_stream.errors import plural
 
     reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
     groups = by_seed(runs)
@@ -126,8 +126,8 @@ def _groups(runs, sides, left_out):
 def _print(comparison, left_out, points) -> None:
     from nevis_stream.analysis.stand_ins import notes
     from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
+    from nevis_stream.errors import plural
     from nevis_stream.terminal import Console
-    from nevis_stream.wording import plural
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     a, b, seeds = comparison.a, comparison.b, comparison.over_seeds.seeds

@@ -42,7 +42,7 @@ def rollouts(words: Sequence[str]) -> None:
     from nevis_stream.experiments.rollouts.data import default_data, load_pool
     from nevis_stream.experiments.rollouts.study import RolloutSettings, begin, run_rollouts
     from nevis_stream.launch.terminal import console
-    from nevis_stream.progress import TerminalProgress
+    from nevis_stream.terminal import TerminalProgress
 
     values = ROLLOUTS.flags
     for flag, design in (("rounds", "path"), ("depth", "hierarchical"), ("width", "hierarchical")):

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from nevis_stream.cost.engineering import engineering
-from nevis_stream.progress import progress_bars
+from nevis_stream.cost.meter import engineering
 from nevis_stream.queries.oracle import Estimate
-from nevis_stream.terminal import Console
+from nevis_stream.terminal import Console, progress_bars
 
 T = TypeVar("T")
 _WITHOUT_TERMINAL = 180  # columns; enough for every table

@@ -31,10 +31,10 @@ def main(argv):
     """Shows the runs once, or until they are complete."""
     if not argv:
         entry.fail("name at least one run directory: python -m launch.watch runs/a")
-    from nevis_stream.run_directory.folders import run_dirs
+    from nevis_stream.run_directory.ledger import find_run_dirs
     from nevis_stream.terminal import Console
 
-    named = [path for name in argv for path in run_dirs(Path(name), "config.json")]
+    named = [path for name in argv for path in find_run_dirs(Path(name), "config.json")]
     paths = _runs(list(dict.fromkeys(named)))
     console = Console()
     try:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nevis_stream.learner import Context as Context
     from nevis_stream.learner import Learner as Learner
     from nevis_stream.learner import Predictor as Predictor
-    from nevis_stream.metrics.metric import Metric as Metric
+    from nevis_stream.metrics import Metric as Metric
     from nevis_stream.named_learners import learner_names as learner_names
     from nevis_stream.named_learners import make_learner as make_learner
     from nevis_stream.queries.oracle import Estimate as Estimate
@@ -75,7 +75,7 @@ _HOMES = {
     "Learner": "learner",
     "LearnerFault": "errors",
     "Ledger": "run_directory.ledger",
-    "Metric": "metrics.metric",
+    "Metric": "metrics",
     "NevisStreamError": "errors",
     "Predictor": "learner",
     "Progress": "executor",

@@ -1,4 +1,4 @@
-"""Errors that a user can correct.
+"""Errors that a user can correct, and words of their messages.
 
 Entry points print the message of a `NevisStreamError` without a traceback, so every message says
 what happened, where, what to do, and which choices are valid.
@@ -76,3 +76,12 @@ def look_up(table: Mapping[str, T], noun: str, name: str) -> T:
     if name not in table:
         raise BadInput(unknown(noun, name, table))
     return table[name]
+
+
+def plural(n: int, noun: str) -> str:
+    """Returns a number and its noun.
+
+    >>> plural(1, "task"), plural(5, "task")
+    ('1 task', '5 tasks')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -18,9 +18,8 @@ from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Progress, Result, Silent, Trial
-from nevis_stream.run_directory import structures
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
-from nevis_stream.run_directory.workspace import EventWorkspace
+from nevis_stream.run_directory.workspace import EventWorkspace, leaves, rebuild
 from nevis_stream.storage.checkpoint import Tree, to_host
 from nevis_stream.streams.task import TaskView
 
@@ -223,7 +222,7 @@ class Context(Compute):
           LearnerFault: the tree has another structure than `like`.
         """
         if self._workspace and self._workspace.due(self.trial):
-            saved = tree() if self._like is None else structures.leaves(tree(), self._like)
+            saved = tree() if self._like is None else leaves(tree(), self._like)
             self._workspace.save(self.trial, step, saved, self.meter.counts())
 
     def restore(self, *, like: Any = None) -> tuple[int, Any] | None:
@@ -246,7 +245,7 @@ class Context(Compute):
         if saved is None:
             return None
         step, tree, counts = saved
-        tree = tree if like is None else structures.rebuild(tree, like)
+        tree = tree if like is None else rebuild(tree, like)
         self.meter = Meter()
         self.meter.add(counts)
         return step, tree

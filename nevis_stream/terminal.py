@@ -1,7 +1,8 @@
-"""Output to a terminal, without control characters in what is printed.
+"""Output to a terminal, without control characters in what is printed, and bars of progress.
 
 Names in run directories, csv files and caches may come from anybody: an escape sequence in one of
-them could clear the screen, move the cursor or change what was printed before.
+them could clear the screen, move the cursor or change what was printed before. Without a terminal
+there are no bars, and a run prints a line for each result.
 """
 
 import re
@@ -10,6 +11,14 @@ from collections.abc import Iterable
 from typing import TextIO
 
 import rich.console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
 
 from nevis_stream.storage.names import readable
@@ -77,3 +86,65 @@ def protect_streams() -> None:
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, PrintableStream):
             setattr(sys, name, PrintableStream(stream))
+
+
+def progress_bars() -> Progress:
+    """Returns progress bars on standard error; without a terminal they show nothing."""
+    console = Console(file=sys.stderr)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+class TerminalProgress:
+    """Shows the events, trials and steps of a run; use it as a context manager.
+
+    Args:
+      title: of the run.
+    """
+
+    def __init__(self, title: str):
+        self._title = title
+        self._bars = progress_bars()
+        self._events = self._bars.add_task(f"{title}: events", total=None)
+        self._trials = self._bars.add_task("trials", total=None, visible=False)
+        self._steps = self._bars.add_task("steps", total=None, visible=False)
+
+    def __enter__(self) -> "TerminalProgress":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._bars.stop()
+
+    def event(self, index: int, events: int | None, description: str) -> None:
+        """An event begins."""
+        self._bars.update(
+            self._events,
+            completed=max(index, 0),
+            total=events,
+            description=f"{self._title}: {description}",
+        )
+        self._bars.update(self._trials, visible=False)
+        self._bars.update(self._steps, visible=False)
+
+    def trial(self, trial: int, trials: int) -> None:
+        """`trial` trials are done."""
+        self._bars.update(self._trials, completed=trial, total=trials, visible=True)
+        self._bars.reset(self._steps, visible=False)
+
+    def step(self, step: int, steps: int) -> None:
+        """`step` steps are done, of the trial or of all running trials."""
+        self._bars.update(self._steps, completed=step, total=steps, visible=True)
+
+    def result(self, text: str) -> None:
+        """A task has a result."""
+        self._bars.console.print(f"{self._title}: {text}", highlight=False)

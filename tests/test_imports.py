@@ -36,11 +36,8 @@ RUN_FILES = (
     "run_directory.ledger",
     "run_directory.records",
     "run_directory.config",
-    "run_directory.conventions",
     "run_directory.environment",
-    "run_directory.mistakes",
-    "run_directory.readings",
-    "run_directory.folders",
+    "run_directory.outcomes",
 )
 
 # What every part may import; these import each other only.
@@ -50,14 +47,12 @@ BASE = of_nevis_stream(
     "extensions",
     "former_names",
     "lazy",
-    "progress",
     "seeds",
     "spreadsheet",
     "storage",
     "terminal",
     "user_code",
     "vocabulary",
-    "wording",
 )
 
 # What else each part may import of the project, besides itself; of several the longest prefix
@@ -111,12 +106,8 @@ MAY_IMPORT = {
         "run_directory",
         "streams",
     ),
-    "nevis_stream.analysis": of_nevis_stream(
-        *RUN_FILES, "metrics", "cost.meter", "cost.engineering", "catalogue"
-    ),
-    "nevis_stream.report": of_nevis_stream(
-        "analysis", *RUN_FILES, "cost.meter", "cost.engineering"
-    ),
+    "nevis_stream.analysis": of_nevis_stream(*RUN_FILES, "metrics", "cost.meter", "catalogue"),
+    "nevis_stream.report": of_nevis_stream("analysis", *RUN_FILES, "cost.meter"),
     "nevis_stream.learners": of_nevis_stream(
         "cost.counted",
         "cost.meter",

@@ -23,7 +23,7 @@ from nevis_stream.evaluation_cache.facts_files import read_model_facts
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.samples import SampleFacts, checked_weights
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 
 BUDGETS = (5, 10, 20, 50, 100, 200)
 KNOWN = 0.6

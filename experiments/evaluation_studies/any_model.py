@@ -29,7 +29,7 @@ from nevis_stream.experiments.evaluation_studies import factorized_querying
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
 FAQ = "faq"

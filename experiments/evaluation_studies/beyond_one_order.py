@@ -13,7 +13,7 @@ from absl import flags
 
 from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 
 SEEDS = flags.DEFINE_integer("seeds", 10, "splits of each matrix")
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print what the file holds, compute nothing")

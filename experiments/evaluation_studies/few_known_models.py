@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 
 NEW = 60  # at most this many new models in a split
 

@@ -29,7 +29,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.queries.oracle import MatrixOracle, Responses
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
 KNOWN_FRACTION = 0.6

@@ -15,13 +15,12 @@ from PIL import Image, ImageDraw
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.labelling.settings import UNKNOWN
 from nevis_stream.datasets.images import Images
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.templates import render_page, resource
 from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
-from nevis_stream.storage.text import nfc, read_table, short, whole
-from nevis_stream.wording import plural
+from nevis_stream.storage.reading import nfc, read_table, short, whole
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 NOBODY_CAN_TELL = frozenset({UNKNOWN, "unknown", "nan", "none", "null", "na", "n/a", "255"})

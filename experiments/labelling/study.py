@@ -21,13 +21,13 @@ from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
+from nevis_stream.errors import plural
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.run_directory.workspace import RecordWorkspace
 from nevis_stream.storage import exclusive
 from nevis_stream.storage.study_record import StudyRecord
-from nevis_stream.wording import plural
 
 _MOST_LINES = 7  # of a figure
 

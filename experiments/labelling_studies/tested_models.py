@@ -12,7 +12,7 @@ from nevis_stream.active_testing.surrogates.convolutional import ARCHITECTURE
 from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 
 NO_ANSWERS = Responses(Query.none(1), np.empty((1, 0), np.int32))
 

@@ -10,7 +10,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.experiments.learner_studies.recorded_runs import DIFFERENCES, difference
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
-from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.vocabulary import PHASES
 
 Runs = Mapping[str, Sequence[Ledger]]

@@ -15,7 +15,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.experiments.machine import describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
-from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.run_directory.scalars import read_timing
 
 TARGETS = {
     "mnist": 99.0,

@@ -24,7 +24,7 @@ from nevis_stream.experiments.rollouts import network, page
 from nevis_stream.experiments.rollouts.data import load_pool
 from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
 from nevis_stream.experiments.rollouts.training import BATCH
-from nevis_stream.progress import TerminalProgress
+from nevis_stream.terminal import TerminalProgress
 
 WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy
 DESIGNS = {"path": (1, 25), "hierarchical": (2, 5)}

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.cost.meter import total
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.experiments.rollouts.statistics import RiskCurve, curve, plurality_risks
 from nevis_stream.experiments.rollouts.training import BATCH, UNKNOWN, ImagePool, Trainer, training
@@ -24,7 +24,6 @@ from nevis_stream.learner import Context
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive
 from nevis_stream.storage.study_record import keep_settings
-from nevis_stream.wording import plural
 
 MOST_EPOCHS = 50
 MOST_CLASSIFIERS = 10_000

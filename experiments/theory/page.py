@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nevis_stream.errors import plural
 from nevis_stream.experiments.theory import results
 from nevis_stream.experiments.theory.claims import Claim, Tables
 from nevis_stream.report import palette
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
-from nevis_stream.wording import plural
 
 TITLE = "Dynamic benchmarks: what each round buys, on exact populations"
 INTRODUCTION = (

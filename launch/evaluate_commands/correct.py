@@ -6,7 +6,7 @@ from pathlib import Path
 from absl.flags import FlagValues
 
 from nevis_stream.dynamic_evaluation.session_source import check_no_copy
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import errata_state, read_additions
 from nevis_stream.evaluation_cache.exchange import read_for
@@ -14,7 +14,6 @@ from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.launch.evaluate_commands.caches import one_cache
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.wording import plural
 
 
 def remove(_: Sequence[str], values: FlagValues) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions
 from nevis_stream.evaluation_cache.directions import Ranges
@@ -26,19 +26,17 @@ from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import bar, flops
 from nevis_stream.queries.samples import check_one_mean, checked_weights
-from nevis_stream.run_directory.folders import run_dirs
-from nevis_stream.run_directory.ledger import FILE_NAME
+from nevis_stream.run_directory.ledger import FILE_NAME, find_run_dirs
 from nevis_stream.storage.reading import absence
 from nevis_stream.trained_runs.caches import add_features, fill
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
-from nevis_stream.wording import plural
 
 
 def import_all(words: Sequence[str], values: FlagValues) -> None:
     """Adds files to the cache --cache, and runs to the caches in the folder --cache."""
     # in one order, so that the cache does not depend on that of the words
-    paths = sorted({path for word in words for path in run_dirs(Path(word))})
+    paths = sorted({path for word in words for path in find_run_dirs(Path(word))})
     target = Path(values.cache)
     for path in paths:
         if not (path.is_file() or path.is_dir()):

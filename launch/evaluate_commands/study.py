@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation import (
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts_files import read_features, read_model_facts
@@ -44,7 +44,6 @@ from nevis_stream.report.names import add_legend
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.study_record import StudyRecord
-from nevis_stream.wording import plural
 
 RECORD, TABLE = "study.jsonl", "study.csv"  # in the folder of a study, with its study.json
 MAIN = (

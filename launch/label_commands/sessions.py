@@ -13,7 +13,7 @@ from nevis_stream.active_testing.labelling.probability_files import SUFFIXES
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.datasets.images import JoinedImages
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.experiments.labelling import forms
 from nevis_stream.launch import entry
 from nevis_stream.launch.label_commands.surrogate_data import (
@@ -22,8 +22,7 @@ from nevis_stream.launch.label_commands.surrogate_data import (
     check_order,
     load_subject,
 )
-from nevis_stream.storage.text import nfc
-from nevis_stream.wording import plural
+from nevis_stream.storage.reading import nfc
 
 
 def begin(_: Sequence[str], values: FlagValues) -> None:

@@ -10,11 +10,11 @@ from rich.table import Table
 
 from nevis_stream.active_testing.labelling.estimates import accounts
 from nevis_stream.active_testing.labelling.session import Session
+from nevis_stream.errors import plural
 from nevis_stream.experiments.labelling import report_page
 from nevis_stream.launch import entry
 from nevis_stream.launch.label_commands.sessions import sample_images
 from nevis_stream.launch.terminal import console, estimate_cells
-from nevis_stream.wording import plural
 
 FEWEST_TO_STOP = 100  # labels; who stops sooner has too often seen too few large losses
 

@@ -16,7 +16,7 @@ from nevis_stream.experiments.labelling.study import StudySettings, run_study, w
 from nevis_stream.launch import entry, executors
 from nevis_stream.launch.label_commands.surrogate_data import check_flags, load_subject, pool_labels
 from nevis_stream.launch.terminal import console
-from nevis_stream.progress import TerminalProgress
+from nevis_stream.terminal import TerminalProgress
 
 
 def simulate(_: Sequence[str], values: FlagValues) -> None:

@@ -12,7 +12,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.launch.watching import files
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, event_name
-from nevis_stream.run_directory.timing import TimingRecord, read_timing
+from nevis_stream.run_directory.scalars import TimingRecord, read_timing
 from nevis_stream.storage import faults
 from nevis_stream.vocabulary import PROTOCOLS
 

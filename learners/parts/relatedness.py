@@ -4,7 +4,7 @@ The score of a candidate is the accuracy of a 5-nearest-neighbour classifier on 
 predicts the dev split of the current task from its train split (NEVIS'22, section 5); for a
 multi-label task it is the mAP of the neighbours' label frequencies. Embedding all images for each
 candidate, and the distances, are charged to the current phase. What changes the scores has a new
-version in `nevis_stream.run_directory.conventions`.
+version in `nevis_stream.run_directory.environment`.
 """
 
 import functools

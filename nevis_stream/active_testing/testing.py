@@ -12,7 +12,7 @@ from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.labelled_draws import LabelledDraws
 from nevis_stream.active_testing.pool import Pool, check_probabilities
 from nevis_stream.array_types import Bool, Float, Int
-from nevis_stream.errors import BadInput, RunWarning, look_up
+from nevis_stream.errors import BadInput, RunWarning, look_up, plural
 from nevis_stream.queries.oracle import (
     Cost,
     Oracle,
@@ -22,7 +22,6 @@ from nevis_stream.queries.oracle import (
     check_budget,
     check_cells,
 )
-from nevis_stream.wording import plural
 
 UNCOUNTED = frozenset({"acquisition scores"})
 _BLOCK = 16384  # samples that are computed at a time: a large pool may stay on disk

@@ -10,7 +10,7 @@ from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import LeftOut, Run, read_runs
 from nevis_stream.analysis.seeds import SeedGroup, by_seed
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory.folders import run_dirs
+from nevis_stream.run_directory.ledger import find_run_dirs
 
 RunDirs = str | Path | Sequence[str | Path]
 Points = Mapping[str, tuple[float, float]]
@@ -35,7 +35,7 @@ def compare(
       BadInput: a side has no usable run, both have the same one, or there is no common task.
     """
     sides = [
-        [path for each in given for path in run_dirs(Path(each))]
+        [path for each in given for path in find_run_dirs(Path(each))]
         for given in ([side] if isinstance(side, str | Path) else side for side in (a, b))
     ]
     runs, left_out = read_runs(itertools.chain(*sides))

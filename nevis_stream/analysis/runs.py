@@ -9,10 +9,9 @@ from typing import Any
 from nevis_stream.analysis.consistency import first_difference, run_notes, stream_difference
 from nevis_stream.analysis.own_files import own_file
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory import folders
 from nevis_stream.run_directory.config import read_config
-from nevis_stream.run_directory.conventions import KEY
-from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
+from nevis_stream.run_directory.environment import CONVENTIONS_KEY
+from nevis_stream.run_directory.ledger import FILE_NAME, Ledger, find_run_dirs
 from nevis_stream.run_directory.records import Header, TrainRecord
 from nevis_stream.storage.names import readable
 
@@ -80,7 +79,7 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
     Returns:
       The usable runs (unfinished ones too) and the others.
     """
-    paths = list(dict.fromkeys(path for name in run_dirs for path in folders.run_dirs(Path(name))))
+    paths = list(dict.fromkeys(path for name in run_dirs for path in find_run_dirs(Path(name))))
     names = _names(paths)
     runs: list[Run] = []
     left_out: list[LeftOut] = []
@@ -242,7 +241,9 @@ def _without_repetitions(
 ) -> tuple[list[Run], list[LeftOut]]:
     by_config: dict[tuple, list[Run]] = {}
     for run in runs:
-        versions = {n: v for n, v in (run.settings or {}).items() if n.startswith(f"{KEY}.")}
+        versions = {
+            n: v for n, v in (run.settings or {}).items() if n.startswith(f"{CONVENTIONS_KEY}.")
+        }
         by_config.setdefault((run.header.config_hash, *versions.items()), []).append(run)
     longest = []
     for (config_hash, *_), repetitions in by_config.items():

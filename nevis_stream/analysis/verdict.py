@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
-from nevis_stream.cost.engineering import times
-from nevis_stream.wording import plural
+from nevis_stream.cost.meter import times
+from nevis_stream.errors import plural
 
 if TYPE_CHECKING:  # a comparison shows itself in these words
     from nevis_stream.analysis.differences import Comparison

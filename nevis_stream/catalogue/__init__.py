@@ -20,7 +20,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.storage.text import read_table
+from nevis_stream.storage.reading import read_table
 
 _DIRECTORY = Path(__file__).parent
 

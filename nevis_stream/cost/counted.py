@@ -1,4 +1,4 @@
-"""Jitted functions that know the FLOPs of each call.
+"""Jitted functions that know the FLOPs of each call, and the compilations in this process.
 
 The canonical program is counted. Code that has a faster form of the same computation calls
 `faster_form()` while it is traced, to learn which of the two forms is needed.
@@ -17,11 +17,33 @@ from typing import Any
 
 import jax
 
-from nevis_stream.cost import compilations, flops
-from nevis_stream.cost.tracing import refuse_while_tracing
+from nevis_stream.cost import flops
+from nevis_stream.cost.meter import refuse_while_tracing
 from nevis_stream.errors import BadInput
 
-compilations.listen()
+_count = 0
+_seconds = 0.0
+
+
+def so_far() -> tuple[int, float]:
+    """Returns the number of compilations since `listen` was called, and their seconds."""
+    return _count, _seconds
+
+
+def listen() -> None:
+    """Starts counting; called once, by the module that compiles."""
+    import jax
+
+    def add(event: str, seconds: float, **facts) -> None:
+        global _count, _seconds
+        if event == "/jax/core/compile/backend_compile_duration":
+            _count += 1
+            _seconds += seconds
+
+    jax.monitoring.register_event_duration_secs_listener(add)
+
+
+listen()
 _MEASURED_JAX = (0, 10)
 
 

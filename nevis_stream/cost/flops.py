@@ -35,7 +35,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import partial_eval
 from jaxlib import xla_client
 
-from nevis_stream.cost import constants, loops
+from nevis_stream.cost import constants
 from nevis_stream.cost.constants import LARGEST, Value
 from nevis_stream.cost.formulas import COMPLEX, FORMULAS, OTHER_COMPLEX, POISSON_DRAW
 from nevis_stream.errors import CostUnknown
@@ -251,31 +251,31 @@ class _Walk:
             return total, [None] * n_results
         order = -1 if params["reverse"] else 1
         carried = operands[n_consts : n_consts + n_carry]
-        steps = [loops.step_of(body.jaxpr, n_consts, place) for place in range(n_carry)]
+        steps = [constants.step_of(body.jaxpr, n_consts, place) for place in range(n_carry)]
         total, results = self.program(
             body,
             runs * length,
             [constants.repeat(value, length) for value in operands[:n_consts]]
-            + loops.counters(carried, steps, np.full(runs, length))
-            + [loops.rows(value, runs, order) for value in operands[n_consts + n_carry :]],
+            + constants.counters(carried, steps, np.full(runs, length))
+            + [constants.rows(value, runs, order) for value in operands[n_consts + n_carry :]],
         )
-        after = loops.final(carried, steps, np.full(runs, length))
-        stacked = [loops.stack(value, runs, length, order) for value in results[n_carry:]]
+        after = constants.final(carried, steps, np.full(runs, length))
+        stacked = [constants.stack(value, runs, length, order) for value in results[n_carry:]]
         return total, after + stacked
 
     def _while(self, eqn: JaxprEqn, runs: int, operands: list[Value]) -> int:
         body, n_condition = eqn.params["body_jaxpr"], eqn.params["cond_nconsts"]
         n_body = eqn.params["body_nconsts"]
-        trips = loops.trips(eqn, operands)
+        trips = constants.trips(eqn, operands)
         trips = np.broadcast_to(trips, runs) if runs <= LARGEST or len(trips) > 1 else trips
         total = int(trips.sum()) * (runs // len(trips))
         values = self._unknown(body)
         if self.chooses(body) and len(trips) == runs and total <= LARGEST:
             carried = operands[n_condition + n_body :]
-            steps = [loops.step_of(body.jaxpr, n_body, place) for place in range(len(carried))]
+            steps = [constants.step_of(body.jaxpr, n_body, place) for place in range(len(carried))]
             fixed = operands[n_condition : n_condition + n_body]
             values = [constants.repeat(value, trips) for value in fixed]
-            values += loops.counters(carried, steps, trips)
+            values += constants.counters(carried, steps, trips)
         tests = self.program(eqn.params["cond_jaxpr"], total + runs)[0]
         return tests + self.program(body, total, values)[0]
 

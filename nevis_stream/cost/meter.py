@@ -1,10 +1,12 @@
-"""The meter: FLOPs by phase and trial."""
+"""The meter: FLOPs by phase and trial, and how they are written. This loads no JAX."""
 
-from collections.abc import Mapping
+import functools
+import math
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from nevis_stream.cost.tracing import refuse_while_tracing
-from nevis_stream.errors import LearnerFault, unknown
+from nevis_stream.errors import CostUnknown, LearnerFault, unknown
 from nevis_stream.vocabulary import PHASES
 
 NO_TRIAL = "-"
@@ -61,3 +63,96 @@ def _whole(flops: Any) -> int:
 def total(counts: Mapping[str, Mapping[str, int]], phase: str | None = None) -> int:
     """Returns the sum over all trials of one phase, or of every phase."""
     return sum(sum(by_trial.values()) for name, by_trial in counts.items() if phase in (None, name))
+
+
+def refuse_while_tracing(what: str) -> None:
+    """Raises CostUnknown if JAX is tracing: what is charged then is charged once, and not each time
+    that the program runs, and after a kill perhaps again.
+
+    Args:
+      what: was done, for the message.
+    """
+    if "jax" in sys.modules and _state() != _running():
+        raise CostUnknown(
+            f"{what} inside another compiled or differentiated function, where its calls cannot be"
+            " counted. Use the plain function there, and ctx.jit or ctx.charge for the outermost"
+            " one."
+        )
+
+
+def _state() -> object:
+    return _opaque_state()()
+
+
+@functools.cache
+def _running() -> object:
+    """The state in which nothing is traced."""
+    import jax
+
+    with jax.core.eval_context():
+        return _state()
+
+
+@functools.cache
+def _opaque_state() -> Callable[[], object]:
+    import jax
+    from jax.extend import core
+
+    return getattr(core, "get_opaque_trace_state", None) or jax.core.get_opaque_trace_state
+
+
+def engineering(value: float) -> str:
+    """Returns three significant digits with an exponent that is a multiple of three.
+
+    >>> engineering(12_345_678), engineering(-999_999), engineering(84), engineering(float("nan"))
+    ('12.3e6', '−1.00e6', '84', '–')
+    """
+    if value < 0:
+        return f"−{engineering(-value)}"
+    if math.isnan(value):
+        return "–"
+    if abs(value) < 1000 and value == int(value):
+        return str(int(value))
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    shift = int(exponent) % 3
+    digits = f"{float(mantissa) * 10**shift:.{2 - shift}f}"
+    power = int(exponent) - shift
+    return f"{digits}e{power}" if power else digits
+
+
+def cost_text(value: float) -> str:
+    """Returns FLOPs as `engineering`, and words for what nobody counted.
+
+    >>> cost_text(12_345_678), cost_text(float("nan"))
+    ('12.3e6', 'cost unknown')
+    """
+    return "cost unknown" if math.isnan(value) else engineering(value)
+
+
+def ratio(value: float) -> str:
+    """Returns a ratio of FLOPs with three significant digits; one that is very small or very large
+    is written as FLOPs are.
+
+    >>> ratio(0.25), ratio(78.71), ratio(208_900.0), ratio(1.92e-5), ratio(float("nan"))
+    ('0.25', '78.7', '209e3', '19.2e-6', '–')
+    """
+    return f"{value:.3g}" if value == 0 or 0.001 <= abs(value) < 999.5 else engineering(value)
+
+
+def times(value: float) -> str:
+    """Returns how many times the training FLOPs of another method one used, in words; the text
+    continues with " training FLOPs of" and the other method.
+
+    Args:
+      value: the first method's FLOPs divided by the second's, 0 or more.
+
+    >>> times(2.5), times(1 / 52_083), times(208_900.0), times(0.0), times(1.001)
+    ('2.5 times the', '1/52,100 of the', '209,000 times the', 'no', 'the same')
+    """
+    if value == 0:
+        return "no"
+    if abs(value - 1) < 0.005:
+        return "the same"
+    factor = max(value, 1 / value)
+    text = f"{float(f'{factor:.3g}'):,.0f}" if 999.5 <= factor < 1e9 else ratio(factor)
+    return f"{text} times the" if value > 1 else f"1/{text} of the"

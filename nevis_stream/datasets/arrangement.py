@@ -11,7 +11,7 @@ from nevis_stream.datasets.masks import notes_on_masks
 from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, parts_called
 from nevis_stream.datasets.reading import LeftOut, left_out
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.text import nfc
+from nevis_stream.storage.reading import nfc
 
 _SHOWN = 5
 

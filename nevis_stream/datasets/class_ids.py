@@ -10,7 +10,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import similar_names
-from nevis_stream.storage.text import nfc, read_text, short, whole
+from nevis_stream.storage.reading import nfc, read_text, short, whole
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS

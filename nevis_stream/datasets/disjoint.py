@@ -7,9 +7,8 @@ import numpy as np
 
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.datasets.overlap import TESTED
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.vocabulary import SPLITS
-from nevis_stream.wording import plural
 
 Splits = Mapping[str, Samples]
 

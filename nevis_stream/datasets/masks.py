@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nevis_stream.datasets.part_names import how
-from nevis_stream.wording import plural
+from nevis_stream.errors import plural
 
 _WORDS = r"(masks?|segmentations?|seg|annotations?|ground[ _-]?truth|gt)"
 _FOLDER = re.compile(_WORDS, re.IGNORECASE)

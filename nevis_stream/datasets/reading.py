@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from nevis_stream.errors import plural
 from nevis_stream.terminal import printable
 from nevis_stream.vocabulary import SPLITS
-from nevis_stream.wording import plural
 
 VERSION = 1
 """Rises when the same files are read differently from before; data without it are older."""

@@ -24,7 +24,7 @@ from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
-from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
@@ -36,7 +36,6 @@ from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.whole_images import images_of, with_all_labels
 from nevis_stream.vocabulary import MULTI_LABEL
-from nevis_stream.wording import plural
 
 
 def add_models(

@@ -22,7 +22,7 @@ from nevis_stream.dynamic_evaluation.methods import count_affordable
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
 from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, also
-from nevis_stream.errors import BadInput, RunWarning
+from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
@@ -38,7 +38,6 @@ from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, R
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import Part
 from nevis_stream.storage import make_directory
-from nevis_stream.wording import plural
 
 
 class PartAdder:

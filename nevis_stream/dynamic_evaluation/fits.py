@@ -17,7 +17,7 @@ from nevis_stream.errors import DamagedCheckpoint
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.storage import checkpoint, recover
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
-from nevis_stream.storage.checks import json_object
+from nevis_stream.storage.record import json_object
 
 FOLDER = "fits"  # in the cache's directory
 VERSION = 6  # of the content of fits: an older fit is not used

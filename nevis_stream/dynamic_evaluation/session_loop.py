@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from nevis_stream.dynamic_evaluation.session_view import show_live
 from nevis_stream.dynamic_evaluation.workers import hold_name
-from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
+from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, given_numbers
-from nevis_stream.wording import plural
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import SampleId, Session

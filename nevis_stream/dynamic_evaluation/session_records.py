@@ -19,9 +19,8 @@ from nevis_stream.queries.prices import UNITS, Prices
 from nevis_stream.queries.session_log import damage, read_lines
 from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
-from nevis_stream.storage.checks import choice, number, show_value, string, whole
 from nevis_stream.storage.reading import open_text
-from nevis_stream.storage.record import Record
+from nevis_stream.storage.record import Record, choice, number, show_value, string, whole
 
 BOARD, SETTINGS, ROUNDS, ANSWERS, HANDED, PRICES = (
     "board",

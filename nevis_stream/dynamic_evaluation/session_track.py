@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.session_records import Answer, AskedRound, Cell
+from nevis_stream.errors import plural
 from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.queries.oracle import Estimate, Query
 from nevis_stream.queries.session_log import History
-from nevis_stream.wording import plural
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,13 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.policies.representative import Random
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings
 from nevis_stream.dynamic_evaluation.session_track import Track
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.prices import Prices, show
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.wording import plural
 
 METHOD = "random_mean"
 ERROR = 0.05  # of all decisions about several models together

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nevis_stream.cost.engineering import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measure
+from nevis_stream.errors import plural
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.storage import write_file
-from nevis_stream.wording import plural
 
 SCHEMA = 1
 FILE = "study_summary.json"

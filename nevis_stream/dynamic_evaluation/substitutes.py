@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.errors import plural
 from nevis_stream.evaluation_cache.cached_oracle import TooFewAnswers
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Cost, Query, Responses
-from nevis_stream.wording import plural
 
 MODELS = 64  # known models by whose values samples are compared, at most
 

@@ -12,8 +12,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.storage.reading import absence, read_json
-from nevis_stream.storage.text import read_rows, read_table, short
+from nevis_stream.storage.reading import absence, read_json, read_rows, read_table, short
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
 _COLUMNS = {"sample": "the id of a sample", "value": "the model's value on it; ? if it gave none"}

@@ -11,8 +11,7 @@ from nevis_stream.evaluation_cache.index import INDEX, Index
 from nevis_stream.queries.oracle import HOLDS_FOR
 from nevis_stream.queries.prices import UNITS, Spending
 from nevis_stream.storage import checked_lines, write_file
-from nevis_stream.storage.checks import choice, json_object, number, string, whole
-from nevis_stream.storage.record import Record
+from nevis_stream.storage.record import Record, choice, json_object, number, string, whole
 
 LEDGER = "additions.jsonl"
 KINDS = ("model", "samples")

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.facts import DIRECTION
-from nevis_stream.wording import plural
 
 # as pandas and spreadsheets write outcomes
 TRUTHS = {"true": 1.0, "false": 0.0}

@@ -46,9 +46,8 @@ from nevis_stream.evaluation_cache.reading import Snapshot, Which
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.queries.whole_images import images_of
-from nevis_stream.storage import make_directory, sync_directory
+from nevis_stream.storage import make_directory, remove_abandoned, sync_directory
 from nevis_stream.storage.faults import clear_faults
-from nevis_stream.storage.temporaries import remove_abandoned
 from nevis_stream.vocabulary import MULTI_LABEL
 
 INDEX, CELLS = index.INDEX, index.CELLS

@@ -8,9 +8,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.entries import repeat
-from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.reading import absence
-from nevis_stream.storage.text import read_table
+from nevis_stream.storage.reading import absence, read_npz, read_table
 
 
 def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, list[str]]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache import directions
 from nevis_stream.evaluation_cache import facts as sample_facts
 from nevis_stream.evaluation_cache.directions import NONE, Ranges, ValueRange
@@ -33,9 +33,7 @@ from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parque
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.names import similar_names
-from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.reading import absence, load_array, parse_json
-from nevis_stream.wording import plural
+from nevis_stream.storage.reading import absence, load_array, parse_json, read_npz
 
 # arrays of an npz file that become provenance
 _OF_MODELS = ("group",)

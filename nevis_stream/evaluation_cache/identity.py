@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import facts
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC
-from nevis_stream.wording import plural
 
 Provenance = Mapping[str, Any]
 # what a column gains from a later import if it was not stated before

@@ -21,10 +21,9 @@ import numpy as np
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.evaluation_cache import soundness
 from nevis_stream.evaluation_cache.index_schema import SCHEMA, TEXT_CHECKS
-from nevis_stream.storage import sync_directory
+from nevis_stream.storage import remove_abandoned, sync_directory, temporary
 from nevis_stream.storage.faults import check_range_locks, clear_creation
 from nevis_stream.storage.reading import parse_json
-from nevis_stream.storage.temporaries import remove_abandoned, temporary
 
 INDEX = "index.sqlite"
 CELLS = "cells.bin"  # the file of tiles, beside the index

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.errors import DamagedCache
+from nevis_stream.errors import DamagedCache, plural
 from nevis_stream.evaluation_cache import entries, errata, facts, packing, texts
 from nevis_stream.evaluation_cache.additions import LEDGER, examine
 from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
@@ -21,7 +21,6 @@ from nevis_stream.evaluation_cache.packing import (
     Tile,
 )
 from nevis_stream.storage import checked_lines
-from nevis_stream.wording import plural
 
 
 def stats(cache) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache, entries, texts, writing
 from nevis_stream.evaluation_cache.directions import NONE, Ranges
 from nevis_stream.evaluation_cache.facts import RANGE
@@ -18,7 +18,6 @@ from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.storage.reading import load_array, open_file
-from nevis_stream.wording import plural
 
 _BYTES = 1 << 23  # of a block, as numbers of its file
 

@@ -34,7 +34,7 @@ from nevis_stream.evaluation_cache.summaries import (
     mean_of_known,
 )
 from nevis_stream.queries.prices import UNITS
-from nevis_stream.storage.text import first_line, parse_rows, read_header, read_text
+from nevis_stream.storage.reading import first_line, parse_rows, read_header, read_text
 
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)

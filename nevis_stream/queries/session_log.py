@@ -21,12 +21,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.storage import checked_lines, exclusive
 from nevis_stream.storage.faults import lock
 from nevis_stream.storage.identity import write_once
 from nevis_stream.storage.reading import open_own, read_json
-from nevis_stream.wording import plural
 
 LOCK = "lock"
 _NEVER_READ = -2, -2  # the state of a file before it is first looked at

@@ -16,7 +16,7 @@ from PIL import Image
 from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory import environment as environment_file
-from nevis_stream.run_directory import readings as readings_file
+from nevis_stream.run_directory import environment as readings_file
 from nevis_stream.storage.reading import read_bytes
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -51,7 +51,7 @@ def readings(runs: Sequence[Run]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for run in runs:
         read = read_own_file(
-            run.path, readings_file.FILE_NAME, readings_file.read_readings, run.unread
+            run.path, readings_file.READINGS_FILE, readings_file.read_readings, run.unread
         )
         found = {name: each.texts for name, each in (read or {}).items()} | found
     return found

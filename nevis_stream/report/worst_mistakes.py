@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from nevis_stream.analysis.own_files import read_own_file
 from nevis_stream.analysis.runs import Run
 from nevis_stream.report.run_files import is_file_name, picture
-from nevis_stream.run_directory import mistakes as mistakes_file
-from nevis_stream.run_directory.mistakes import Mistake
+from nevis_stream.run_directory import outcomes as mistakes_file
+from nevis_stream.run_directory.outcomes import Mistake
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
         return None
     name = f"{task_id}-mistakes"
     file = f"thumbnails/{name}.json"
-    record = read_own_file(run.path, file, mistakes_file.read, run.unread)
+    record = read_own_file(run.path, file, mistakes_file.read_mistakes, run.unread)
     if record is None:
         return None
     shown = record.mistakes[:most]

@@ -1,5 +1,9 @@
-"""config.json: every value that determines a run, its hash, and the version of its format."""
+"""config.json: every value that determines a run, its hash, and the version of its format.
 
+Of a run without a config, the values are the attributes of its learner.
+"""
+
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -7,10 +11,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory import conventions
-from nevis_stream.storage.canonical import encode
+from nevis_stream.run_directory import environment
 from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.record import encode
+
+
+def describe(learner: Any) -> dict[str, Any]:
+    """Returns a JSON description of a learner's attributes, with the sha256 of arrays."""
+
+    def as_text(value: Any) -> str:
+        if hasattr(value, "__array__"):
+            array = np.ascontiguousarray(value)
+            return (
+                f"{array.dtype}{list(array.shape)} sha256"
+                f" {hashlib.sha256(array.tobytes()).hexdigest()}"
+            )
+        raise BadInput(
+            f"learner {type(learner).__name__}: an attribute of type {type(value).__name__} cannot"
+            " be written as JSON, so runs with different values would look the same. Pass the"
+            " values that matter as run(…, config={…})."
+        )
+
+    values = (
+        dataclasses.asdict(learner) if dataclasses.is_dataclass(learner) else dict(vars(learner))
+    )
+    return {
+        "learner": type(learner).__name__,
+        "options": json.loads(json.dumps(values, default=as_text)),
+    }
+
 
 FILE_NAME = "config.json"
 SCHEMA = 2
@@ -43,7 +75,7 @@ class RecordedConfig:
 
 def config_of(values: Mapping[str, Any]) -> RecordedConfig:
     """Returns the config that a new run records."""
-    identity = encode(conventions.identity(values))
+    identity = encode(environment.identify(values))
     return RecordedConfig(SCHEMA, hashlib.sha256(identity.encode()).hexdigest()[:16], values)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory import integrity
 from nevis_stream.run_directory.records import (
     RECORDS,
     SCHEMA,
@@ -21,17 +20,34 @@ from nevis_stream.run_directory.records import (
     Header,
     PredictRecord,
     TrainRecord,
+    check_events,
+    check_outcomes,
     parse,
 )
 from nevis_stream.storage import append_line
-from nevis_stream.storage.canonical import encode
-from nevis_stream.storage.checks import check_unicode
-from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.reading import parse_json, read_bytes
+from nevis_stream.storage.reading import parse_json, read_bytes, read_npz
+from nevis_stream.storage.record import Record, check_unicode, encode
 
 if TYPE_CHECKING:
     import pandas as pd
-from nevis_stream.storage.record import Record
+
+
+def find_run_dirs(path: Path, marker: str = "ledger.jsonl") -> list[Path]:
+    """Returns the run directories that a path stands for.
+
+    Args:
+      path: a run directory, or a folder of several seeds (FOLDER/seed-0), of a sweep
+        (FOLDER/VALUE), or of a sweep of several seeds (FOLDER/VALUE/seed-0).
+      marker: the file that makes a directory a run directory.
+
+    Returns:
+      The path itself if it is a run directory or contains none; else those in it, sorted.
+    """
+    if (path / marker).exists():
+        return [path]
+    inside = [file.parent for pattern in ("*", "*/*") for file in path.glob(f"{pattern}/{marker}")]
+    return sorted(inside) or [path]
+
 
 FILE_NAME = "ledger.jsonl"
 _TRAIN_COLUMNS = ("order", "task_id", "year", "domain", "task_kind", "meta_split", "num_classes")
@@ -120,7 +136,7 @@ class History:
             )
         file = self.run_dir / predicted.outcomes
         arrays = read_npz(file)
-        integrity.check_outcomes(file, arrays, predicted, predicted.answers[0])
+        check_outcomes(file, arrays, predicted, predicted.answers[0])
         return arrays
 
 
@@ -132,30 +148,30 @@ class Ledger(History):
 
     Raises:
       BadInput: a line other than a cut last one is not a record, the schema is newer than this
-        version, or an event is missing or repeated (see `integrity.check`).
+        version, or an event is missing or repeated (see `records.check_events`).
     """
 
     def __init__(self, run_dir: str | Path):
         self.path = Path(run_dir) / FILE_NAME
         super().__init__(Path(run_dir), list(self._read()))
-        integrity.check(self.path, self.records)
+        check_events(self.path, self.records)
 
     def _read(self) -> Iterator[Record]:
         data = read_bytes(self.path) if self.path.exists() else b""
-        for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
+        for place, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), start=1):
             try:
                 values = parse_json(line)
-                if number == 1:
+                if place == 1:
                     self._check_first(values)
                 check_unicode(values)
                 yield parse(values)
             except BadInput:
                 raise
             except json.JSONDecodeError:
-                raise BadInput(f"{self.path}, line {number}: not JSON, so not a ledger.") from None
+                raise BadInput(f"{self.path}, line {place}: not JSON, so not a ledger.") from None
             except ValueError as error:
                 raise BadInput(
-                    f"{self.path}, line {number}: not a ledger record ({error})."
+                    f"{self.path}, line {place}: not a ledger record ({error})."
                 ) from None
 
     def _check_first(self, values: object) -> None:

@@ -1,9 +1,10 @@
-"""Numbers for TensorBoard during a run: an events file for each trial and one for the stream.
+"""Times and numbers of a running run, for people to watch; nothing else depends on these files.
 
-A process that continues a trial writes its file again from the first point on, so that no point
-occurs twice. Each point is appended at once, in one write, by the process that computed it: no
-thread or queue is involved that a full disk could block. Nothing else depends on these files: if
-they cannot be written, one warning says so and the run continues.
+timing.jsonl has the wall clock, CPU time and compilations of each event. TensorBoard's events files
+have the scalars of each trial and of the stream: a process that continues a trial writes its file
+again from the first point on, so that no point occurs twice. Each point is appended at once, in one
+write, by the process that computed it: no thread or queue is involved that a full disk could block.
+If they cannot be written, one warning says so and the run continues.
 """
 
 import functools
@@ -13,15 +14,72 @@ import struct
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory.records import Header, PredictRecord, TrainRecord
-from nevis_stream.storage.reading import read_bytes
-from nevis_stream.storage.record import Record
+from nevis_stream.storage import append_line
+from nevis_stream.storage.reading import parse_json, read_bytes
+from nevis_stream.storage.record import Record, encode, json_object, number
 from nevis_stream.vocabulary import POOL
+
+TIMING_FILE = "timing.jsonl"
+Seconds = Annotated[float, number(0, 1e12)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingRecord(Record):
+    """The time of an event; after a kill and a restart, only that of the last process."""
+
+    event: int
+    kind: str
+    task_id: str
+    pid: int
+    seconds: Seconds
+    cpu_seconds: Seconds
+    compilations: int | None = None
+    compilation_seconds: Seconds | None = None
+
+
+def clocks() -> dict[str, float]:
+    """Returns the current values of all clocks and counters."""
+    from nevis_stream.cost import counted  # not with this module: readers of runs load no JAX
+
+    count, seconds = counted.so_far()
+    return {
+        "seconds": time.perf_counter(),
+        "cpu_seconds": time.process_time(),
+        "compilations": count,
+        "compilation_seconds": seconds,
+    }
+
+
+def append_timing(
+    run_dir: Path, event: int, kind: str, task_id: str, start: Mapping[str, float]
+) -> None:
+    """Adds the line of an event that started when `clocks` returned `start`."""
+    passed = {name: max(round(now - start[name], 4), 0) for name, now in clocks().items()}
+    record = TimingRecord(event=event, kind=kind, task_id=task_id, pid=os.getpid(), **passed)
+    append_line(run_dir / TIMING_FILE, encode(record.to_json()))
+
+
+def read_timing(run_dir: Path) -> list[TimingRecord]:
+    """Returns the timing of a run's events; lines that are cut or damaged are left out."""
+    records = []
+    try:
+        lines = read_bytes(run_dir / TIMING_FILE).splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        try:
+            records.append(TimingRecord.from_json(json_object(parse_json(line))))
+        except ValueError:
+            continue
+    return records
+
 
 FOLDER = "tensorboard"
 # TensorBoard groups charts by the part of the tag before the slash

@@ -14,10 +14,8 @@ from nevis_stream.errors import BadInput, LearnerFault
 from nevis_stream.executor import Executor, Inline, Progress
 from nevis_stream.learner import Learner
 from nevis_stream.named_learners import configure
-from nevis_stream.progress import TerminalProgress
-from nevis_stream.run_directory import code_digests, conventions
-from nevis_stream.run_directory.config import config_of
-from nevis_stream.run_directory.description import describe
+from nevis_stream.run_directory import environment
+from nevis_stream.run_directory.config import config_of, describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop, show_results
@@ -25,6 +23,7 @@ from nevis_stream.runner.work import Work, last_kept, open_directory, refuse_cha
 from nevis_stream.storage import exclusive
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
+from nevis_stream.terminal import TerminalProgress
 
 __all__ = ["last_kept", "run"]
 
@@ -102,14 +101,16 @@ def run(
     settings |= {"protocol": protocol, "seed": seed, "keep": keep}
     if stream.schedule.rule is not None:
         settings["rule"] = stream.schedule.rule
-    if versions := conventions.of_learner(learner):
-        settings[conventions.KEY] = versions
+    if versions := environment.conventions_of(learner):
+        settings[environment.CONVENTIONS_KEY] = versions
     recorded = config_of(settings)
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
         ledger = open_directory(path, recorded, stream)
         module, colon, _ = settings["learner"].partition(":")
-        code = code_digests.digests((learner, stream, stream.schedule), [module] if colon else [])
+        code = environment.digest_code(
+            (learner, stream, stream.schedule), [module] if colon else []
+        )
         refuse_changed_code(ledger, code, accept_changed_code)
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(settings, seed)))
@@ -152,8 +153,10 @@ def _check_values(values: Mapping[str, Any], seed: int) -> None:
             " in"
             ' the config: run(…, config={"learner": "my_learner", …}).'
         )
-    if conventions.KEY in values:
-        raise BadInput(f"config: {conventions.KEY!r} is written by the run; choose another name.")
+    if environment.CONVENTIONS_KEY in values:
+        raise BadInput(
+            f"config: {environment.CONVENTIONS_KEY!r} is written by the run; choose another name."
+        )
     for name in ("label", "budget"):
         if not isinstance(values.get(name), str | None):
             raise BadInput(f"config: {name} is {values[name]!r}, not a string.")

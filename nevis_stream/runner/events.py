@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
 from nevis_stream.executor import Progress
-from nevis_stream.run_directory import conventions, environment, timing
+from nevis_stream.run_directory import environment, scalars
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import (
     SCHEMA,
@@ -41,7 +41,7 @@ class EventLoop:
             executor=repr(work.executor),
             devices_a_batch=work.devices,
             code=work.code,
-            conventions=work.config.values.get(conventions.KEY, {}),
+            conventions=work.config.values.get(environment.CONVENTIONS_KEY, {}),
         )
         if not work.ledger.records:
             work.ledger.append(self._initialise())
@@ -75,7 +75,7 @@ class EventLoop:
     def _do(self, number: int, event: Event) -> None:
         work, task = self.work, event.task
         work.progress.event(number, work.ledger.header.events, describe_event(event.key))
-        start = timing.clocks()
+        start = scalars.clocks()
         if event.split is None:
             self.training.events[number] = event
             record: EventRecord = self.training.record(number)
@@ -85,7 +85,7 @@ class EventLoop:
         work.scalars.show(work.ledger.records)
         work.workspace(record.name).remove()
         self.training.delete_old()
-        timing.append(work.path, number, event.kind, task.task_id, start)
+        scalars.append_timing(work.path, number, event.kind, task.task_id, start)
         if isinstance(record, PredictRecord) and record.split != POOL:
             self._warn_of_unknown_cost()
             work.progress.result(_result(task.year, record))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.run_directory import mistakes, outcomes
+from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.records import (
     AnswerRecord,
     PredictRecord,
@@ -41,7 +41,7 @@ def predict(
         answer, probabilities = _answer(work, training, trained, trial, task, samples, file)
         answers.append(answer)
         if trial is trials[0] and split != POOL:
-            mistakes.write(
+            outcomes.write_mistakes(
                 work.path / "thumbnails",
                 task.task_id,
                 split,

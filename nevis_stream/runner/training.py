@@ -13,6 +13,7 @@ import numpy as np
 from nevis_stream.cost.meter import Counts
 from nevis_stream.errors import DamagedCheckpoint, RunWarning
 from nevis_stream.learner import Context, Predictor, State
+from nevis_stream.run_directory.outcomes import write_thumbnails
 from nevis_stream.run_directory.records import (
     TrainRecord,
     TrialRecord,
@@ -20,12 +21,11 @@ from nevis_stream.run_directory.records import (
     predictor_id,
     tree_name,
 )
-from nevis_stream.run_directory.thumbnails import write_thumbnails
 from nevis_stream.runner.copies import count_leaked
 from nevis_stream.runner.work import Work, last_kept
 from nevis_stream.storage import checkpoint
-from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
+from nevis_stream.storage.record import encode
 from nevis_stream.streams.task import Event
 
 

@@ -7,21 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import (
-    BadInput,
-    DamagedCheckpoint,
-    LearnerFault,
-    RunWarning,
-    unknown,
-)
+from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
 from nevis_stream.executor import Executor, Progress
 from nevis_stream.learner import Context, Learner
-from nevis_stream.run_directory import code_digests, conventions, environment
 from nevis_stream.run_directory import config as config_file
-from nevis_stream.run_directory.code_digests import Digests
+from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.config import RecordedConfig
+from nevis_stream.run_directory.environment import Digests, write_readings
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.readings import write_readings
 from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.workspace import EventWorkspace
@@ -114,13 +107,15 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
         make_directory(directory)
         remove_leftovers(directory)
     file = path / config_file.FILE_NAME
-    versions = config.values.get(conventions.KEY, {})
+    versions = config.values.get(environment.CONVENTIONS_KEY, {})
     ledger = Ledger(path)
     header = ledger.header if ledger.records else _header_of_init(path)
     begun = _versions(path, versions if header is None else environment.conventions(path))
-    values = {name: value for name, value in config.values.items() if name != conventions.KEY}
+    values = {
+        name: value for name, value in config.values.items() if name != environment.CONVENTIONS_KEY
+    }
     if begun:
-        values[conventions.KEY] = begun
+        values[environment.CONVENTIONS_KEY] = begun
     expected = config_file.config_of(values)
     if file.exists():
         there = read_bytes(file).decode(errors="replace")
@@ -131,7 +126,7 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
     write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
     write_readings(path, stream.readings)
     if not ledger.complete:
-        conventions.refuse_others(path, begun, versions)
+        environment.refuse_other_conventions(path, begun, versions)
     return ledger
 
 
@@ -167,7 +162,7 @@ def _versions(path: Path, without_config: Mapping[str, int]) -> Mapping[str, int
             f"{path}: this run was started by an earlier version of nevis_stream. It can be read"
             " (report, compare, watch) but not continued. Choose another run_dir."
         )
-    versions = recorded.values.get(conventions.KEY)
+    versions = recorded.values.get(environment.CONVENTIONS_KEY)
     return versions if isinstance(versions, dict) else {}
 
 
@@ -180,7 +175,7 @@ def refuse_changed_code(ledger: Ledger, code: Digests, accepted: bool) -> None:
     """
     if not ledger.records and _header_of_init(ledger.run_dir) is None:
         return
-    changed = ", ".join(code_digests.difference(environment.last_code(ledger.run_dir), code))
+    changed = ", ".join(environment.code_difference(environment.last_code(ledger.run_dir), code))
     if changed and not accepted:
         done, reason, wish = (
             ("was done", "this is not the learner that it ran", "show its results")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.storage import append_line
-from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.reading import parse_json, read_bytes
+from nevis_stream.storage.record import encode
 
 AFTER, CHECK = "after", "check"
 _DIGITS = 16

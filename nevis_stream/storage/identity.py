@@ -7,8 +7,8 @@ from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import write_file
-from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.reading import parse_json, read_bytes
+from nevis_stream.storage.record import encode
 
 
 def as_lines(values: Mapping[str, Any]) -> str:

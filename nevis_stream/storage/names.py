@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.text import whole
+from nevis_stream.storage.reading import whole
 
 _MOST = 10  # names in a sentence
 LONGEST = 128  # bytes; file systems take 255, and up to 80 are added to a name

@@ -17,9 +17,9 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import checked_lines, write_file
-from nevis_stream.storage.canonical import encode
 from nevis_stream.storage.identity import as_lines, refuse_other
 from nevis_stream.storage.reading import parse_json, read_bytes
+from nevis_stream.storage.record import encode
 
 Cell = Mapping[str, Any]
 _CELL, _RESULT = "cell", "result"

@@ -10,8 +10,7 @@ from nevis_stream.datasets import prepared
 from nevis_stream.datasets.choices import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
-from nevis_stream.storage.reading import absence, real_path
-from nevis_stream.storage.text import Table, read_table, short, whole
+from nevis_stream.storage.reading import Table, absence, read_table, real_path, short, whole
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, MOST_CLASSES, TASK_KINDS, YEARS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")

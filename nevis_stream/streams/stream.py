@@ -17,7 +17,7 @@ from nevis_stream.datasets.disjoint import disjoint as without_copies
 from nevis_stream.datasets.overlap import Overlap
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.datasets.splits import divide
-from nevis_stream.errors import BadInput, DataWarning, unknown
+from nevis_stream.errors import BadInput, DataWarning, plural, unknown
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import EventRecord, TrainRecord
 from nevis_stream.storage.names import check_name
@@ -31,7 +31,6 @@ from nevis_stream.streams.rows import (
 )
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS, YEARS
-from nevis_stream.wording import plural
 
 _SHOWN = 8  # missing data sets in an error message
 

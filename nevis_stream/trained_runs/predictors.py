@@ -13,14 +13,18 @@ from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, unknown
 from nevis_stream.learner import Context, Learner
-from nevis_stream.run_directory import integrity, outcomes
+from nevis_stream.run_directory import outcomes
 from nevis_stream.run_directory.config import recorded_values
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import AnswerRecord, PredictRecord, TrainRecord, tree_name
+from nevis_stream.run_directory.records import (
+    AnswerRecord,
+    PredictRecord,
+    TrainRecord,
+    check_outcomes,
+    tree_name,
+)
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
-from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.reading import real_path
-from nevis_stream.storage.text import read_table
+from nevis_stream.storage.reading import read_npz, read_table, real_path
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream, replay
 from nevis_stream.streams.task import Event, Task
@@ -302,7 +306,7 @@ class KeptRun:
         (samples,) = self.samples(task, [split])
         if len(arrays) < 3 or arrays["sample_id"].tolist() != list(samples.ids):
             return None
-        integrity.check_outcomes(file, arrays, record, answer)
+        check_outcomes(file, arrays, record, answer)
         correct, confidence = (arrays[name].reshape(-1) for name in ("correct", "confidence"))
         return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
 

@@ -19,7 +19,7 @@ from nevis_stream.datasets.raw_formats.paths import paths
 from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.readers import read
 from nevis_stream.errors import BadInput, DataWarning
-from nevis_stream.run_directory.thumbnails import strip
+from nevis_stream.run_directory.outcomes import strip
 
 # a shape that no turn and no mirror leaves as it is: black on white, its upper left corner grey
 UPRIGHT = np.full((16, 24, 3), 255, np.uint8)

@@ -16,7 +16,7 @@ from nevis_stream.datasets.preparation import prepare
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
-from nevis_stream.run_directory import mistakes, readings
+from nevis_stream.run_directory import environment, outcomes
 from nevis_stream.runner import run
 from nevis_stream.streams.named_streams import load_stream
 from tests import toy
@@ -53,10 +53,10 @@ def test_a_run_keeps_it_with_the_choices_and_a_report_shows_it(tmp_path, capsys)
     ledger = run(toy.ToyLearner(), stream, tmp_path / "run")
     (row,) = csv.DictReader((tmp_path / "run/stream.csv").read_text().splitlines())
     assert (row["parts"], row["n_test"], row["kind"]) == ("val=test", "60", "single_label")
-    kept = readings.read_readings(tmp_path / "run" / readings.FILE_NAME)["pets"]
+    kept = environment.read_readings(tmp_path / "run" / environment.READINGS_FILE)["pets"]
     assert kept.texts == stream.readings["pets"].texts and kept.classes == list(PETS)
     assert ledger.complete
-    record = mistakes.read(tmp_path / "run/thumbnails/pets-mistakes.json")
+    record = outcomes.read_mistakes(tmp_path / "run/thumbnails/pets-mistakes.json")
     for mistake in record.mistakes:
         assert mistake.true_name in PETS and mistake.predicted_name in PETS
         assert mistake.file_name.startswith(f"val/{mistake.true_name}/{mistake.true_name}_")

@@ -75,7 +75,7 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
         from nevis_stream.learners.parts.initialisation import FromPrevious
         from nevis_stream.learners.parts.model import Network
         from nevis_stream.learners.parts.search import RandomSearch
-        from nevis_stream.run_directory.records import PredictRecord, TrainRecord
+        from nevis_stream.run_directory.ledger import PredictRecord, TrainRecord
         from nevis_stream.runner import run
         from nevis_stream.streams.stream import Stream
         from tests.toy import blobs

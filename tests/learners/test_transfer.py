@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from nevis_stream.cost import compilations
+from nevis_stream.cost import counted
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import fit as fit_module
@@ -89,14 +89,14 @@ def test_the_score_is_that_of_a_nearest_neighbour_classifier():
 
 def test_neighbours_are_found_by_tiles_with_one_program():
     random = np.random.RandomState(0)
-    before, _ = compilations.so_far()
+    before, _ = counted.so_far()
     for n, m in ((5, 3), (1024, 1024), (2500, 40), (3000, 1)):
         # many equal distances
         known, asked = (random.randint(3, size=(count, 7)).astype(np.float32) for count in (n, m))
         distances = ((known[None] - asked[:, None]) ** 2).sum(-1)
         expected = np.argsort(distances, axis=1, kind="stable")[:, :5]
         np.testing.assert_array_equal(relatedness._nearest(known, asked, 5), expected)
-    assert compilations.so_far()[0] - before <= 1
+    assert counted.so_far()[0] - before <= 1
 
 
 def test_the_score_does_not_depend_on_the_order_of_the_file():

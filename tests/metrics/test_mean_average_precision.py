@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from nevis_stream import metrics
-from nevis_stream.metrics.mean_average_precision import average_precisions
+from nevis_stream.metrics import average_precisions
 
 MAP = metrics.get("mean_average_precision")
 

@@ -13,7 +13,7 @@ import pytest
 
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.executor import Silent
-from nevis_stream.run_directory import code_digests, environment
+from nevis_stream.run_directory import environment
 from nevis_stream.runner import run
 from tests import toy
 
@@ -117,14 +117,14 @@ def cell(scale=2, unused=0, extra=""):
     """The digests of a class of a notebook whose cells have been run."""
     module = types.ModuleType("__main__")
     exec(textwrap.dedent(extra) + NOTEBOOK.format(scale=scale, unused=unused), vars(module))
-    return code_digests.digests([module.Mine()])
+    return environment.digest_code([module.Mine()])
 
 
 def test_a_redefined_class_of_a_notebook_is_noticed(capsys):
     once = cell()
     assert list(once) == [f"__main__ (Python 3.{sys.version_info.minor})"]
     assert cell() == cell(unused=5) == cell(extra="\n\n# moved down\n") == once
-    assert code_digests.difference(once, cell(scale=3)) == list(once)
+    assert environment.code_difference(once, cell(scale=3)) == list(once)
 
 
 def test_digests_of_a_notebook_are_the_same_in_another_process():
@@ -144,7 +144,7 @@ def test_digests_of_a_notebook_are_the_same_in_another_process():
 def test_code_of_the_project_and_of_packages_is_not_the_users():
     from nevis_stream.learners.nearest_class_mean import NearestClassMean
 
-    assert code_digests.digests([NearestClassMean()]) == {}
+    assert environment.digest_code([NearestClassMean()]) == {}
 
 
 def test_the_commit_of_the_checkout_is_recorded(tmp_path):

@@ -9,9 +9,9 @@ from nevis_stream.errors import BadInput
 from nevis_stream.executor import Silent
 from nevis_stream.experiments import run_config
 from nevis_stream.learners.table import TABLE
-from nevis_stream.run_directory import conventions
+from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.config import config_of, read_config
-from nevis_stream.run_directory.conventions import Convention
+from nevis_stream.run_directory.environment import Convention
 from tests import toy
 
 
@@ -51,27 +51,27 @@ def at(monkeypatch):
             "far": Convention(far, "it is measured twice"),
             "cost": Convention(cost, "roots are counted", everywhere=True),
         }
-        monkeypatch.setattr(conventions, "CONVENTIONS", values)
+        monkeypatch.setattr(environment, "CONVENTIONS", values)
 
     versions()
     return versions
 
 
 def test_a_version_above_1_is_in_the_config_of_those_who_use_it(at, tmp_path):
-    assert conventions.KEY not in read_config(start(tmp_path / "a").run_dir).values
+    assert environment.CONVENTIONS_KEY not in read_config(start(tmp_path / "a").run_dir).values
     at(near=2, cost=3)
     theirs = read_config(start(tmp_path / "b").run_dir)
-    assert theirs.values[conventions.KEY] == {"near": 2, "cost": 3}
+    assert theirs.values[environment.CONVENTIONS_KEY] == {"near": 2, "cost": 3}
     others = read_config(start(tmp_path / "c", toy.ToyLearner()).run_dir)
-    assert others.values[conventions.KEY] == {"cost": 3}
+    assert others.values[environment.CONVENTIONS_KEY] == {"cost": 3}
     assert start(tmp_path / "b").complete
 
 
 def test_what_decides_costs_alone_leaves_the_hash(at):
     values = {"learner": "a", "seed": 1}
     plain = config_of(values).config_hash
-    assert config_of(values | {conventions.KEY: {"cost": 2}}).config_hash == plain
-    assert config_of(values | {conventions.KEY: {"near": 2}}).config_hash != plain
+    assert config_of(values | {environment.CONVENTIONS_KEY: {"cost": 2}}).config_hash == plain
+    assert config_of(values | {environment.CONVENTIONS_KEY: {"near": 2}}).config_hash != plain
 
 
 def test_an_unfinished_run_of_another_version_is_refused_and_a_finished_one_opens(at, tmp_path):
@@ -116,6 +116,6 @@ def test_learners_that_compare_tasks_follow_relatedness():
         if not name.startswith("pt_")  # they need weights
         and name != "bhpo"  # it warns of few trials
         and "relatedness"
-        in conventions.of_learner(run_config.resolve(run_config.default(name)).build())
+        in environment.conventions_of(run_config.resolve(run_config.default(name)).build())
     }
     assert following == {"ft_dynamic", "ft_static", "mt"}

@@ -22,9 +22,9 @@ from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, parse
-from nevis_stream.run_directory.timing import read_timing
+from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run
-from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.record import encode
 from nevis_stream.streams.named_streams import load_stream
 from tests import toy
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.run_directory.integrity import check_outcomes
 from nevis_stream.run_directory.ledger import History, Ledger
-from nevis_stream.run_directory.records import PredictRecord
+from nevis_stream.run_directory.records import PredictRecord, check_outcomes
 from tests.report.synthetic import SyntheticRun
 
 

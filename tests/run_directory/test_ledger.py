@@ -17,7 +17,7 @@ from nevis_stream.run_directory.records import (
     TrialRecord,
     parse,
 )
-from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.record import encode
 
 HEADER = Header(
     schema=SCHEMA,

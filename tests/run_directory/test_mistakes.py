@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.run_directory import mistakes
-from nevis_stream.run_directory.mistakes import Mistake
+from nevis_stream.run_directory.outcomes import Mistake, read_mistakes, worst, write_mistakes
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
@@ -29,7 +28,7 @@ def test_the_most_confidently_wrong_come_first():
     probabilities = np.asarray(
         [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.05, 0.95], [0.1, 0.9]], np.float32
     )
-    ranked, wrong = mistakes.worst(samples_of([1, 1, 1, 0, 1]), "single_label", probabilities)
+    ranked, wrong = worst(samples_of([1, 1, 1, 0, 1]), "single_label", probabilities)
     assert wrong == 3
     assert [i for i, _ in ranked] == [3, 0, 2]
     assert ranked[0][1] == Mistake(
@@ -40,7 +39,7 @@ def test_the_most_confidently_wrong_come_first():
 def test_a_multi_label_sample_is_described_by_its_worst_label():
     labels = np.asarray([[1, 0, 1], [0, 0, 1], [1, 1, 1]], np.uint8)
     probabilities = np.asarray([[0.4, 0.8, 0.9], [0.1, 0.2, 0.9], [0.3, 0.9, 0.1]], np.float32)
-    ranked, wrong = mistakes.worst(samples_of(labels), "multi_label", probabilities)
+    ranked, wrong = worst(samples_of(labels), "multi_label", probabilities)
     assert wrong == 2
     assert [(i, m.label, m.true, m.predicted) for i, m in ranked] == [
         (2, 2, 1, 0),
@@ -55,7 +54,7 @@ def test_no_wrong_sample_that_is_left_out_is_worse(seed, n, classes):
     random = np.random.RandomState(seed)
     labels = random.randint(classes, size=n)
     probabilities = (random.randint(1, 4, size=(n, classes)) / 4).astype(np.float32)  # many ties
-    ranked, wrong = mistakes.worst(samples_of(labels), "single_label", probabilities)
+    ranked, wrong = worst(samples_of(labels), "single_label", probabilities)
     answers, given_to_true = probabilities.argmax(1), probabilities[np.arange(n), labels]
     everything = sorted((given_to_true[i], i) for i in range(n) if answers[i] != labels[i])
     assert wrong == len(everything)
@@ -84,7 +83,7 @@ def test_a_run_leaves_its_mistakes(tmp_path):
                     mistake["confidence"], abs=1e-6
                 )
         file = tmp_path / "thumbnails" / f"{record.task_id}-mistakes.json"
-        assert mistakes.read(file).to_json() == saved
+        assert read_mistakes(file).to_json() == saved
         image = Image.open(tmp_path / "thumbnails" / f"{record.task_id}-mistakes.png")
         assert image.size == (50 * len(saved["mistakes"]) - 2, 48)
     first = json.loads((tmp_path / "thumbnails" / "alpha-mistakes.json").read_text())["mistakes"][0]
@@ -95,6 +94,6 @@ def test_a_run_leaves_its_mistakes(tmp_path):
 def test_no_mistake_no_image(tmp_path):
     samples = toy.stream().splits(toy.stream().tasks[0])["test"]
     right = np.eye(3, dtype=np.float32)[samples.labels]
-    mistakes.write(tmp_path, "alpha", "test", "0" * 16, samples, "single_label", right)
+    write_mistakes(tmp_path, "alpha", "test", "0" * 16, samples, "single_label", right)
     assert [path.name for path in tmp_path.iterdir()] == ["alpha-mistakes.json"]
     assert json.loads((tmp_path / "alpha-mistakes.json").read_text())["mistakes"] == []

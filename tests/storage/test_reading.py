@@ -12,7 +12,6 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers import read_logs
 from nevis_stream.launch import entry
 from nevis_stream.storage import append_line, exclusive
-from nevis_stream.storage.npz import read_npz
 from nevis_stream.storage.reading import (
     absence,
     load_array,
@@ -21,6 +20,7 @@ from nevis_stream.storage.reading import (
     parse_json,
     read_bytes,
     read_json,
+    read_npz,
     real_path,
 )
 
@@ -35,7 +35,6 @@ _PAST = re.compile(
 )
 _OWN = {  # files of this project, of the system, or that have just been written or checked
     "nevis_stream/storage/reading.py",
-    "nevis_stream/storage/npz.py",  # after open_file
     "nevis_stream/storage/__init__.py",  # to sync
     "nevis_stream/evaluation_cache/index.py",  # to sync
     "nevis_stream/datasets/embedded/pico_faces.py",

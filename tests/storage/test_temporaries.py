@@ -5,17 +5,12 @@ import os
 import numpy as np
 import pytest
 
+from nevis_stream import storage
 from nevis_stream.active_testing.labelling.pool_parts import Generation, write_generation
 from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.report.manifest import Files
-from nevis_stream.storage import (
-    checkpoint,
-    recover,
-    temporaries,
-    write_directory,
-    write_file,
-)
+from nevis_stream.storage import checkpoint, recover, write_directory, write_file
 from tests.killed_child import survives
 
 NEVER = 10**6
@@ -24,7 +19,7 @@ NEVER = 10**6
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch):
     """Each process of a test looks anew."""
-    monkeypatch.setattr(temporaries, "_swept", set())
+    monkeypatch.setattr(storage, "_swept", set())
 
 
 def write_pool(folder):
@@ -72,8 +67,8 @@ def test_those_of_a_process_at_work_stay(tmp_path):
     unfinished.
     """
     with (
-        temporaries.temporary(tmp_path / "a") as file,
-        temporaries.temporary(tmp_path / "b", is_folder=True) as folder,
+        storage.temporary(tmp_path / "a") as file,
+        storage.temporary(tmp_path / "b", is_folder=True) as folder,
     ):
         assert survives(lambda: write_file(tmp_path / "c", b""), NEVER)
         assert file.is_file() and folder.is_dir()
@@ -81,7 +76,7 @@ def test_those_of_a_process_at_work_stay(tmp_path):
 
 
 def test_sqlites_files_beside_a_database_are_deleted_with_it(tmp_path):
-    database = temporaries.temporary_name(tmp_path / "index.sqlite")
+    database = storage.temporary_name(tmp_path / "index.sqlite")
     others = [tmp_path / f".tmp-mark-{'0' * 16}", tmp_path / ".tmp-123", tmp_path / "mine-wal"]
     for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))):
         path.touch()
@@ -93,14 +88,14 @@ def test_sqlites_files_beside_a_database_are_deleted_with_it(tmp_path):
 
 def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path):
     (tmp_path / "target").mkdir()
-    link = temporaries.temporary_name(tmp_path / "a")
+    link = storage.temporary_name(tmp_path / "a")
     link.symlink_to("target")
     write_file(tmp_path / "a", b"")
     assert link.is_symlink() and (tmp_path / "target").is_dir()
 
 
 def test_an_error_leaves_none(tmp_path):
-    with pytest.raises(ZeroDivisionError), temporaries.temporary(tmp_path / "a") as made:
+    with pytest.raises(ZeroDivisionError), storage.temporary(tmp_path / "a") as made:
         made.write_bytes(b"half")
         raise ZeroDivisionError
     assert not os.listdir(tmp_path)
@@ -108,7 +103,7 @@ def test_an_error_leaves_none(tmp_path):
 
 def test_one_that_was_replaced_and_half_deleted_is_deleted_before_the_new_one_is_read(tmp_path):
     assert survives(lambda: write_directory(tmp_path / "fit", {"one": b"1"}), NEVER)
-    half = temporaries.temporary_name(tmp_path / ".old-fit-01234567")
+    half = storage.temporary_name(tmp_path / ".old-fit-01234567")
     half.mkdir()
     assert survives(lambda: recover(tmp_path / "fit"), NEVER)
     assert os.listdir(tmp_path) == ["fit"]
@@ -118,9 +113,9 @@ def test_a_cache_that_is_written_deletes_the_second_name_of_its_index(tmp_path):
     """Which a power cut may keep, though the index has its name."""
     index = tmp_path / "index.sqlite"
     Index.create(index, {})
-    second = temporaries.temporary_name(index)
+    second = storage.temporary_name(index)
     os.link(index, second)
-    temporaries._swept.clear()
+    storage._swept.clear()
     with Index(index).writing():
         pass
     assert index.exists() and not second.exists()

@@ -17,8 +17,7 @@ from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.storage.names import readable
-from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.text import nfc
+from nevis_stream.storage.reading import nfc, read_npz
 
 FORMS = (
     "a folder of images, an .npz with images (FILE.npz, or FILE.npz:PART for images_PART), or a"

@@ -10,8 +10,7 @@ from nevis_stream.active_testing.labelling.pools import PoolImages
 from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.facts_files import natural
-from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.text import nfc, read_rows, short
+from nevis_stream.storage.reading import nfc, read_npz, read_rows, short
 
 SUFFIXES = (".npz", ".csv")
 SAMPLE = "sample"

@@ -28,12 +28,11 @@ from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSett
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
 from nevis_stream.queries.session_log import History, SessionLog, Words
 from nevis_stream.seeds import generator
 from nevis_stream.storage.identity import as_lines
-from nevis_stream.wording import plural
 
 DRAWS, LABELS = "draws.jsonl", "labels.jsonl"
 _OTHER = (

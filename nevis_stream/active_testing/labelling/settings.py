@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.queries.oracle import NO_LABEL
-from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.record import encode
 
 UNKNOWN = "?"
 """What a person types where nobody can tell the class."""

@@ -23,9 +23,9 @@ from nevis_stream.storage import (
     remove_leftovers,
     replace_directory,
     sync_tree,
+    temporary,
 )
 from nevis_stream.storage.faults import clear_faults
-from nevis_stream.storage.temporaries import temporary
 
 _EVERY = 256
 SCHEMA = 1

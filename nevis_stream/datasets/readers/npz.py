@@ -14,8 +14,7 @@ from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.reading import Found, LeftOut
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import similar_names
-from nevis_stream.storage.npz import read_npz
-from nevis_stream.storage.text import nfc
+from nevis_stream.storage.reading import nfc, read_npz
 
 DESCRIPTION = (
     "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"

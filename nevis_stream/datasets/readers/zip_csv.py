@@ -22,8 +22,7 @@ from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.part_names import parts_by_name
 from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Found, LeftOut, left_out
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.archives import check_zip
-from nevis_stream.storage.text import nfc, read_table
+from nevis_stream.storage.reading import check_zip, nfc, read_table
 
 DESCRIPTION = (
     "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids),"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import variants
 from nevis_stream.evaluation_cache.directions import Ranges
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
@@ -14,7 +14,6 @@ from nevis_stream.evaluation_cache.importers.metrics import choose_metrics, lack
 from nevis_stream.evaluation_cache.importers.record import Log, lines, named
 from nevis_stream.evaluation_cache.tables import RawTable
 from nevis_stream.queries.prices import UNITS
-from nevis_stream.wording import plural
 
 _RANGE = "range"
 _ROUNDING = 5e-4  # of the range: a reported score that differs by more differs

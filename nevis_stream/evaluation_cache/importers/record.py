@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.checks import show_value
 from nevis_stream.storage.reading import open_text, parse_json, read_json
+from nevis_stream.storage.record import show_value
 
 FAILED = "samples that ended in an error"  # a kind of remark
 _LONGEST = 24  # characters of a setting; a longer one is named by a hash

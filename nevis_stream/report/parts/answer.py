@@ -6,12 +6,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from nevis_stream.analysis.verdict import cost_statement, is_decided, verdict
+from nevis_stream.errors import plural
 from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.forest import by_estimate
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
-from nevis_stream.wording import plural
 
 TITLE = "Which method is better, and at what cost"
 _MOST_ANSWERS = 5

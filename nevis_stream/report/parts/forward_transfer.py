@@ -16,11 +16,11 @@ from nevis_stream.analysis.forward_transfer import (
     mean_transfer,
 )
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
+from nevis_stream.errors import plural
 from nevis_stream.report import svg
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.report.transfer_plot import transfer_plot
-from nevis_stream.wording import plural
 
 TITLE = "Forward transfer: learning a repeated data set"
 

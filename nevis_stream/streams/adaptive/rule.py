@@ -5,8 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nevis_stream.errors import BadInput
-from nevis_stream.wording import plural
+from nevis_stream.errors import BadInput, plural
 
 UNMISSED = 1e-6
 """Weight of a sample that a rule wants only when the others are used up."""

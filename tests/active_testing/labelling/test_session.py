@@ -19,7 +19,7 @@ from nevis_stream.active_testing.surrogate_data import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
 from nevis_stream.experiments.labelling.forms import read_labels
 from nevis_stream.storage import checked_lines, exclusive
-from nevis_stream.storage.canonical import encode
+from nevis_stream.storage.record import encode
 from tests.active_testing.labelling.sessions import begin, example, truth
 from tests.killed_child import survives
 
