@@ -134,6 +134,9 @@ def _print(comparison, left_out, points) -> None:
     others = [label for side in points for label in side if label not in (a.label, b.label)]
     console.print(verdict(comparison), style="bold")
     console.print(cost_statement(comparison))
+    console.print(
+        f"A: {a.label}, {plural(seeds[0], 'seed')}; B: {b.label}, {plural(seeds[1], 'seed')}."
+    )
     console.print(_cost("Training FLOPs", comparison.paper))
     console.print(_cost("FLOPs of all phases", comparison.full))
     if others or not comparison.paper.equal:
@@ -143,9 +146,6 @@ def _print(comparison, left_out, points) -> None:
             "The two methods closest in cost are compared. Used only for the FLOPs to reach the"
             f" same error: {', '.join(others)}."
         )
-    console.print(
-        f"A: {a.label}, {plural(seeds[0], 'seed')}; B: {b.label}, {plural(seeds[1], 'seed')}."
-    )
     console.print(f"  95% interval over seeds, on these tasks: {span(comparison.over_seeds)}")
     console.print(
         "  95% interval over tasks and seeds, on other tasks like these:"

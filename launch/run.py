@@ -13,12 +13,17 @@ class of your own. Any value can be set with --config.KEY=VALUE, and the budget 
 that you set. Afterwards: python -m launch.report runs/a runs/b --out=report
 """  # noqa: E501
 
+import math
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from nevis_stream.launch import config_flag, entry, shared_flags
+
+if TYPE_CHECKING:
+    from nevis_stream.run_directory.ledger import Ledger
 
 shared_flags.config()
 _RUN_DIR = shared_flags.run_dir()
@@ -63,7 +68,7 @@ def main(_):
     entry.stop_at_signals()
     for seed in range(config.seed, config.seed + _SEEDS.value):
         directory = Path(_RUN_DIR.value) / (f"seed-{seed}" if _SEEDS.value > 1 else "")
-        run_config_once(
+        ledger = run_config_once(
             config.with_seed(seed),
             stream,
             directory,
@@ -73,6 +78,7 @@ def main(_):
             _TENSORBOARD.value,
             accept_changed_code=_ACCEPT.value,
         )
+        print(_result(ledger))
         print(f"done: {directory}")
         if _CACHE.value:
             from nevis_stream.launch.evaluate_commands.fill import import_run
@@ -81,6 +87,22 @@ def main(_):
             import_run(directory, Path(_CACHE.value), stream=config.stream, trust=[module])
     runs = shlex.quote(_RUN_DIR.value) + ("/*" if _SEEDS.value > 1 else "")
     print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
+
+
+def _result(ledger: "Ledger") -> str:
+    """Returns a run's point in words, or why it has none."""
+    from nevis_stream.analysis.points import point
+    from nevis_stream.cost.engineering import cost_text
+    from nevis_stream.wording import plural
+
+    result = point(ledger)
+    error = f"mean error {result.error:.4f} over {plural(result.judged, 'judged task')}"
+    if math.isnan(result.error):
+        error = f"no mean error: {result.reason}"
+    return (
+        f"{error}; FLOPs of all phases: {cost_text(result.full_total)}, of training:"
+        f" {cost_text(result.paper_total)}"
+    )
 
 
 def _lists() -> str:

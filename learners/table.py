@@ -74,13 +74,13 @@ TABLE: dict[str, NamedLearner] = {
         _point("related"),
     ),
     "ft_static": NamedLearner(
-        "FT-s: like FT-d, but compares tasks by features of predictors trained on one task each",
+        "FT-s: as ft_dynamic, but compares tasks by features of predictors trained on one task",
         0.3581,
         1.144e12,
         _point("related_static"),
     ),
     "mt": NamedLearner(
-        "FT-d that also trains on data of the most related earlier task (NEVIS'22, Appendix G)",
+        "ft_dynamic, also with data of the most related earlier task (NEVIS'22, Appendix G)",
         0.3293,
         3.13e12,
         _point("related", "related"),
@@ -115,7 +115,7 @@ TABLE: dict[str, NamedLearner] = {
         weights="--tasks=meta_train",
     ),
     "pt_ft": NamedLearner(
-        "FT-d, with a pre-trained backbone as an additional candidate",
+        "ft_dynamic, with a pre-trained backbone as an additional candidate",
         0.3366,
         9.3e11,
         _point("pretrained_or_related"),

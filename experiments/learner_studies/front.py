@@ -1,4 +1,4 @@
-"""The front on `local25`: `closed_form` and `frontier` at each budget, against FT-d.
+"""The front on `local25`: `closed_form` and `frontier` at each budget, against `ft_dynamic`.
 
   python -m launch.data prepare --stream=local25
   python -m experiments.learner_studies.front --out=runs/front [--points=closed_form_tiny,frontier_tiny] [--seeds=0]
@@ -6,8 +6,8 @@
 
 Every complete run is added to experiments/learner_studies/front.jsonl and is not repeated; an interrupted run continues
 in its run directory. Printed from the file alone: the points with their target errors; differences
-between neighbours of one learner and between the two at one budget; differences from FT-d at the
-budgets of experiments/learner_studies/paper_learners.jsonl, paired over tasks and seeds; and the errors of every task.
+between neighbours of one learner and between the two at one budget; differences from `ft_dynamic` at
+the budgets of experiments/learner_studies/paper_learners.jsonl, paired over tasks and seeds; and the errors of every task.
 All ten points with three seeds take about an hour and a half of one core, most of it for
 frontier_colossal.
 """  # noqa: E501
@@ -120,7 +120,9 @@ def print_tables(runs: Runs, paper: Runs) -> None:
     pairs = [(f"{b} − {a}", tables[b], tables[a]) for a, b in compare(points)]
     for budget in dict.fromkeys(run[0] for run in paper if run[1] == "ft_dynamic"):
         theirs = errors(paper, budget, "ft_dynamic", tasks)
-        pairs += [(f"{name} − FT-d, {budget}", table, theirs) for name, table in tables.items()]
+        pairs += [
+            (f"{name} − ft_dynamic, {budget}", table, theirs) for name, table in tables.items()
+        ]
     print(DIFFERENCES)
     for name, table, base in pairs:
         print(difference(name, "all tasks", table, base))

@@ -18,7 +18,7 @@ def compute_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) 
 
     Args:
       run: a finished run.
-      reference: a finished run over the same stream, usually Indep of the same budget and seed.
+      reference: a finished run over the same stream, usually indep of the same budget and seed.
       parts: what is counted (`costs.PARTS`); by default the training of all trials.
 
     Returns:
@@ -49,7 +49,7 @@ def compute_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) 
 
 
 def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
-    """Finds the finished Indep run, of any budget, that cost as much as a run.
+    """Finds the finished indep run, of any budget, that cost as much as a run.
 
     Costs (training FLOPs over the whole stream) are equal if they are within 5% of each other. Of
     several equal ones, the one with the run's seed is taken, then the one nearest in cost. Nothing
@@ -73,12 +73,12 @@ def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
                 another_seed = other.header.seed != run.header.seed
                 candidates.append((abs(math.log(ratio)), another_seed, other, ratio))
     if not candidates:
-        return None, "no finished Indep run whose cost is known"
+        return None, "no finished indep run whose cost is known"
     equal = [candidate for candidate in candidates if candidate[0] <= math.log1p(EQUAL)]
     if equal:
         return min(equal, key=lambda candidate: (candidate[1], candidate[0]))[2], ""
     _, _, nearest, ratio = min(candidates, key=lambda candidate: candidate[:2])
     return None, (
-        f"no Indep run within 5% of its {engineering(result.paper_total)} training FLOPs; the"
+        f"no indep run within 5% of its {engineering(result.paper_total)} training FLOPs; the"
         f" nearest, {nearest.name}, cost {ratio:.3g} times as many"
     )

@@ -94,7 +94,7 @@ Find = Callable[[Run, Sequence[Run]], tuple[Run | None, str]]
 def method_regret(
     group: SeedGroup, runs: Sequence[Run], judged_only: bool, find: Find = reference_of
 ) -> MethodRegret:
-    """Returns the mean regret of a group, each run against the Indep run of its budget and seed.
+    """Returns the mean regret of a group, each run against the indep run of its budget and seed.
 
     Args:
       group: the method's runs.

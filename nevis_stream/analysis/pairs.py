@@ -35,10 +35,10 @@ def pairs(groups: Sequence[SeedGroup]) -> tuple[list[Comparison], list[str]]:
 
 
 def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
-    """Returns each method against its reference: Indep with its budget, else the Indep nearest in
+    """Returns each method against its reference: indep with its budget, else the indep nearest in
     cost.
 
-    Without any Indep, the reference of all is the method with the lowest mean error.
+    Without any indep, the reference of all is the method with the lowest mean error.
     """
     finished = _finished(groups)
     references = [group for group in finished if group.learner.casefold() == REFERENCE]

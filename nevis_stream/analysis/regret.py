@@ -46,7 +46,7 @@ def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
 
     Args:
       method: a complete run.
-      reference: a complete run over the same stream under the same protocol, usually Indep.
+      reference: a complete run over the same stream under the same protocol, usually indep.
       judged_only: whether to sum over the judged tasks only, not over the whole stream (every task
         on the protocol's split).
 
@@ -72,7 +72,7 @@ def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
 
 
 def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
-    """Finds the complete Indep run of the same stream, protocol, budget and seed.
+    """Finds the complete indep run of the same stream, protocol, budget and seed.
 
     If there are several, it is the one that agrees with the run in every setting that both have.
 
@@ -84,7 +84,7 @@ def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     budget, seed = run.header.budget, run.header.seed
     same = [other for other in runs if _comparable(other) == _comparable(run)]
     indep = [other for other in same if other.header.learner.casefold() == REFERENCE]
-    name = f"Indep run with {f'budget {budget}' if budget else 'no budget'} and seed {seed}"
+    name = f"indep run with {f'budget {budget}' if budget else 'no budget'} and seed {seed}"
     if not indep:
         return None, f"no {name}"
     complete = [other for other in indep if other.ledger.complete]

@@ -1,4 +1,4 @@
-"""Slices: mean error, and the difference to Indep, over tasks that have something in common.
+"""Slices: mean error, and the difference to indep, over tasks that have something in common.
 
 Every trained task counts, S_Tr and S_Ts together, on the protocol's split: under `meta_test` all
 errors are test errors, as in the paper.
@@ -41,8 +41,8 @@ class Slice:
       name: of the slice.
       tasks: on how many of its tasks the method has an error, in every finished run.
       error: the mean over these tasks, spread over seeds.
-      pairs: on how many of them the method's Indep runs have an error too.
-      difference: mean over these pairs of the method's error minus Indep's; NaN without a
+      pairs: on how many of them the method's indep runs have an error too.
+      difference: mean over these pairs of the method's error minus indep's; NaN without a
         reference.
       low, high: 95% interval of the difference, for other tasks like these and other runs.
       reason: why there is no difference or no interval; empty otherwise.
@@ -65,7 +65,7 @@ def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
 
     Args:
       group: the method's runs.
-      runs: where each run's Indep run is looked for.
+      runs: where each run's indep run is looked for.
 
     Source: NEVIS'22, section 3 (slices by domain, training-set size and resolution, S_Tr and S_Ts
     together on test splits).
@@ -96,7 +96,7 @@ def table(by_label: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) 
       groups: the methods.
 
     Columns: label, learner, budget, seeds, dimension, slice, tasks, error, error_std (over seeds),
-    pairs, difference (to Indep), low and high (95%) and reason.
+    pairs, difference (to indep), low and high (95%) and reason.
     """
     rows: list[dict[str, Any]] = []
     for group in groups:
@@ -164,7 +164,7 @@ DIMENSIONS: Mapping[str, Callable[[TrainRecord], list[tuple]]] = {
 
 
 def _references(finished: Sequence[Run], runs: Sequence[Run]) -> tuple[list[Run], str]:
-    """Returns the Indep runs of a method's runs, each once; or an empty list and the reason."""
+    """Returns the indep runs of a method's runs, each once; or an empty list and the reason."""
     if finished[0].header.learner.casefold() == REFERENCE:
         return [], "the reference itself"
     references, missing = {}, []
@@ -193,7 +193,7 @@ def _slice(
 
     Args:
       dimension, name: of the slice.
-      pairs: for each of its tasks the method's errors by run, and Indep's (None without any).
+      pairs: for each of its tasks the method's errors by run, and indep's (None without any).
       reason: why there is no reference; empty if there is one.
     """
     known = [own for own, _ in pairs if np.isfinite(own).all()]

@@ -56,7 +56,7 @@ def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
     """Returns every run's regret curve: one row for each task and part ("judged" tasks, "whole"
     stream).
 
-    Columns: the run's, `reference` (the Indep run's name), part, position (from 1), order, task_id,
+    Columns: the run's, `reference` (the indep run's name), part, position (from 1), order, task_id,
     difference and regret (cumulative). A run without a curve has one row with the reason.
     """
     rows: list[dict[str, Any]] = []

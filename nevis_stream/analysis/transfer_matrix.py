@@ -26,7 +26,7 @@ class TransferMatrix:
 
     Attributes:
       path: its directory.
-      facts: learner, budget, stream, stream_digest and seed of the Indep run; empty if unrecorded.
+      facts: learner, budget, stream, stream_digest and seed of the indep run; empty if unrecorded.
       domains: of every task, in stream order.
       pairs: columns source, target, error (on the target after transfer), indep_error and gain
         (indep_error - error); NaN where an error is undefined. Pairs that have not been run are
@@ -61,11 +61,11 @@ def pair_row(source: str, target: str, before: float | None, after: float | None
 
     Args:
       source, target: the tasks.
-      before: the target's error when it is trained alone, by Indep; None if undefined.
+      before: the target's error when it is trained alone, by indep; None if undefined.
       after: its error after transfer from the source; None if undefined.
 
     Returns:
-      Among the rest `gain`, the accuracy (or mAP) after transfer minus that of Indep, and `ratio`,
+      Among the rest `gain`, the accuracy (or mAP) after transfer minus that of indep, and `ratio`,
       the first divided by the second (NaN if that is 0).
     """
     known = before is not None and after is not None

@@ -46,7 +46,7 @@ TERMS = {
         " choosing what to start from; validate: dev scores; predict: answers on the judged split."
     ),
     "Engineering notation": "12.3e15 is 12.3 × 10¹⁵; exponents are multiples of three.",
-    "Learner": "The algorithm. Indep learns each task alone, from random parameters.",
+    "Learner": "The algorithm. indep learns each task alone, from random parameters.",
     "Budget": "A learner's preset of trials and steps per task.",
     "Trial": (
         "One draw of hyper-parameters, trained once. The chosen trial has the lowest dev error."
@@ -59,7 +59,7 @@ TERMS = {
         " higher mean error and no higher FLOPs, and is lower in at least one of the two."
     ),
     "Regret": (
-        "The method's error minus the error of the Indep run with the same budget and seed, summed"
+        "The method's error minus the error of the indep run with the same budget and seed, summed"
         " over the tasks so far. Below zero is better than learning each task alone."
     ),
     "Dev error": "The learner's own error on the dev split, which it uses to choose.",

@@ -59,7 +59,7 @@ def heat_map(matrix: TransferMatrix) -> Figure:
     axes.set_ylabel("started from" + ("" if named else " (place in the stream)"))
     bar = figure.colorbar(picture, ax=axes, shrink=0.7, location="right", pad=0.02)
     bar.outline.set_visible(False)
-    bar.set_label("gain over Indep, percentage points", color=palette.ink(), size=9)
+    bar.set_label("gain over indep, percentage points", color=palette.ink(), size=9)
     bar.ax.tick_params(colors=palette.muted(), length=0, labelsize=8)
     return figure
 

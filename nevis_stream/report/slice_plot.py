@@ -1,4 +1,4 @@
-"""The figure of slices: difference to Indep, one panel per dimension."""
+"""The figure of slices: difference to indep, one panel per dimension."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _CUT = 2.5  # intervals of few tasks are wide: panels reach this many times the 
 
 
 def slice_plot(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Style]) -> Figure:
-    """Draws the difference to Indep of each slice: one mark per method, with bars for its 95%
+    """Draws the difference to indep of each slice: one mark per method, with bars for its 95%
     interval over tasks and runs; two panels in a row.
 
     Args:
@@ -37,7 +37,7 @@ def slice_plot(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
     for axes in grid.flat[len(dimensions) :]:
         axes.set_visible(False)
     for axes in grid[:, 0]:
-        axes.set_ylabel("error − Indep's")
+        axes.set_ylabel("error − indep's")
     return figure
 
 
@@ -76,7 +76,7 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
     axes.set_xlim(-0.6, len(names) - 0.4)
     if not every:
         place = {"ha": "center", "va": "bottom", "transform": axes.transAxes}
-        axes.text(0.5, 0.55, "no difference to Indep known", color=palette.muted(), size=8, **place)
+        axes.text(0.5, 0.55, "no difference to indep known", color=palette.muted(), size=8, **place)
     with svg.any_script():
         labels = [f"{name} (n = {pairs[name]})".replace("$", r"\$") for name in names]
         axes.set_xticks(

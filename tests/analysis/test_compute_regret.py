@@ -1,4 +1,4 @@
-"""Regret in FLOPs against sums by hand, and the choice of an Indep that cost as much."""
+"""Regret in FLOPs against sums by hand, and the choice of an indep run that cost as much."""
 
 import math
 
@@ -64,7 +64,7 @@ def test_the_reference_costs_as_much_whatever_its_budget(tmp_path):
     assert result is None and reason.endswith(
         f"the nearest, {cheap.name}, cost 0.667 times as many"
     )
-    assert matched_reference(ours, [ours]) == (None, "no finished Indep run whose cost is known")
+    assert matched_reference(ours, [ours]) == (None, "no finished indep run whose cost is known")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_seeds_are_averaged_and_tables_are_exact(tmp_path):
     last = frame[(frame["run"] == "2") & (frame["order"] == 4)].iloc[0]
     assert last["flops"] == 20 * (10**17 - 1000) and isinstance(last["flops"], int)
     matched = method_regret(ours, runs, True, matched_reference)
-    assert matched.n == 0 and all("no Indep run within 5%" in reason for reason in matched.reasons)
+    assert matched.n == 0 and all("no indep run within 5%" in reason for reason in matched.reasons)
     assert math.isnan(tables.regrets(runs, matched_reference).query("run == '2'")["regret"].iloc[0])
 
 

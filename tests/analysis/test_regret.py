@@ -81,7 +81,7 @@ def test_the_reference_has_the_same_budget_and_seed(tmp_path):
     assert reference_of(runs[0], runs) == (runs[3], "")
     result, reason = reference_of(runs[0], runs[:3])
     assert result is None
-    assert reason == "no Indep run with budget small and seed 0"
+    assert reason == "no indep run with budget small and seed 0"
 
 
 def test_an_unfinished_or_an_ambiguous_reference_is_none(tmp_path):
@@ -118,7 +118,7 @@ def test_a_method_is_the_mean_over_its_seeds(tmp_path):
     assert result.n == 2
     assert [value.mean for value in result.curve] == pytest.approx([0.0, -0.1, -0.05, -0.2])
     assert result.curve[2].std == pytest.approx(0.1 / math.sqrt(2))
-    assert result.reasons == ("2: no Indep run with budget small and seed 2",)
+    assert result.reasons == ("2: no indep run with budget small and seed 2",)
 
 
 def test_a_seed_with_an_undefined_error_ends_the_mean_for_all(tmp_path):

@@ -127,7 +127,7 @@ def test_without_a_reference_there_is_an_error_but_no_difference(tmp_path):
         tmp_path, RUN.but(budget="big"), OURS, OURS.but(learner="mt", events=7)
     )
     for item in slices(groups["ft_d · small"], runs):
-        assert math.isnan(item.difference) and "no Indep run with budget small" in item.reason
+        assert math.isnan(item.difference) and "no indep run with budget small" in item.reason
         assert not math.isnan(item.error.mean)
     assert {item.reason for item in slices(groups["indep · big"], runs)} == {"the reference itself"}
     results = {label: slices(group, runs) for label, group in groups.items()}

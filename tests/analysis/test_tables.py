@@ -67,7 +67,7 @@ def test_regret_says_why_a_run_has_none(tmp_path):
     assert list(indep[indep["part"] == "whole"]["position"]) == [1, 2, 3, 4]
     assert list(other["part"]) == ["judged", "whole"]
     assert other["regret"].isna().all()
-    assert other["reason"].str.contains("no Indep run with budget small and seed 4").all()
+    assert other["reason"].str.contains("no indep run with budget small and seed 4").all()
 
 
 def test_curves_are_the_chosen_trials_and_trust_nothing(tmp_path):

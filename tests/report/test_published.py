@@ -95,7 +95,7 @@ def test_regret_in_flops_needs_known_costs(beside):
     # 106 · 107 / 2 tasks' worth of 2 · 500 FLOPs
     assert by_method["ft_d · small"] == "5.67e6 n = 1"
     assert {by_method[f"{name} · published"] for name in ("ft_prev", "ft_dynamic", "mt")} == {"–"}
-    assert "ft_d: no Indep run within 5% of its 17.0e6 training FLOPs; the nearest," in beside.text
+    assert "ft_d: no indep run within 5% of its 17.0e6 training FLOPs; the nearest," in beside.text
 
 
 def test_regret_stands_at_the_tasks_of_the_stream(paths, tmp_path):

@@ -22,20 +22,20 @@ from nevis_stream.report.regret_plot import Panel, regret_plot
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 
-TITLE = "Regret: error above Indep's, summed along the stream"
-_FLOPS, _EQUAL = "Training FLOPs minus Indep's", "regret at equal compute"
+TITLE = "Regret: error above indep's, summed along the stream"
+_FLOPS, _EQUAL = "Training FLOPs minus indep's", "regret at equal compute"
 
 
 @dataclass(frozen=True)
 class _Curves:
-    """Curves of every method but Indep; those in error by part of the stream.
+    """Curves of every method but indep; those in error by part of the stream.
 
     Attributes:
-      same_budget: regret against Indep with the same budget.
-      equal_compute: regret against Indep at equal compute. A curve that is the same as that of
+      same_budget: regret against indep with the same budget.
+      equal_compute: regret against indep at equal compute. A curve that is the same as that of
         `same_budget` is empty, and a part of the stream without any other curve is absent.
-      flops: training FLOPs minus Indep's.
-      unmatched: why a run has no Indep run at equal compute, or a curve is shorter.
+      flops: training FLOPs minus indep's.
+      unmatched: why a run has no indep run at equal compute, or a curve is shorter.
     """
 
     same_budget: Mapping[str, Sequence[MethodRegret]]
@@ -45,19 +45,19 @@ class _Curves:
 
     @property
     def spent(self) -> list[list[float]]:
-        """Training FLOPs minus Indep's after each task, by method."""
+        """Training FLOPs minus indep's after each task, by method."""
         return [[value.mean for value in method.curve] for method in self.flops]
 
     def panels(self) -> dict[str, list[Panel]]:
         """The panels of each figure that has a curve; FLOPs are drawn if any differ."""
-        summed = "summed error − Indep's"
+        summed = "summed error − indep's"
         regrets = [Panel(title, summed, curves) for title, curves in self.same_budget.items()]
         compute = [
             Panel(title, f"{summed}, equal FLOPs", curves)
             for title, curves in self.equal_compute.items()
         ]
         if any(map(any, self.spent)):
-            title, label = "FLOPs, whole stream", "training FLOPs − Indep's"
+            title, label = "FLOPs, whole stream", "training FLOPs − indep's"
             compute.insert(0, Panel(title, label, self.flops, in_flops=True))
         figures = {"regret": regrets, "regret_and_compute": compute}
         return {
@@ -68,7 +68,7 @@ class _Curves:
 
 
 def html(section: Section) -> Markup | None:
-    """Returns the curves and a table of their ends, or why there is none; None for Indep alone."""
+    """Returns the curves and a table of their ends, or why there is none; None for indep alone."""
     curves = section.once(_curves)
     if not curves.flops:
         return None
@@ -114,7 +114,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `regret` and `regret_and_compute`; without a curve, nothing."""
     curves = section.once(_curves)
     titles = {"regret": TITLE, "regret_and_compute": _compute_title(curves)}
-    lines = f"Line: mean over the n seeds of a method{{}}. Bands: {svg.OVER_SEEDS}. Zero: Indep."
+    lines = f"Line: mean over the n seeds of a method{{}}. Bands: {svg.OVER_SEEDS}. Zero: indep."
     captions = {
         "regret": lines.format(""),
         "regret_and_compute": lines.format(" (regret_in_flops.csv)"),

@@ -56,11 +56,11 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
-    """Returns `slices`; nothing where no method has a difference to Indep."""
+    """Returns `slices`; nothing where no method has a difference to indep."""
     drawn = _draw(section)
-    title = "Difference of the error to Indep's by slice, one mark per method"
+    title = "Difference of the error to indep's by slice, one mark per method"
     caption = (
-        "n: tasks in a slice. Bars: 95% interval of the mean difference to Indep (studentised"
+        "n: tasks in a slice. Bars: 95% interval of the mean difference to indep (studentised"
         " bootstrap)."
     )
     drawing = svg.Drawing(title, lambda: slice_plot(drawn, section.styles), caption)

@@ -48,7 +48,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
     """Returns `transfer_matrix_a`, `_b`, … one for each matrix."""
     return {
         f"transfer_matrix_{letters(i)}": svg.Drawing(
-            f"Transfer matrix of {matrix.path}: gain over Indep for each pair of tasks",
+            f"Transfer matrix of {matrix.path}: gain over indep for each pair of tasks",
             lambda matrix=matrix: heat_map(matrix),
             "Cell: one run (n = 1); no bands.",
         )

@@ -29,7 +29,7 @@ def headings(page):
 @pytest.mark.usefixtures("undrawn")
 def test_where_budgets_match_regret_at_equal_compute_is_regret(tmp_path):
     shown = page(tmp_path, INDEP, OURS)
-    assert "Every method that has an Indep run of the same budget and seed used its" in shown.text
+    assert "Every method that has an indep run of the same budget and seed used its" in shown.text
     assert not [heading for heading in headings(shown) if "equal compute" in heading]
     assert list(regret.figures(section(tmp_path / "again", INDEP, OURS))) == ["regret"]
 
@@ -59,4 +59,4 @@ def test_without_a_curve_there_is_a_reason_and_no_table_of_dashes(tmp_path):
     shown = page(tmp_path, INDEP.but(budget="big", flops=9000), OURS)
     assert "No regret curve" in shown.text
     assert "regret-ends-1" not in shown.tables
-    assert "No differences to show: no method has a finished Indep run" in shown.text
+    assert "No differences to show: no method has a finished indep run" in shown.text
