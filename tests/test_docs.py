@@ -400,3 +400,11 @@ def undocumented(path):
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_public_names_are_documented(path):
     assert not list(undocumented(path))
+
+
+def test_the_guide_of_learners_has_the_results_of_the_table():
+    page = (ROOT / "docs" / "learners.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+e\d+) \|$", page, re.M)
+    assert [(name, error, float(flops)) for name, error, flops in rows] == [
+        (name, f"{row.error:.3f}", float(f"{row.flops:.1e}")) for name, row in TABLE.items()
+    ]
