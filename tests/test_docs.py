@@ -408,3 +408,15 @@ def test_the_guide_of_learners_has_the_results_of_the_table():
     assert [(name, error, float(flops)) for name, error, flops in rows] == [
         (name, f"{row.error:.3f}", float(f"{row.flops:.1e}")) for name, row in TABLE.items()
     ]
+
+
+def test_code_that_guides_name_is_there():
+    """What a guide's running text calls, and its classes, are in the sources or on the page."""
+    known = set(re.findall(r"\w+", "\n".join(path.read_text() for path in SOURCES)))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = page.read_text()
+        on_page = set(re.findall(r"\w+", " ".join(block["code"] for block in BLOCK.finditer(text))))
+        for code in re.findall(r"`([^`]+)`", BLOCK.sub("", text)):
+            named = re.findall(r"\b([A-Za-z_]\w*)\(|\b([A-Z][a-z]+[A-Z]\w+)", code)
+            missing = {call or name for call, name in named} - known - on_page
+            assert not missing or "torch" in code, f"{page.name}: {code}: no {missing}"

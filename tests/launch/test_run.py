@@ -221,6 +221,7 @@ def test_seeds_reports_and_resuming(small_stream, tmp_path):
     words = [NCM, f"--config.stream={small_stream}", f"--run_dir={tmp_path / 'r'}", "--seeds=3"]
     done = launch("run", *words, start=forked.alone)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("mean error 0.") == 3 and "; FLOPs of all phases: " in done.stdout
     runs = sorted((tmp_path / "r").iterdir())
     assert [run.name for run in runs] == ["seed-0", "seed-1", "seed-2"]
     assert [Ledger(run).header.seed for run in runs] == [0, 1, 2]
