@@ -92,8 +92,8 @@ def main(_):
 def _result(ledger: "Ledger") -> str:
     """Returns a run's point in words, or why it has none."""
     from nevis_stream.analysis.points import point
-    from nevis_stream.cost.engineering import cost_text
-    from nevis_stream.wording import plural
+    from nevis_stream.cost.meter import cost_text
+    from nevis_stream.errors import plural
 
     result = point(ledger)
     error = f"mean error {result.error:.4f} over {plural(result.judged, 'judged task')}"
