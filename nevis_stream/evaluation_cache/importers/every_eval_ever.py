@@ -10,6 +10,7 @@ from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.record import (
+    JSONL,
     Context,
     Format,
     Log,
@@ -22,10 +23,8 @@ _NEEDED = ("model_id", "evaluation_name", "sample_id", "evaluation")
 _METRICS = ("score", "is_correct")
 
 
-def matches(path: Path) -> bool:
+def is_one(path: Path) -> bool:
     """Whether a file is one, by its first line."""
-    if path.suffix != ".jsonl":
-        return False
     first = begins_with(path).partition("\n")[0]
     return first.startswith("{") and all(f'"{name}"' in first for name in _NEEDED)
 
@@ -74,4 +73,4 @@ def _describe(log: Log, results: list[Any]) -> None:
                 log.ranges["score"] = float(low), float(high)
 
 
-FORMAT = Format("every_eval_ever", "*.jsonl of samples", matches, read)
+FORMAT = Format("every_eval_ever", "*.jsonl of samples", JSONL, read, is_one)

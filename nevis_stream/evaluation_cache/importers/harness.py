@@ -223,6 +223,6 @@ def arguments_of(arguments: Any) -> dict[str, Any]:
 FORMAT = Format(
     "lm-evaluation-harness (--log_samples), Open LLM Leaderboard of 2024",
     "samples_TASK_DATE.jsonl or .json",
-    lambda path: bool(SAMPLES.search(path.name)),
+    SAMPLES,
     read,
 )

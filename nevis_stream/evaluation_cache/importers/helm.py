@@ -104,4 +104,4 @@ def _names(name: str) -> tuple[str, str]:
     return ":".join(filter(None, (scenario, ",".join(others)))), model.replace("_", "/", 1)
 
 
-FORMAT = Format("HELM", _NAME, lambda path: path.name == _NAME, read)
+FORMAT = Format("HELM", _NAME, re.compile(rf"^{re.escape(_NAME)}$"), read)

@@ -20,7 +20,7 @@ from nevis_stream.evaluation_cache.importers.record import (
     digest,
 )
 
-_JSON = re.compile(r"\d{4}-\d\d-\d\dT.*\.json$")
+_NAME = re.compile(r".\.eval$|^\d{4}-\d\d-\d\dT.*\.json$")
 # of a generation's configuration: where and how fast it ran; all others are settings
 _TECHNICAL = TECHNICAL | {
     *("attempt_timeout", "stream_idle_timeout", "max_connections", "adaptive_connections"),
@@ -30,11 +30,6 @@ _TECHNICAL = TECHNICAL | {
 _LIMITS = ("message_limit", "token_limit", "turn_limit", "time_limit", "working_limit")
 _GRADES, _TRUTHS = {"C", "I", "P", "N"}, {"yes", "no", "true", "false"}  # numbers for inspect_ai
 _MEANS = ("accuracy", "mean")
-
-
-def is_inspect(path: Path) -> bool:
-    """Whether a file is named as inspect_ai names its logs: *.eval, or DATE_TASK_ID.json."""
-    return path.suffix == ".eval" or bool(_JSON.match(path.name))
 
 
 def read(path: Path, context: Context) -> list[Log]:
@@ -246,4 +241,4 @@ def _scores(scores: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield scorer, score.value
 
 
-FORMAT = Format("inspect_ai", "*.eval or DATE_TASK_ID.json", is_inspect, read)
+FORMAT = Format("inspect_ai", "*.eval or DATE_TASK_ID.json", _NAME, read)

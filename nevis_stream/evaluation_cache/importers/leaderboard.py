@@ -68,6 +68,6 @@ def _model(path: Path) -> str:
 FORMAT = Format(
     "Open LLM Leaderboard of 2023",
     "details_SUITE|TASK|SHOTS_DATE.parquet",
-    lambda path: bool(_NAME.search(path.name)),
+    _NAME,
     read,
 )

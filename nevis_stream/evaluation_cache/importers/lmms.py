@@ -56,6 +56,6 @@ def _flat(lines: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 FORMAT = Format(
     "lmms-eval",
     "DATE_samples_TASK.jsonl",
-    lambda path: bool(SAMPLES.search(path.name)),
+    SAMPLES,
     read,
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers import harness
 from nevis_stream.evaluation_cache.importers.record import (
+    JSONL,
     Context,
     Format,
     Log,
@@ -22,10 +23,9 @@ from nevis_stream.evaluation_cache.importers.record import (
 _RESULTS = "results.json"
 
 
-def matches(path: Path) -> bool:
+def is_one(path: Path) -> bool:
     """Whether a file is such a log: a JSON array called .jsonl, beside the results."""
-    is_candidate = path.suffix == ".jsonl" and path.with_name(_RESULTS).is_file()
-    return is_candidate and begins_with(path, 64).startswith("[")
+    return path.with_name(_RESULTS).is_file() and begins_with(path, 64).startswith("[")
 
 
 def read(path: Path, context: Context) -> list[Log]:
@@ -62,6 +62,7 @@ def read(path: Path, context: Context) -> list[Log]:
 FORMAT = Format(
     "lm-evaluation-harness 0.4.0 to 0.4.2",
     f"MODEL_ARGS_TASK.jsonl beside {_RESULTS}",
-    matches,
+    JSONL,
     read,
+    is_one,
 )

@@ -16,6 +16,7 @@ from nevis_stream.storage.record import show_value
 FAILED = "samples that ended in an error"  # a kind of remark
 _LONGEST = 24  # characters of a setting; a longer one is named by a hash
 _MOST_NAMED = 5
+JSONL = re.compile(r".\.jsonl$")
 _DEFAULTS = {"revision": "main", "do_sample": "false", "fewshot_as_multiturn": "false"}
 
 
@@ -61,14 +62,22 @@ class Format:
     Attributes:
       name: of the program that writes it.
       files: how its files are called, for people.
-      matches: whether a file is one.
+      pattern: of the names of its files.
       read: returns the logs in a file.
+      is_one: whether a file of such a name is one; None: every one is.
     """
 
     name: str
     files: str
-    matches: Callable[[Path], bool]
+    pattern: re.Pattern[str]
     read: Callable[[Path, Context], Sequence["Log"]]
+    is_one: Callable[[Path], bool] | None = None
+
+    def matches(self, path: Path) -> bool:
+        """Returns whether a file is one."""
+        if not self.pattern.search(path.name):
+            return False
+        return self.is_one is None or self.is_one(path)
 
 
 class Skipped(NamedTuple):
