@@ -17,9 +17,9 @@ from nevis_stream.evaluation_cache.facts import dataset, facts
 from nevis_stream.evaluation_cache.facts_files import read_features
 from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.files import source as as_text
-from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs
 from nevis_stream.evaluation_cache.matrix_files import import_matrix
+from nevis_stream.evaluation_cache.texts import Imported
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache

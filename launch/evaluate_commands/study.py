@@ -26,10 +26,13 @@ from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.entries import repeat
-from nevis_stream.evaluation_cache.facts_files import read_features, read_model_facts
+from nevis_stream.evaluation_cache.facts_files import (
+    kind_of_groups,
+    read_features,
+    read_model_facts,
+)
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
-from nevis_stream.evaluation_cache.groups import kind_of_groups
-from nevis_stream.evaluation_cache.imported import Imported
+from nevis_stream.evaluation_cache.texts import Imported
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups

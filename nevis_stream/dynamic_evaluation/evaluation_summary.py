@@ -26,7 +26,7 @@ from nevis_stream.dynamic_evaluation.sort import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
-from nevis_stream.evaluation_cache.groups import groups_of, kind_of_groups
+from nevis_stream.evaluation_cache.facts_files import groups_of, kind_of_groups
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts

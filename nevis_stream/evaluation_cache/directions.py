@@ -12,9 +12,9 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import facts
 from nevis_stream.evaluation_cache.facts import DIRECTION, METRIC, RANGE, UNBOUNDED
-from nevis_stream.evaluation_cache.imported import list_names
 from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.evaluation_cache.tables import RawTable
+from nevis_stream.evaluation_cache.texts import list_names
 
 NONE: Literal["none"] = "none"
 ValueRange = tuple[float, float] | Literal["none"]

@@ -15,6 +15,8 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
 from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, value_range
 from nevis_stream.evaluation_cache.index import (
+    CHECKS,
+    CONTENTS,
     TWO_PLANES,
     Unsound,
     as_json,
@@ -24,7 +26,6 @@ from nevis_stream.evaluation_cache.index import (
     text_digest,
     unreadable,
 )
-from nevis_stream.evaluation_cache.index_schema import CHECKS, CONTENTS
 from nevis_stream.evaluation_cache.packing import NO_MODEL, Shape, Tile
 
 EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell if many are asked at once

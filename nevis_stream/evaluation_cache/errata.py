@@ -19,9 +19,9 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
-from nevis_stream.evaluation_cache.imported import list_names
 from nevis_stream.evaluation_cache.index import Unsound, has_table, text_digest
 from nevis_stream.evaluation_cache.packing import CORRECT
+from nevis_stream.evaluation_cache.texts import list_names
 from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.storage.reading import parse_json
 

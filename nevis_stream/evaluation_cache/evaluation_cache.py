@@ -22,7 +22,6 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import (
-    corrections,
     entries,
     errata,
     facts,
@@ -30,11 +29,9 @@ from nevis_stream.evaluation_cache import (
     integrity,
     merge,
     packing,
-    repair,
     texts,
     writing,
 )
-from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -43,6 +40,7 @@ from nevis_stream.evaluation_cache.packing import (
     PROBABILITIES,
 )
 from nevis_stream.evaluation_cache.reading import Snapshot, Which
+from nevis_stream.evaluation_cache.texts import Imported
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.queries.whole_images import images_of
@@ -247,7 +245,7 @@ class EvaluationCache:
             errata.check(db, models, samples)
             rows, columns = (None if e is None else tuple(e) for e in (models, samples))
             record = errata.Erratum(errata.now(), reason, rows, columns)
-            return corrections.add_once(db, self.cells, record)
+            return writing.add_errata_once(db, self.cells, record)
 
     def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> errata.Erratum:
         """Gives observed or removed cells other values, and records it.
@@ -263,7 +261,7 @@ class EvaluationCache:
         with self.index.writing() as db:
             errata.check(db, list(plain), sorted({s for each in plain.values() for s in each}))
             record = errata.Erratum(errata.now(), reason, values=plain)
-            return corrections.add_once(db, self.cells, record)
+            return writing.add_errata_once(db, self.cells, record)
 
     def errata(self) -> list[errata.Erratum]:
         """Returns what was removed and amended, in the order in which it counts."""
@@ -286,7 +284,7 @@ class EvaluationCache:
         progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     ) -> integrity.Damage:
         """Copies the undamaged parts of this cache to a new one; see `repair.repair`."""
-        return repair.repair(self, Path(directory), progress)
+        return integrity.repair(self, Path(directory), progress)
 
     # Reading
 

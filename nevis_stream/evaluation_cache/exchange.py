@@ -25,8 +25,8 @@ from nevis_stream.evaluation_cache.directions import ValueRange
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
 from nevis_stream.evaluation_cache.files import ValueTable, read_values, source
 from nevis_stream.evaluation_cache.identity import TASKS, merged_tasks, missing_line
-from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
+from nevis_stream.evaluation_cache.texts import Imported
 from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.storage import write_file
 

@@ -26,10 +26,10 @@ from nevis_stream.evaluation_cache.directions import NONE, Ranges, ValueRange
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HIGHER, METRIC, UNBOUNDED
 from nevis_stream.evaluation_cache.facts_files import check_features, features_remark
-from nevis_stream.evaluation_cache.imported import LeftOut, list_names
 from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs, read_logs
 from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parquet
+from nevis_stream.evaluation_cache.texts import LeftOut, list_names
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.names import similar_names

@@ -14,8 +14,8 @@ from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache, entries, texts, writing
 from nevis_stream.evaluation_cache.directions import NONE, Ranges
 from nevis_stream.evaluation_cache.facts import RANGE
-from nevis_stream.evaluation_cache.imported import Imported
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
+from nevis_stream.evaluation_cache.texts import Imported
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.storage.reading import load_array, open_file
 

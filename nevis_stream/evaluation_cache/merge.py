@@ -9,7 +9,6 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import (
-    corrections,
     entries,
     errata,
     identity,
@@ -102,7 +101,7 @@ def merge(
         names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
         samples_there = dict(zip(names, ids, strict=True))
         renamed = [each.renamed(names_there, samples_there) for each in own_errata]
-        if added := corrections.add(db, target.cells, renamed):
+        if added := writing.add_errata(db, target.cells, renamed):
             lines += [f"erratum of {each.line()}" for each in added]
     models_there = [Moved(number, *row) for number, row in enumerate(rows)]
     predictions: dict[int, list[tuple[Tile, dict[str, Any]]]] = defaultdict(list)

@@ -8,8 +8,8 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.facts_files import groups_of, join, kind_of_groups
 from nevis_stream.evaluation_cache.files import ValueTable
-from nevis_stream.evaluation_cache.groups import groups_of, join, kind_of_groups
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import file_asks
 

@@ -13,7 +13,7 @@ from nevis_stream.errors import DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache, texts
 from nevis_stream.evaluation_cache.additions import Addition, append
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
-from nevis_stream.evaluation_cache.imported import Imported
+from nevis_stream.evaluation_cache.texts import Imported
 
 IDS = [f"s{k}" for k in range(40)]
 ENDLESS = (

@@ -8,7 +8,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache, texts
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for
-from nevis_stream.evaluation_cache.imported import Imported, LeftOut
+from nevis_stream.evaluation_cache.texts import Imported, LeftOut
 
 HEADER = "model,dataset,sample,metric,score"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput, DamagedCache
-from nevis_stream.evaluation_cache import EvaluationCache, entries, repair, writing
+from nevis_stream.evaluation_cache import EvaluationCache, entries, integrity, writing
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from tests.evaluation_cache.test_integrity import fill
 
@@ -80,7 +80,7 @@ def contents(cache, without=()):
         shape = tile.shape
         plane = planes[shape.state, shape.plane]
         data = cache.cells.view(tile.offset + shape.length)[tile.offset :]
-        at, _ = repair.integrity.packing.decode(shape, data)
+        at, _ = integrity.integrity.packing.decode(shape, data)
         (plane if plane.ndim == 2 and shape.plane == "probabilities" else plane[shape.model])[
             at
         ] = U if shape.plane == "correct" else np.nan
@@ -228,7 +228,7 @@ def test_a_repair_that_is_killed_anywhere_begins_anew(cache, tmp_path, monkeypat
     lost = tiles(cache)[4]
     expected = contents(cache, [lost])
     flip(cache, lost.offset)
-    monkeypatch.setattr(repair, "_BYTES_AT_ONCE", 200)
+    monkeypatch.setattr(integrity, "_BYTES_AT_ONCE", 200)
     out, killed = tmp_path / "new", 0
     for limit in itertools.count(step=3):
         child = os.fork()

@@ -14,7 +14,6 @@ from pathlib import Path
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import variants
 from nevis_stream.evaluation_cache.directions import Ranges
-from nevis_stream.evaluation_cache.imported import LeftOut
 from nevis_stream.evaluation_cache.importers import (
     every_eval_ever,
     harness,
@@ -24,11 +23,11 @@ from nevis_stream.evaluation_cache.importers import (
     lmms,
     old_harness,
 )
-from nevis_stream.evaluation_cache.importers.counting import counting
-from nevis_stream.evaluation_cache.importers.joining import join_logs
+from nevis_stream.evaluation_cache.importers.joining import counting, join_logs
 from nevis_stream.evaluation_cache.importers.metrics import keep_tasks
 from nevis_stream.evaluation_cache.importers.record import Context, Format, Log, lines, named
 from nevis_stream.evaluation_cache.tables import RawTable
+from nevis_stream.evaluation_cache.texts import LeftOut
 
 FORMATS: tuple[Format, ...] = (
     harness.FORMAT,

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.directions import Ranges, is_unbounded
-from nevis_stream.evaluation_cache.imported import LeftOut
 from nevis_stream.evaluation_cache.importers.record import FAILED, Log, named
 from nevis_stream.evaluation_cache.names import join_words
+from nevis_stream.evaluation_cache.texts import LeftOut
 
 
 def choose_metrics(
