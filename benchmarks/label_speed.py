@@ -19,7 +19,7 @@ import numpy as np
 from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
+from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import (
     EnsemblePredictions,

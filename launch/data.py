@@ -9,7 +9,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.datasets.choices import CLASS_LEVELS, HELP, Choices
+from nevis_stream.datasets.reading import CLASS_LEVELS, HELP, Choices
 from nevis_stream.launch import entry, shared_flags
 from nevis_stream.launch.subcommands import Subcommand, define, start
 from nevis_stream.storage.reading import absence

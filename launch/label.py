@@ -45,7 +45,7 @@ def _estimators() -> str:
 def _surrogates() -> str:
     """Returns the surrogates, rules and losses, with a line for each."""
     from nevis_stream.active_testing.acquisition_functions import RULES
-    from nevis_stream.active_testing.losses import LOSSES
+    from nevis_stream.active_testing.pool import LOSSES
     from nevis_stream.active_testing.surrogates import SURROGATES
 
     return _about("Surrogates", SURROGATES) + _about("Rules", RULES) + _about("Losses", LOSSES)

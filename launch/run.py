@@ -107,7 +107,7 @@ def _result(ledger: "Ledger") -> str:
 
 def _lists() -> str:
     """Returns the end of --help: learners, keys of the chosen learner, streams, executors."""
-    from nevis_stream.catalogue import variants
+    from nevis_stream import catalogue
     from nevis_stream.launch import executors
     from nevis_stream.learners.closed_form import config as closed_form
     from nevis_stream.streams.adaptive import specification
@@ -120,7 +120,7 @@ def _lists() -> str:
         " --dry_run); those of closed_form:"
         f" {', '.join(closed_form.BUDGETS)}; those of frontier:"
         f" {', '.join(closed_form.FRONTIER_BUDGETS)}\nStreams:"
-        f" {', '.join(stream_names())}, {variants.SPLIT_HELP};\n  NAME+partial: only the tasks"
+        f" {', '.join(stream_names())}, {catalogue.SPLIT_HELP};\n  NAME+partial: only the tasks"
         " whose data are on this machine; NAME+disjoint: without the images that an earlier task"
         " has; or the path of a csv (docs/adding-a-task.md);\n "
         f" {specification.HELP}\nExecutors:"

@@ -224,7 +224,7 @@ def test_no_module_is_named_for_nothing():
     [
         "nevis_stream",
         "nevis_stream.runner",
-        "nevis_stream.catalogue.variants",
+        "nevis_stream.catalogue",
         "nevis_stream.datasets.sources",
         "nevis_stream.analysis.points",
     ],

@@ -9,7 +9,7 @@ import numpy as np
 
 from nevis_stream.active_testing.labelling import probability_files
 from nevis_stream.active_testing.labelling.pools import PoolImages
-from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
+from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache

@@ -14,12 +14,11 @@ import pandas as pd
 
 from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
+from nevis_stream.active_testing.labelling.logs import STUDY
 from nevis_stream.active_testing.labelling.pools import show_value
-from nevis_stream.active_testing.labelling.settings import STUDY
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.schedule import PUBLISHED
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import PUBLISHED, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.errors import plural
 from nevis_stream.executor import Executor, Progress

@@ -22,8 +22,8 @@ import numpy as np
 from absl import flags
 
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.schedule import Schedule
 from nevis_stream.active_testing.simulation import Acquisition, simulate
+from nevis_stream.active_testing.surrogate import Schedule
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling_studies.shifted_pool import repetition

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling_studies.tested_models import examples, load, train_networks
 from nevis_stream.seeds import generator, seed_for

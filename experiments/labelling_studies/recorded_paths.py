@@ -17,7 +17,7 @@ from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage.study_record import StudyRecord

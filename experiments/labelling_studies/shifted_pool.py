@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.experiments.labelling_studies.tested_models import examples, train_networks
 from nevis_stream.seeds import generator, seed_for
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.experiments.labelling_studies.known_networks import tested_network
 from nevis_stream.experiments.machine import describe

@@ -7,9 +7,9 @@ import numpy as np
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.networks import RetrainedEnsemble
 from nevis_stream.active_testing.simulation import squared_error_ratio
-from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
+from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates.convolutional import ARCHITECTURE
-from nevis_stream.datasets.shared_files import shared_directory
+from nevis_stream.datasets.prepared import shared_directory
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator
 from nevis_stream.storage.reading import read_npz

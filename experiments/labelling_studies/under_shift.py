@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from absl import flags
 
-from nevis_stream.active_testing.schedule import PUBLISHED
+from nevis_stream.active_testing.surrogate import PUBLISHED
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.shifted_pool import MISSING, repetition

@@ -20,7 +20,7 @@ from absl import flags
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.pools import load_pool
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.experiments.commands import call
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling.models import gather, tested_model

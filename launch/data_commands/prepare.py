@@ -18,9 +18,8 @@ from typing import Any
 from rich.progress import Progress
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, shared_files, sources
-from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.reading import Reading
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.launch.data_commands.list import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
@@ -44,7 +43,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
         if scheme == "local":
             if options["force"] or not _is_current(dataset_id):
                 known = catalogue.shared().get(dataset_id)
-                path = shared_files.shared_directory() / known["file"] if known else None
+                path = prepared.shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
                     return sources.state(source).advice
                 choices = Choices.of_row(known)

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from nevis_stream.active_testing.labelling.pool_parts import Generation
-from nevis_stream.active_testing.labelling.pools import absolute, load_pool
+from nevis_stream.active_testing.labelling.logs import SETTINGS, SessionSettings
+from nevis_stream.active_testing.labelling.pools import Generation, absolute, load_pool
 from nevis_stream.active_testing.labelling.probability_files import SUFFIXES
 from nevis_stream.active_testing.labelling.session import Session
-from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.experiments.labelling import forms

@@ -9,10 +9,10 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.active_testing.acquisition_functions import RULES
+from nevis_stream.active_testing.labelling.logs import SETTINGS, STUDY
 from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
-from nevis_stream.active_testing.labelling.settings import SETTINGS, STUDY
-from nevis_stream.active_testing.losses import LOSSES
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.pool import LOSSES
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import SURROGATES
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.evaluation_cache.facts_files import natural

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.active_testing.candidates import Candidates, entropy
+from nevis_stream.active_testing.pool import Candidates, entropy
 
 
 @dataclass(frozen=True)

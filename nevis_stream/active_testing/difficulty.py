@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logit, softmax
 
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.array_types import Float, Int
 from nevis_stream.queries.oracle import Cost, Query, Responses

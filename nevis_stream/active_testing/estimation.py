@@ -6,10 +6,8 @@ import numpy as np
 
 from nevis_stream import extensions
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.labelled_draws import LabelledDraws
-from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.schedule import Schedule
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.pool import LabelledDraws, Pool
+from nevis_stream.active_testing.surrogate import Schedule, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import active_test
 from nevis_stream.errors import BadInput, look_up

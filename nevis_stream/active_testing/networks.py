@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.active_testing.calibration import calibrate
-from nevis_stream.active_testing.surrogate_data import SurrogateData, start_logits
+from nevis_stream.active_testing.surrogate import SurrogateData, calibrate, start_logits
 from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.counted import count_flops, made_once

@@ -1,12 +1,69 @@
-"""The pool: what is known of a model on every sample before any label is asked."""
+"""The samples of a test: the pool, the losses of its model, and samples with and without a label.
 
+The pool is what is known of a model on every sample before any label is asked. Losses are those
+that a model has if a sample's label is a class, for every class: float64[n, c]. Acquisition
+functions see the candidates, which have no label yet; estimators see the labels so far, with what
+was believed before each was asked.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import xlogy
 
-from nevis_stream.active_testing.losses import LOSSES
 from nevis_stream.errors import BadInput, look_up
+from nevis_stream.queries.oracle import NO_LABEL, Cost, Responses
+
+CLIP = 1e-20  # least probability; without it one sample could have an infinite cross-entropy
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss.
+
+    Attributes:
+      about: one line for people.
+      values: takes probabilities, float64[n, c], and returns losses, float64[n, c], in nats or
+        errors.
+    """
+
+    about: str
+    values: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, probabilities: np.ndarray) -> np.ndarray:
+        """Returns the losses, float64[n, c]."""
+        return self.values(probabilities)
+
+
+def cross_entropy(probabilities: np.ndarray) -> np.ndarray:
+    """Returns -log f(y|x) for every class y, float64[n, c], in nats.
+
+    Args:
+      probabilities: float64[n, c], of the model. They are clipped to at least `CLIP` and divided by
+        their sum, as in the ASE paper's code.
+    """
+    clipped = np.maximum(np.asarray(probabilities, np.float64), CLIP)
+    return -np.log(clipped / clipped.sum(axis=1, keepdims=True))
+
+
+def zero_one(probabilities: np.ndarray) -> np.ndarray:
+    """Returns 1 for every class but the most probable one, float64[n, c].
+
+    Args:
+      probabilities: float64[n, c], of the model; of several equal maxima the first counts.
+    """
+    losses = np.ones(probabilities.shape)
+    losses[np.arange(len(losses)), probabilities.argmax(axis=1)] = 0
+    return losses
+
+
+LOSSES: Mapping[str, Loss] = {
+    "cross_entropy": Loss("Cross-entropy in nats.", cross_entropy),
+    "zero_one": Loss("0-1 loss, whose mean is the error rate.", zero_one),
+}
+"""By name."""
 
 
 @dataclass(frozen=True)
@@ -102,3 +159,120 @@ def check_probabilities(values: np.ndarray, name: str, dimensions: int) -> np.nd
         wrong = sums.ravel()[abs(sums - 1).argmax()]
         raise BadInput(f"{name} sum to {wrong:g} over the classes of a sample; expected 1.")
     return values
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Samples among which the next labels are chosen: r samples, c classes, e members.
+
+    Attributes:
+      members: float64[e, r, c], the surrogate's probabilities.
+      losses: float64[r, c], the model's loss if the label is that class; negative only if two
+        models are compared.
+      predictions: float64[r, c], the model's own probabilities.
+    """
+
+    members: np.ndarray
+    losses: np.ndarray
+    predictions: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """float64[r, c], the mean of the members."""
+        return self.members.mean(axis=0)
+
+    @property
+    def disagreement(self) -> np.ndarray:
+        """float64[r, c], in nats: what each class contributes to the mutual information of the
+        label and the member, -p̄ log p̄ + mean_e p_e log p_e.
+
+        It is at least 0 by Jensen's inequality; rounding is removed.
+        """
+        total = np.zeros(self.losses.shape)
+        for member in self.members:  # needs no second array of [e, r, c]
+            total += xlogy(member, member)
+        mean = self.mean
+        return np.maximum(total / len(self.members) - xlogy(mean, mean), 0)
+
+
+def entropy(probabilities: np.ndarray) -> np.ndarray:
+    """Returns the entropy in nats over the last axis."""
+    return -xlogy(probabilities, probabilities).sum(axis=-1)
+
+
+@dataclass(frozen=True)
+class LabelledDraws:
+    """M labels, known or not, of a pool of n samples, in the order in which they were asked.
+
+    Attributes:
+      pool: the tested model.
+      answers: samples and labels int[1, M] with their probabilities and cost.
+      predicted: float64[M], the loss of each asked sample that the surrogate expected before it was
+        asked.
+      remaining: float64[M], the sum of expected losses over all samples that had no label just
+        before that one was asked, itself included.
+      expected: float64[n], the losses that the latest surrogate expects.
+      cost: of the labels and of what was computed.
+      assumed: losses of the samples without a label, float64[M] or a number; NaN: not known.
+    """
+
+    pool: Pool
+    answers: Responses
+    predicted: np.ndarray
+    remaining: np.ndarray
+    expected: np.ndarray
+    cost: Cost = Cost()
+    assumed: np.ndarray | float = np.nan
+
+    @property
+    def asked(self) -> int:
+        """Number of asked samples, M."""
+        return self.samples.size
+
+    @property
+    def known(self) -> np.ndarray:
+        """bool[M], which of the asked samples have a label."""
+        return self.labels != NO_LABEL
+
+    @property
+    def failed(self) -> int:
+        """Number of asked samples without a label."""
+        return int((~self.known).sum())
+
+    @property
+    def samples(self) -> np.ndarray:
+        """int64[M], the asked samples."""
+        return self.answers.samples[0]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """int32[M], `NO_LABEL` where there is none."""
+        return self.answers.values[0]
+
+    @property
+    def losses(self) -> np.ndarray:
+        """float64[M], the model's losses on the asked samples."""
+        losses = self.pool.losses[self.samples, self.labels]
+        return np.where(self.known, losses, self.assumed)
+
+    @property
+    def probabilities(self) -> np.ndarray | None:
+        """float64[M], with which each sample was drawn among those left; None if chosen."""
+        cells = self.answers.query
+        return None if cells.probabilities is None else cells.probabilities[0]
+
+    @property
+    def left(self) -> np.ndarray:
+        """int64[M], the number of samples that had no label just before each one was asked."""
+        return self.pool.n - np.arange(self.asked)
+
+    @property
+    def random(self) -> bool:
+        """Whether every sample was drawn at random from those that were left."""
+        q = self.probabilities
+        return q is not None and bool(((q < 1) | (self.left == 1)).all())
+
+    @property
+    def uniform(self) -> bool:
+        """Whether each draw was uniform."""
+        return self.random and np.allclose(self.probabilities * self.left, 1, rtol=1e-9)

@@ -9,7 +9,7 @@ from nevis_stream.active_testing.acquisition_functions import RULES
 from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
+from nevis_stream.active_testing.surrogate import PUBLISHED, Schedule
 from nevis_stream.active_testing.testing import KnownLabels, Surrogate, active_test
 from nevis_stream.errors import look_up
 from nevis_stream.seeds import generator

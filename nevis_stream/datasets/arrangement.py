@@ -1,17 +1,87 @@
-"""What the folders of images are: which are parts, and which are classes."""
+"""The data set that images in folders make, on disk or in an archive: which folders are parts or
+classes, and which images are called like masks of others (COVID/masks/1.png, lesion_mask.png).
+"""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NoReturn
 
-from nevis_stream.datasets.choices import DEEPEST, TOP, Choices
-from nevis_stream.datasets.masks import notes_on_masks
+import numpy as np
+
+from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
+from nevis_stream.datasets.images import Images
 from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, parts_called
-from nevis_stream.datasets.reading import LeftOut, left_out
-from nevis_stream.errors import BadInput
+from nevis_stream.datasets.reading import DEEPEST, TOP, Choices, Found, LeftOut, left_out
+from nevis_stream.errors import BadInput, DataWarning, plural
+from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.reading import nfc
+
+_WORDS = r"(masks?|segmentations?|seg|annotations?|ground[ _-]?truth|gt)"
+_FOLDER = re.compile(_WORDS, re.IGNORECASE)
+_ENDING = re.compile(rf"[ _.-]{_WORDS}([ _.-]?\d+)?$", re.IGNORECASE)
+
+
+def notes_on_masks(names: Sequence[str]) -> list[str]:
+    """Returns a sentence about images that are called like masks of others, or none.
+
+    It is said only where the others are there: `with_mask` may be a class.
+
+    >>> notes_on_masks(["a/1.png", "a/1_mask.png", "b/2.png"])[0].partition(";")[0]
+    '1 image is called like the mask of another, for example a/1_mask.png'
+    >>> notes_on_masks(["with_mask/with_mask_1.png", "masks/1.png"])
+    []
+
+    Args:
+      names: of images, relative, with `/` between folders.
+    """
+    stems = [tuple(os.path.splitext(name)[0].split("/")) for name in names]
+    there = set(stems)
+    places = {
+        place for path in stems for place, folder in enumerate(path[:-1]) if _is_folder(folder)
+    }
+    elsewhere = Counter(
+        (place, *path[:place], *path[place + 1 :])
+        for place in places
+        for path in stems
+        if place < len(path) - 1
+    )
+    masks, patterns = [], set()
+    for name, path in zip(names, stems, strict=True):
+        ending = _ENDING.search(path[-1])
+        beside = ending and (*path[:-1], path[-1][: ending.start()]) in there
+        folders = [
+            path[place]
+            for place in places
+            if place < len(path) - 1
+            and _is_folder(path[place])
+            and elsewhere[place, *path[:place], *path[place + 1 :]] > 1
+        ]
+        if ending and beside:
+            patterns.add(f"*{re.sub('[0-9]+$', '*', ending[0])}.*")
+        patterns |= set(folders)
+        if beside or folders:
+            masks.append(name)
+    if not masks:
+        return []
+    called = (
+        "is called like the mask of another"
+        if len(masks) == 1
+        else "are called like masks of others"
+    )
+    return [
+        f"{plural(len(masks), 'image')} {called}, for example {masks[0]}; to leave them"
+        f" out, choose {how('leave_out', ','.join(sorted(patterns)))}"
+    ]
+
+
+def _is_folder(name: str) -> bool:
+    return _FOLDER.fullmatch(name) is not None
+
 
 _SHOWN = 5
 
@@ -248,3 +318,106 @@ def _refuse_levels(
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+
+
+_FEW_TEST_IMAGES = 10  # with fewer, the error has steps of more than a tenth
+
+
+def make_from_arrangement(
+    origin: str,
+    dataset_id: str,
+    arranged: Arrangement,
+    choices: Choices,
+    read_images: Callable[[list[str]], Images],
+    left_out: Sequence[LeftOut],
+) -> DataSet:
+    """Returns the data set of arranged images; class ids follow the sorted names of the classes.
+
+    Args:
+      origin: the folder or archive, named in errors.
+      dataset_id: name of the data set.
+      arranged: where the images belong.
+      choices: what was chosen.
+      read_images: returns the images of some names.
+      left_out: what was left out besides the images that belong nowhere.
+
+    Raises:
+      BadInput: a multi-label task, fewer than two classes, or images that cannot be read.
+
+    Warns:
+      DataWarning: classes without an image, or without one in the test part; a small test part.
+    """
+    if choices.kind not in ("", SINGLE_LABEL):
+        raise BadInput(
+            f"{origin}: a directory of class folders is single_label, but the task is"
+            f" {choices.kind}."
+        )
+    classes = arranged.classes
+    if len(classes) == 1:
+        raise BadInput(
+            f"{origin}: has the only class folder {classes[0]!r}, and a task needs two classes or"
+            " more, with a folder of images for each."
+        )
+    ids = {name: number for number, name in enumerate(classes)}
+    labels = {
+        part: np.asarray([ids[label] for _, label in images], np.int32)
+        for part, images in arranged.images.items()
+    }
+    _warn_of_few_images(origin, classes, labels)
+    names = {part: [name for name, _ in images] for part, images in arranged.images.items()}
+    return make_dataset(
+        dataset_id,
+        SINGLE_LABEL,
+        {part: (read_images(names[part]), labels[part]) for part in labels},
+        choices.num_classes or len(classes),
+        origin,
+        choices,
+        Found(
+            classes,
+            names,
+            "class folders",
+            [*arranged.left_out, *left_out],
+            [*similar_names(classes), *arranged.notes],
+            parts_known=True,
+        ),
+    )
+
+
+def _warn_of_few_images(origin: str, classes: Sequence[str], labels: dict[str, np.ndarray]) -> None:
+    """Warns of classes that have no image, or none in the test part, and of a small test part.
+
+    Args:
+      origin: the folder or archive.
+      classes: names of the classes, in the order of their ids.
+      labels: int32[n], class ids of the images of each part.
+    """
+    counts = {
+        part: np.bincount(of_part, minlength=len(classes)) for part, of_part in labels.items()
+    }
+    present = sum(counts.values()) > 0
+    if empty := [name for name, any_image in zip(classes, present, strict=True) if not any_image]:
+        _warn(f"{origin}: no image in {_list_samples(empty)} of the {len(classes)} class folders.")
+    if "test" not in labels:
+        return
+    images, of_class = len(labels["test"]), counts["test"]
+    missing = [classes[i] for i in np.flatnonzero(present & (of_class == 0)).tolist()]
+    if missing:
+        _warn(
+            f"{origin}, part test: {images} images, but none of {_list_samples(missing)} of the"
+            f" {len(classes)} classes. The test error says nothing about those."
+        )
+    if images < _FEW_TEST_IMAGES:
+        _warn(
+            f"{origin}, part test: only {images} test images, so that one image changes the error"
+            f" by {1 / max(images, 1):.2f}. Add more."
+        )
+
+
+def _list_samples(names: list[str]) -> str:
+    """Returns how many classes there are, and the names of the first ten."""
+    more = ", …" if len(names) > 10 else ""
+    return f"{len(names)} ({', '.join(map(repr, names[:10]))}{more})"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)

@@ -36,11 +36,17 @@ from nevis_stream.datasets.prepared_images import (
     prepare_again,
 )
 from nevis_stream.datasets.reading import Reading
-from nevis_stream.datasets.shared_files import shared_directory
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import recover
 from nevis_stream.storage.reading import open_file, read_json
 from nevis_stream.vocabulary import SPLITS
+
+
+def shared_directory() -> Path:
+    """Returns the folder of shared data sets; it need not exist."""
+    named = os.environ.get("NEVIS_STREAM_SHARED")
+    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared"
+
 
 ORIGINS = ("published", "local")
 ARRAY_RECORD, RAW = "array_record", "raw"

@@ -1,5 +1,5 @@
-"""Reads the fields of a table as numbers, keeps account of what was read as another thing, and finds
-rows and columns that are no values: summaries, and numbers of the rows.
+"""Reads the fields of a table as numbers, keeps account of what was read as another thing, and
+finds rows and columns that are no values: summaries, and numbers of the rows.
 """
 
 import functools

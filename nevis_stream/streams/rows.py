@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nevis_stream import catalogue
-from nevis_stream.catalogue import variants
 from nevis_stream.datasets import prepared
-from nevis_stream.datasets.choices import HELP, Choices
+from nevis_stream.datasets.reading import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
 from nevis_stream.storage.reading import Table, absence, read_table, real_path, short, whole
@@ -25,7 +24,7 @@ later tasks that earlier tasks have."""
 
 def stream_names() -> tuple[str, ...]:
     """Returns the names of all streams: those in the package and those made by rules."""
-    return (*catalogue.carried_streams(), *variants.names())
+    return (*catalogue.carried_streams(), *catalogue.variant_names())
 
 
 def base_name(name: str) -> str:
@@ -58,7 +57,7 @@ def is_stream(name: str) -> bool:
     return (
         name.endswith(".csv")
         or name in catalogue.carried_streams()
-        or variants.rows(name) is not None
+        or catalogue.variant_rows(name) is not None
     )
 
 
@@ -78,7 +77,7 @@ def fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         names the line.
     """
     name = base_name(name_or_csv)
-    rows = variants.rows(name)
+    rows = catalogue.variant_rows(name)
     if rows is None:
         path = _csv_file(name)
         table = read_table(path, str(path), dict.fromkeys(COLUMNS, ""), _OPTIONAL)
@@ -129,7 +128,8 @@ def _csv_file(name: str) -> Path:
     path, names = Path(name), stream_names()
     if path.suffix != ".csv":
         raise BadInput(
-            f"{unknown('stream', name, names)} Or {variants.SPLIT_HELP}; or the path of a csv file."
+            f"{unknown('stream', name, names)} Or {catalogue.SPLIT_HELP}; or the path of a csv"
+            " file."
         )
     if not path.is_file():
         raise BadInput(

@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from nevis_stream.catalogue import variants
+from nevis_stream import catalogue
 from nevis_stream.datasets import overlap, sources
-from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet, Samples
-from nevis_stream.datasets.disjoint import disjoint as without_copies
 from nevis_stream.datasets.overlap import Overlap
-from nevis_stream.datasets.reading import Reading
+from nevis_stream.datasets.overlap import disjoint as without_copies
+from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, plural, unknown
 from nevis_stream.run_directory.ledger import History
@@ -348,7 +347,7 @@ def load_fixed(name_or_csv: str) -> Stream:
         them.
     """
     origin, rows = fixed_rows(name_or_csv)
-    chronological = variants.is_chronological(base_name(name_or_csv))
+    chronological = catalogue.is_chronological(base_name(name_or_csv))
     return stream_of_rows(name_or_csv, origin, rows, chronological)
 
 

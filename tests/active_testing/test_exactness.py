@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.active_testing.acquisition_functions import RULES
-from nevis_stream.active_testing.candidates import Candidates
 from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS, factors
-from nevis_stream.active_testing.losses import LOSSES
-from nevis_stream.active_testing.pool import Pool, difference
+from nevis_stream.active_testing.pool import LOSSES, Candidates, Pool, difference
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from tests.active_testing.pools import CLASSES, distributions, example, expectation, retrained
 

@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.calibration import calibrate, temper, temperature
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.schedule import PUBLISHED, Schedule
-from nevis_stream.active_testing.surrogate_data import LabelledSamples, SurrogateData
+from nevis_stream.active_testing.surrogate import (
+    PUBLISHED,
+    LabelledSamples,
+    Schedule,
+    SurrogateData,
+    calibrate,
+    temper,
+    temperature,
+)
 from nevis_stream.active_testing.surrogates import SURROGATES, build_surrogate
 from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.errors import BadInput

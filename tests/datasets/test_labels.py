@@ -10,12 +10,12 @@ from PIL import Image
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources
-from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_ids import IdsWithGaps, read_arrays, read_cells
 from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.datasets.preparation import prepare, unpack
 from nevis_stream.datasets.readers import read
+from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.reading import read_npz

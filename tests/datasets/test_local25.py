@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from nevis_stream import catalogue, metrics
-from nevis_stream.datasets import prepared, shared_files
+from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.streams.named_streams import load_stream, stream_rows
 from tests import forked
 
 pytest.importorskip("tensorflow_datasets")
-DATA = shared_files.shared_directory() / "data"
+DATA = prepared.shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
     pytest.skip(
         f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",

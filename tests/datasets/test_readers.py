@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from nevis_stream.datasets import duplicates
-from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages, SourceImage
 from nevis_stream.datasets.readers import read
+from nevis_stream.datasets.reading import Choices
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning
 

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, prepared_images, sources, states
-from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.preparation import prepare
+from nevis_stream.datasets.reading import Choices
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
@@ -105,7 +105,7 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
         BadInput, match=rf"earlier version, which read such files otherwise.*{command}"
     ):
         sources.load("my_pets", "local:my_pets")
-    assert sources.state("local:my_pets").name == states.OUTDATED
+    assert sources.state("local:my_pets").name == sources.OUTDATED
     facts["sources"] = [{"file": "pets.npz"}]  # arrays were read alike
     about.write_text(json.dumps(facts | {"seal": prepared.seal(facts)}))
     assert sources.load("my_pets", "local:my_pets").reading is None

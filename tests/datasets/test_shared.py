@@ -7,11 +7,11 @@ import csv
 import pytest
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import shared_files, sources
-from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets.reading import Choices
 from nevis_stream.datasets.splits import divide
 
-DATA = shared_files.shared_directory() / "data"
+DATA = prepared.shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
     pytest.skip(
         f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",

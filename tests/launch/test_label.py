@@ -11,7 +11,7 @@ from PIL import Image
 from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
 from nevis_stream.active_testing.labelling.probability_files import read as read_probabilities
 from nevis_stream.active_testing.labelling.session import Session
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.models import TestedModel

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nevis_stream import storage
-from nevis_stream.active_testing.labelling.pool_parts import Generation, write_generation
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.labelling.pools import Generation, write_generation
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.report.manifest import Files
 from nevis_stream.storage import checkpoint, recover, write_directory, write_file

@@ -8,11 +8,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.intervals import FEWEST
-from nevis_stream.active_testing.labelled_draws import LabelledDraws
+from nevis_stream.active_testing.intervals import FEWEST, lure_weights, step_estimates
 from nevis_stream.active_testing.labelling.session import Session
-from nevis_stream.active_testing.martingale import lure_weights, step_estimates
-from nevis_stream.active_testing.pool import difference
+from nevis_stream.active_testing.pool import LabelledDraws, difference
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.queries.oracle import NO_LABEL, Cost, Estimate, Query, Responses
 

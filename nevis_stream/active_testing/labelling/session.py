@@ -17,14 +17,19 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.active_testing.choosing import ProportionalSampling
-from nevis_stream.active_testing.labelling.logs import Draw, recorded_draws, recorded_labels
-from nevis_stream.active_testing.labelling.pool_parts import (
+from nevis_stream.active_testing.labelling.logs import (
+    SETTINGS,
+    Draw,
+    SessionSettings,
+    recorded_draws,
+    recorded_labels,
+)
+from nevis_stream.active_testing.labelling.pools import (
     Generation,
     read_generation,
+    show_value,
     write_generation,
 )
-from nevis_stream.active_testing.labelling.pools import show_value
-from nevis_stream.active_testing.labelling.settings import SETTINGS, SessionSettings
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from nevis_stream.active_testing.surrogate import SurrogateBuilder
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateBuilder, SurrogateData
 from nevis_stream.active_testing.surrogates.bayesian import Bayesian
 from nevis_stream.active_testing.surrogates.convolutional import Networks
 from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel, Ensemble

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import RetrainedEnsemble
-from nevis_stream.active_testing.surrogate import SurrogateBuilder
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateBuilder, SurrogateData
 from nevis_stream.active_testing.surrogates import heads
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.storage.checkpoint import Tree

@@ -4,9 +4,12 @@ temperature.
 
 import numpy as np
 
-from nevis_stream.active_testing.calibration import calibrate
-from nevis_stream.active_testing.surrogate import SurrogateBuilder, calibration_labels
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import (
+    SurrogateBuilder,
+    SurrogateData,
+    calibrate,
+    calibration_labels,
+)
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.queries.oracle import Responses
 

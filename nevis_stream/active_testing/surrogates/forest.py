@@ -4,9 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nevis_stream.active_testing.calibration import calibrate
-from nevis_stream.active_testing.surrogate import SurrogateBuilder
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateBuilder, SurrogateData, calibrate
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.array_types import Float, Int
 from nevis_stream.queries.oracle import Cost, Responses

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from nevis_stream.active_testing.networks import Architecture, RetrainedEnsemble
-from nevis_stream.active_testing.surrogate import SurrogateBuilder
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateBuilder, SurrogateData
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.array_types import Float
 from nevis_stream.storage.checkpoint import Tree

@@ -2,8 +2,7 @@
 
 from nevis_stream.active_testing.difficulty import INFORMED, UNINFORMED, DifficultySurrogate
 from nevis_stream.active_testing.outcome_patterns import OutcomePatterns
-from nevis_stream.active_testing.surrogate import SurrogateBuilder
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateBuilder, SurrogateData
 from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel
 from nevis_stream.active_testing.surrogates.heads import Heads
 from nevis_stream.active_testing.testing import Surrogate

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, raw_formats, reading, states
-from nevis_stream.datasets.choices import Choices
+from nevis_stream.datasets import prepared, raw_formats, reading, sources
 from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages, SourceImage
@@ -20,6 +19,7 @@ from nevis_stream.datasets.preparation.content import Content, ReportProgress, f
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
+from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput, RunLocked, unknown
 from nevis_stream.storage import exclusive, recover
 
@@ -59,7 +59,7 @@ def gather(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
         if path is None and not source.optional:
-            if plan.state != states.DOWNLOADABLE or not download:
+            if plan.state != sources.DOWNLOADABLE or not download:
                 raise BadInput(f"{dataset_id}: {source.file} is missing: {plan.advice}.")
             try:
                 path = fetch.download(source, downloads)

@@ -7,9 +7,9 @@ A reader module has `DESCRIPTION` (one line for error messages), `accepts(path) 
 
 from pathlib import Path
 
-from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.readers import folder, npz, zip_csv
+from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import check_name
 from nevis_stream.storage.reading import absence

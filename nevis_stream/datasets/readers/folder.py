@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from nevis_stream.datasets.arrangement import Arrangement, arrange
-from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.class_folders import make_from_arrangement
+from nevis_stream.datasets.arrangement import Arrangement, arrange, make_from_arrangement
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import EncodedImages, SourceImage
-from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, left_out
+from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Choices, left_out
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes, real_path
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.datasets.choices import Choices
 from nevis_stream.datasets.class_ids import check_names, read_arrays
 from nevis_stream.datasets.dataset import DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.datasets.part_names import parts_called
-from nevis_stream.datasets.reading import Found, LeftOut
+from nevis_stream.datasets.reading import Choices, Found, LeftOut
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.reading import nfc, read_npz

@@ -12,15 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.datasets.arrangement import arrange
-from nevis_stream.datasets.choices import Choices
-from nevis_stream.datasets.class_folders import make_from_arrangement
+from nevis_stream.datasets.arrangement import arrange, make_from_arrangement
 from nevis_stream.datasets.class_ids import last_of_place, read_cells, read_names
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.files import is_hidden, is_image
 from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.part_names import parts_by_name
-from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Found, LeftOut, left_out
+from nevis_stream.datasets.reading import (
+    HIDDEN_IMAGES,
+    NO_IMAGES,
+    Choices,
+    Found,
+    LeftOut,
+    left_out,
+)
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import check_zip, nfc, read_table
 

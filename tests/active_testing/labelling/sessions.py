@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from nevis_stream.active_testing.labelling.pool_parts import Generation
+from nevis_stream.active_testing.labelling.logs import SessionSettings, digest
+from nevis_stream.active_testing.labelling.pools import Generation
 from nevis_stream.active_testing.labelling.session import Session
-from nevis_stream.active_testing.labelling.settings import SessionSettings, digest
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 
 CLASSES = ("cat", "dog", "owl")
 

@@ -12,10 +12,10 @@ from nevis_stream.active_testing.labelling.estimates import (
     history,
     plain_labels,
 )
-from nevis_stream.active_testing.labelling.pool_parts import Generation
+from nevis_stream.active_testing.labelling.logs import SETTINGS
+from nevis_stream.active_testing.labelling.pools import Generation
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
-from nevis_stream.active_testing.labelling.settings import SETTINGS
-from nevis_stream.active_testing.surrogate_data import SurrogateData
+from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
 from nevis_stream.experiments.labelling.forms import read_labels
 from nevis_stream.storage import checked_lines, exclusive
