@@ -66,13 +66,6 @@ class SessionSettings:
         return "s" + hashlib.sha256(encode(vars(self)).encode()).hexdigest()[:7]
 
 
-def digest(ids: Sequence[str], predictions: np.ndarray) -> str:
-    """Returns 16 hex digits that identify samples and the models' probabilities on them."""
-    content = hashlib.sha256("\n".join(ids).encode())
-    content.update(np.ascontiguousarray(predictions, np.float64).tobytes())
-    return content.hexdigest()[:16]
-
-
 _ROUNDING = 1e-9
 
 

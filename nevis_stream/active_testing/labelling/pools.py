@@ -2,6 +2,7 @@
 were added to a session together, with their files.
 """
 
+import hashlib
 import io
 import json
 import os
@@ -14,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.active_testing.labelling.logs import digest
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
@@ -172,6 +172,13 @@ def _npz(file: Path, part: str) -> PoolImages:
 
 _ARRAYS = ("features", "images", "ensemble", "outcomes")
 _EXAMPLES = ("training", "calibration")
+
+
+def digest(ids: Sequence[str], predictions: np.ndarray) -> str:
+    """Returns 16 hex digits that identify samples and the models' probabilities on them."""
+    content = hashlib.sha256("\n".join(ids).encode())
+    content.update(np.ascontiguousarray(predictions, np.float64).tobytes())
+    return content.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
