@@ -80,7 +80,7 @@ def contents(cache, without=()):
         shape = tile.shape
         plane = planes[shape.state, shape.plane]
         data = cache.cells.view(tile.offset + shape.length)[tile.offset :]
-        at, _ = integrity.integrity.packing.decode(shape, data)
+        at, _ = integrity.packing.decode(shape, data)
         (plane if plane.ndim == 2 and shape.plane == "probabilities" else plane[shape.model])[
             at
         ] = U if shape.plane == "correct" else np.nan
