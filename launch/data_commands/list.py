@@ -8,7 +8,7 @@ from rich.table import Table
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
-from nevis_stream.datasets.sources import MEANINGS
+from nevis_stream.datasets.prepared import MEANINGS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.entry import as_typed
 from nevis_stream.launch.terminal import console

@@ -9,7 +9,7 @@ from typing import Any
 
 from nevis_stream import catalogue
 from nevis_stream.datasets.preparation.unpack import stem
-from nevis_stream.datasets.sources import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
+from nevis_stream.datasets.prepared import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, make_directory, sync_directory, sync_tree
 from nevis_stream.storage.reading import open_file

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, raw_formats, reading, sources
+from nevis_stream.datasets import prepared, raw_formats, reading
 from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages, SourceImage
@@ -59,7 +59,7 @@ def gather(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
         if path is None and not source.optional:
-            if plan.state != sources.DOWNLOADABLE or not download:
+            if plan.state != prepared.DOWNLOADABLE or not download:
                 raise BadInput(f"{dataset_id}: {source.file} is missing: {plan.advice}.")
             try:
                 path = fetch.download(source, downloads)
