@@ -4,8 +4,9 @@
 
 Between `<!-- printed by: python -m MODULE ARGUMENTS -->` and `<!-- end -->` a page has what that
 command prints, without the line that describes the machine: the page says when and where the data
-were measured, not when the tables were printed. Without arguments all pages with such a part are
-made anew.
+were measured, not when the tables were printed. In the index the row of a study has its page's
+title, answer and first date. Without arguments all pages with such a part, and the index, are made
+anew.
 """
 
 import re
@@ -21,6 +22,7 @@ EVIDENCE = ROOT / "docs" / "evidence"
 PRINTED = re.compile(
     r"(?P<mark><!-- printed by: python -m (?P<command>[^>]+) -->\n).*?(?=<!-- end -->)", re.S
 )
+INDEX_ROW = re.compile(r"^\| \[.*\]\((?P<page>[\w/-]+\.md)\) \|.*\|$", re.M)
 
 
 def print_tables(command: str) -> str:
@@ -43,11 +45,24 @@ def rebuild(text: str) -> str:
     return PRINTED.sub(lambda part: part["mark"] + print_tables(part["command"]), text)
 
 
+def rebuild_index(text: str) -> str:
+    """Returns the index with what its pages say: title, answer, and the first date."""
+
+    def say(row: re.Match[str]) -> str:
+        page = read_bytes(EVIDENCE / row["page"]).decode()
+        title, answer = (" ".join(part.split()) for part in page.split("\n\n")[:2])
+        dates = re.findall(r"\b2\d{3}-\d\d-\d\d", PRINTED.sub("", page))
+        kept = "" if row["page"].startswith("not-regenerated/") else ", data kept"
+        return f"| [{title.removeprefix('# ')}]({row['page']}) | {answer} | {dates[0]}{kept} |"
+
+    return INDEX_ROW.sub(say, text)
+
+
 def main(names: Sequence[str]) -> None:
     """Makes pages anew, and names those that have changed."""
     for page in map(Path, names or sorted(EVIDENCE.rglob("*.md"))):
         before = read_bytes(page).decode()
-        after = rebuild(before)
+        after = (rebuild_index if page.name == "index.md" else rebuild)(before)
         if after != before:
             page.write_text(after)
             print(page)

@@ -55,6 +55,9 @@ class RunWarning(UserWarning):
 
 T = TypeVar("T")
 
+INSTALL_DATA = "pip install -c constraints.txt -e '.[data]' in the checkout of this project"
+"""How what the extra `data` names is installed; the package is on no index."""
+
 MOST_NAMES = 150  # a message lists all choices up to this number: the data sets of NEVIS'22
 CLOSEST = 10  # of more choices, such as sample ids, it lists these
 

@@ -24,7 +24,7 @@ from nevis_stream.datasets.decoding import open_image, shown_otherwise
 from nevis_stream.datasets.duplicates import pixel_hash
 from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.datasets.tfds_builder import open_builder
-from nevis_stream.errors import BadInput, DataWarning
+from nevis_stream.errors import INSTALL_DATA, BadInput, DataWarning
 from nevis_stream.storage import temporary
 from nevis_stream.storage.faults import clear_faults
 from nevis_stream.storage.reading import load_array
@@ -267,7 +267,7 @@ def _data_source(folder: Path, split: str):
         import tensorflow_datasets as tfds
     except ImportError:
         raise BadInput(
-            f"{folder}: reading single images needs TFDS: pip install 'nevis_stream[data]'"
+            f"{folder}: reading single images needs TFDS: {INSTALL_DATA}"
             " (derived arrays need no TFDS)."
         ) from None
     builder = open_builder(folder)

@@ -10,7 +10,7 @@ from typing import Any
 from nevis_stream import catalogue
 from nevis_stream.datasets.preparation.unpack import stem
 from nevis_stream.datasets.prepared import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import INSTALL_DATA, BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, make_directory, sync_directory, sync_tree
 from nevis_stream.storage.reading import open_file
 
@@ -142,7 +142,7 @@ def download(source: Source, folder: Path, progress: Any = None) -> Path:
     try:
         import pooch
     except ImportError:
-        raise BadInput("downloads need pooch: pip install 'nevis_stream[data]'.") from None
+        raise BadInput(f"downloads need pooch: {INSTALL_DATA}.") from None
     import requests
 
     pooch.get_logger().setLevel("ERROR")

@@ -16,7 +16,7 @@ from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.preparation.content import Content, ReportProgress
 from nevis_stream.datasets.preparation.encode import encode_for_storage
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import INSTALL_DATA, BadInput
 from nevis_stream.storage import (
     exclusive,
     make_directory,
@@ -136,7 +136,7 @@ def check_form(form: str) -> None:
         return
     if importlib.util.find_spec("tensorflow_datasets") is None:
         raise BadInput(
-            "TFDS is needed to write array_record: pip install 'nevis_stream[data]'. Without it,"
+            f"TFDS is needed to write array_record: {INSTALL_DATA}. Without it,"
             " images of one size can be prepared with --store=raw."
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.datasets.images import SourceImage, rows_of
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import INSTALL_DATA, BadInput
 from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes
 
 _NORB_TYPES = {0x1E3D4C55: np.uint8, 0x1E3D4C54: np.int32}
@@ -241,9 +241,7 @@ def hdf5(
     try:
         import h5py
     except ImportError:
-        raise BadInput(
-            "h5py is needed to read HDF5 files: pip install 'nevis_stream[data]'."
-        ) from None
+        raise BadInput(f"h5py is needed to read HDF5 files: {INSTALL_DATA}.") from None
     for entry in sets:
         for name in tree.some(entry["file"]):
             path = tree.root / name

@@ -43,7 +43,7 @@ def read(path: Path, context: Context) -> list[Log]:
     except ImportError:
         raise BadInput(
             f"{path}: logs of inspect_ai need its package: `pip install inspect-ai`, or the extra"
-            " `nevis_stream[logs]`."
+            " `logs` of this project."
         ) from None
     try:
         content = read_eval_log(str(path))
