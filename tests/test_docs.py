@@ -322,6 +322,12 @@ def check_values(given):
         check_stream(created.stream)
 
 
+def test_a_hosted_ci_runs_the_steps_of_ours():
+    ours = re.findall(r"^make .*$", (ROOT / ".ci" / "run").read_text(), re.M)
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert ours and re.findall(r"^ +- run: (.*)$", workflow, re.M) == ours
+
+
 def test_every_dependency_has_its_reason():
     """docs/libraries.md has a row for each core dependency, and one for each of an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -88,6 +88,9 @@ def test_a_decision_has_a_status_and_a_row(page):
         f"docs/decisions/index.md lacks this decision, or its title; add the line\n"
         f"{row}: the decision in one line | in force |"
     )
+    status = index.partition(row)[2].partition("\n")[0].rpartition(" | ")[2]
+    for other in re.findall(r"\[\d{4}\]\(.*?\)", text[STATUS.search(text).start() :]):
+        assert other in status, f"docs/decisions/index.md: the status of {number} lacks {other}"
 
 
 def test_recorded_figures_are_small():
