@@ -159,6 +159,12 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
         raise BadInput("two new models are compared in sessions with --until_decided only.")
     else:
         other = session.track(second).drawn_values
+    if track.told.size and track.told.all() and not track.drawn:
+        raise BadInput(
+            f"{first}: method {session.settings.method!r} does not draw its samples one by one with equal"
+            " probabilities, so there is no interval of a difference: start a session with"
+            " --method=random_mean, --until or --until_decided."
+        )
     shared = min(len(own), len(other))
     pair = np.stack([own[:shared], other[:shared]])
     if part.lower:
