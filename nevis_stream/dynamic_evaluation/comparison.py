@@ -161,8 +161,8 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
         other = session.track(second).drawn_values
     if track.told.size and track.told.all() and not track.drawn:
         raise BadInput(
-            f"{first}: method {session.settings.method!r} does not draw its samples one by one with equal"
-            " probabilities, so there is no interval of a difference: start a session with"
+            f"{first}: method {session.settings.method!r} does not draw its samples one by one with"
+            " equal probabilities, so there is no interval of a difference: start a session with"
             " --method=random_mean, --until or --until_decided."
         )
     shared = min(len(own), len(other))

@@ -82,7 +82,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path, board):
     with pytest.raises(BadInput, match="unknown model 'c'"):
         compare_two(session, "a", "c")
     strata = de.Session.start(tmp_path / "u", board, 10, models=["a"], method="stratified_mean")
-    strata.tell({i: 1 for i in strata.ask()})
+    strata.tell(dict.fromkeys(strata.ask(), 1))
     with pytest.raises(BadInput, match="'stratified_mean' does not draw .* --method=random_mean"):
         compare_two(strata, "a", "model-3")
     with pytest.raises(BadInput, match="at least two"):
