@@ -118,7 +118,7 @@ def heads() -> None:
     labels = random.integers(CLASSES, size=n + 2500)
     features = random.normal(0, 1, (n + 2500, 256)).astype(np.float32)
     features[np.arange(len(labels)), labels] += 3
-    material = SurrogateData(
+    data = SurrogateData(
         _probabilities(n),
         features[2500:],
         training=LabelledSamples(labels[:2000], features[:2000]),
@@ -126,7 +126,7 @@ def heads() -> None:
     )
     samples = np.arange(1000)[None]
     answers = Responses(Query(samples), labels[2500:][samples].astype(np.int32))
-    surrogate = build_surrogate("heads", material)
+    surrogate = build_surrogate("heads", data)
     surrogate(answers)  # compiles
     print(f"{_measure(lambda: surrogate(answers))} | –")
 

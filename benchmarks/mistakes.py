@@ -32,7 +32,7 @@ def main(_) -> None:
     for number in range(ROUNDS):
         with tempfile.TemporaryDirectory() as directory:
             start = time.process_time()
-            outcomes.complaint(probabilities, N, SINGLE_LABEL, CLASSES)
+            outcomes.find_fault(probabilities, N, SINGLE_LABEL, CLASSES)
             outcomes.write(Path(directory) / "a.npz", samples, SINGLE_LABEL, probabilities)
             between = time.process_time()
             outcomes.write_mistakes(

@@ -6,7 +6,7 @@
 20 synthetic runs (10 learners, 2 seeds) of 106 tasks with 16 trials each, 50 points per learning
 curve, and a thumbnail and worst mistakes per task; six of the learners start tasks from earlier
 ones, so that each has a fine-tuning graph. Each round in a fresh process, figures not exported.
-Made runs are random numbers: only the shape is that of a real stream.
+Their errors are random numbers: only the shape is that of a real stream.
 """
 
 import argparse

@@ -8,7 +8,7 @@ from nevis_stream.executor import Executor, Progress
 from nevis_stream.experiments import run_config
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
-from nevis_stream.streams.named_streams import unprepared
+from nevis_stream.streams.named_streams import list_unprepared
 from nevis_stream.streams.stream import Stream
 
 
@@ -43,7 +43,7 @@ def run_config_once(
 
 
 def _warn_of_unprepared(stream: str) -> None:
-    if names := unprepared(stream):
+    if names := list_unprepared(stream):
         first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         warnings.warn(
             f"{len(names)} data set(s) are read from shared files, not as prepared: {first}. Their"

@@ -64,7 +64,7 @@ def recorded_stream(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
 
 
 def data_dir(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
-    """Defines --data_dir; `entry.parse` follows it."""
+    """Defines --data_dir; after `entry.parse`, data are read from there."""
     return flags.DEFINE_string(
         "data_dir",
         None,

@@ -51,18 +51,18 @@ def check(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> None:
         raise BadInput("probabilities to be judged must be finite.")
 
 
-def _right(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+def _correct(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     check(labels, probabilities, SINGLE_LABEL)
     return (probabilities.argmax(axis=1) == labels).astype(np.uint8)
 
 
-def _confidence_right(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+def _confidence_correct(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     check(labels, probabilities, SINGLE_LABEL)
     return probabilities[np.arange(len(labels)), labels].astype(np.float32)
 
 
 def _error_rate(labels: np.ndarray, probabilities: np.ndarray) -> float:
-    wrong = len(labels) - int(_right(labels, probabilities).sum(dtype=np.int64))
+    wrong = len(labels) - int(_correct(labels, probabilities).sum(dtype=np.int64))
     return wrong / len(labels)
 
 
@@ -71,12 +71,12 @@ ERROR_RATE = Metric(
     kind=SINGLE_LABEL,
     direction="lower",
     headline=True,
-    per_sample=_right,
-    confidence=_confidence_right,
+    per_sample=_correct,
+    confidence=_confidence_correct,
     aggregate=_error_rate,
     to_error=lambda value: value,
 )
-"""The share of samples whose most probable class is not theirs (NEVIS'22, equation 1).
+"""The fraction of samples whose most probable class is not theirs (NEVIS'22, equation 1).
 
 If several classes are equally probable, the answer is the lowest id, as in `numpy.argmax`.
 """
@@ -107,7 +107,7 @@ def average_precisions(labels: np.ndarray, probabilities: np.ndarray) -> np.ndar
     return np.divide(total, positives, out=np.full(len(total), np.nan), where=positives > 0)
 
 
-def _right_labels(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+def _correct_labels(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     check(labels, probabilities, MULTI_LABEL)
     return ((probabilities > 0.5) == (labels > 0)).astype(np.uint8)
 
@@ -128,7 +128,7 @@ MEAN_AVERAGE_PRECISION = Metric(
     kind=MULTI_LABEL,
     direction="higher",
     headline=True,
-    per_sample=_right_labels,
+    per_sample=_correct_labels,
     confidence=_confidence_of_labels,
     aggregate=_mean_average_precision,
     to_error=lambda value: 1 - value,

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.segment import Segment
 
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 
 # all but tab and newline; marks that reverse the direction of text; halves of a pair of surrogates
 _CONTROL = re.compile(
@@ -35,7 +35,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[2Jb")
     'a[2Jb'
     """
-    return _CONTROL.sub("", readable(text))
+    return _CONTROL.sub("", as_text(text))
 
 
 class PrintableStream:

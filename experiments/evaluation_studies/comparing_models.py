@@ -2,10 +2,12 @@
 
     python -m experiments.evaluation_studies.comparing_models [--repetitions=200]
 
-First table: two models drawn at random, K shared random samples; the half-width beside those of two
-means of K samples of their own, as the root of the sum of squares and as their sum. Second: eight
-models drawn at random are asked ten samples each in turn until the best is decided, with an error
-of at most 5%, or each has 200 answers; then the one of those left with the highest mean is named.
+First table: two models drawn at random answer K shared random samples. The half-width of the
+interval of their difference is divided by what two separate means, each of K samples of its own,
+would give: the root of the sum of their squared half-widths, and the sum of their half-widths.
+Second table: eight models drawn at random answer ten samples each in turn, until the best is
+decided with an error of at most 5%, or each has 200 answers; then, of the models that may still be
+the best, the one with the highest mean is named.
 """
 
 from pathlib import Path

@@ -97,8 +97,8 @@ def main() -> None:
                     matrix = thin(matrix, options.each)
                 matrix = dataclasses.replace(matrix, name=name + suffix)
                 way = {"known": fraction, "model_split": kind, "hide": options.hide}
-                run(matrix, pairs, record, seed + 1, **way)
-    rows = read(record, [name + suffix for name in matrices])
+                run_cells(matrix, pairs, record, seed + 1, **way)
+    rows = read_rows(record, [name + suffix for name in matrices])
     for name, part in rows.groupby("matrix", sort=False):
         print_errors(str(name), part)
     print_claims(rows)
@@ -134,7 +134,9 @@ def open_record(folder: Path) -> StudyRecord:
     return StudyRecord(folder / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
 
 
-def run(matrix: Matrix, pairs: Iterable[str], record: StudyRecord, splits: int, **way) -> None:
+def run_cells(
+    matrix: Matrix, pairs: Iterable[str], record: StudyRecord, splits: int, **way
+) -> None:
     """Adds what is missing of the first splits of a matrix.
 
     Args:
@@ -150,7 +152,7 @@ def run(matrix: Matrix, pairs: Iterable[str], record: StudyRecord, splits: int, 
         pass
 
 
-def read(record: StudyRecord, names: Sequence[str]) -> pd.DataFrame:
+def read_rows(record: StudyRecord, names: Sequence[str]) -> pd.DataFrame:
     """Returns the rows of some matrices, with the policy and the predictor of each."""
     rows = pd.DataFrame(record.rows())
     rows = rows[rows["matrix"].isin(names)]

@@ -32,8 +32,8 @@ from nevis_stream.experiments.evaluation_studies.crossing import (
     open_record,
     print_claims,
     print_errors,
-    read,
-    run,
+    read_rows,
+    run_cells,
 )
 from nevis_stream.experiments.machine import describe
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
@@ -116,7 +116,7 @@ def cross(name: str, runs: Path, out: Path, seed: int, record: StudyRecord) -> N
         if name == TRAINED and seed < TRAINED_SPLITS:
             trained = ["random", "reinforcement"] if backbone == NONE else ["random"]
             wanted += fitting_pairs(trained, ["neural_process"])
-        run(matrix(name, runs, out, backbone), wanted, record, seed + 1, known=KNOWN)
+        run_cells(matrix(name, runs, out, backbone), wanted, record, seed + 1, known=KNOWN)
 
 
 def estimate_scores(name: str, out: Path, splits: int) -> None:
@@ -134,7 +134,7 @@ def estimate_scores(name: str, out: Path, splits: int) -> None:
 
 def print_crossing(name: str, out: Path) -> None:
     """Prints the errors of a data set, and the claims, with those on features."""
-    table = read(open_record(out), [f"{name}-{each}" for each in (NONE, *BACKBONES)])
+    table = read_rows(open_record(out), [f"{name}-{each}" for each in (NONE, *BACKBONES)])
     features = table["matrix"].str.removeprefix(f"{name}-")
     table = table.assign(features=features, matrix=name)
     without = table[table["features"] == NONE]

@@ -20,7 +20,7 @@ from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.templates import render_page, resource
 from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import nfc, read_table, short, whole
+from nevis_stream.storage.reading import nfc, parse_whole, read_table, shorten
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 NOBODY_CAN_TELL = frozenset({UNKNOWN, "unknown", "nan", "none", "null", "na", "n/a", "255"})
@@ -37,7 +37,7 @@ class Labels:
     Attributes:
       classes: number of the class of each sample, by id; `NO_LABEL` where nobody can tell.
       lines: where each sample is, for messages.
-      unnamed: whether the file does not say of which session it is.
+      unnamed: whether the file names no session.
     """
 
     classes: Mapping[str, int]
@@ -162,7 +162,7 @@ def read_labels(session: Session, file: Path) -> Labels:
         owner = row.get("session", "").strip() or session.settings.name
         if owner != session.settings.name:
             raise BadInput(
-                f"{where}: is of session {short(owner)!r}, but {session.directory} is"
+                f"{where}: is of session {shorten(owner)!r}, but {session.directory} is"
                 f" {session.settings.name!r}. Nothing of this file was recorded."
             )
         if not label:
@@ -172,12 +172,12 @@ def read_labels(session: Session, file: Path) -> Labels:
             number = NO_LABEL
         if number is None:
             raise BadInput(
-                f"{where}: {unknown('label', short(label), classes)} Where nobody can tell, type"
+                f"{where}: {unknown('label', shorten(label), classes)} Where nobody can tell, type"
                 f" {UNKNOWN!r}. Nothing of this file was recorded."
             )
         if answers.setdefault(sample, number) != number:
             raise BadInput(
-                f"{where}: sample {short(sample)!r} is {label!r} here, but"
+                f"{where}: sample {shorten(sample)!r} is {label!r} here, but"
                 f" {session.settings.class_name(answers[sample])!r} on an earlier line. Nothing of"
                 " this file was recorded."
             )
@@ -189,7 +189,9 @@ def _class(label: str, classes: Sequence[str]) -> int | None:
     """Returns the number of a class, by its name, or by its number if no class is called so."""
     if nfc(label) in classes:
         return classes.index(nfc(label))
-    number, named = whole(label), [whole(name) for name in classes]
-    if any(each is not None for each in named):  # a number is such a name, as 07 is 7
+    number, named = parse_whole(label), [parse_whole(name) for name in classes]
+    if any(
+        each is not None for each in named
+    ):  # where classes are called by numbers, 07 means the class 7
         return named.index(number) if number is not None and named.count(number) == 1 else None
     return number if number is not None and 0 <= number < len(classes) else None

@@ -43,7 +43,7 @@ class TestedModel:
     __test__ = False  # its name looks like that of a test
 
 
-def tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> TestedModel:
+def load_tested_model(path: str, pool: PoolImages, stream: str | None, trust) -> TestedModel:
     """Returns a model's probabilities on a pool.
 
     Args:
@@ -105,7 +105,7 @@ def gather(
       BadInput: the cache lacks a sample or has no complete model.
     """
     needs = set(needs)
-    images = _small(pool.images) if needs & {"features", "images"} else None
+    images = _shrink(pool.images) if needs & {"features", "images"} else None
     extractor = PatchFeatures.fit(images, seed) if "features" in needs else None
     others = _others(model, runs) if "ensemble" in needs else []
     splits = {} if model.run is None else model.run.splits(model.predictor.task)
@@ -115,7 +115,7 @@ def gather(
             return None
         samples = splits[split]
         known = PoolImages(samples.ids, samples.images)
-        small = None if images is None else _small(samples.images)
+        small = None if images is None else _shrink(samples.images)
         answers = [(model.run, model.predictor), *others] if split == "dev" else []
         predicted = [probabilities(*each, known) for each in answers]
         return LabelledSamples(
@@ -137,7 +137,7 @@ def gather(
     )
 
 
-def _small(images) -> np.ndarray:
+def _shrink(images) -> np.ndarray:
     small = images.resized(SIDE)
     grey = (small == small[..., :1]).all()
     return np.ascontiguousarray(small[..., :1]) if grey else small

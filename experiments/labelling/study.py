@@ -15,7 +15,7 @@ import pandas as pd
 from nevis_stream.active_testing.choosing import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.logs import STUDY
-from nevis_stream.active_testing.labelling.pools import show_value
+from nevis_stream.active_testing.labelling.pools import show_path
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
 from nevis_stream.active_testing.surrogate import PUBLISHED, SurrogateData
@@ -61,15 +61,15 @@ class StudySettings:
 class _Repetition:
     """A trial: its result is {"estimates": float64[estimators, s, 3], "steps": int64[s]}."""
 
-    material: SurrogateData
+    data: SurrogateData
     labels: np.ndarray
     settings: StudySettings
 
     def __call__(self, ctx: Context, item: tuple[str, int]) -> dict:
         rule, repetition = item
-        pool = Pool.of(self.material.predictions, self.settings.loss)
+        pool = Pool.of(self.data.predictions, self.settings.loss)
         seed = ctx.seed_for(rule, repetition)
-        surrogate = build_surrogate(self.settings.surrogate, self.material, seed)
+        surrogate = build_surrogate(self.settings.surrogate, self.data, seed)
         path = simulate(
             pool,
             self.labels,
@@ -84,7 +84,7 @@ class _Repetition:
 
 def run_study(
     settings: StudySettings,
-    material: SurrogateData,
+    data: SurrogateData,
     labels: np.ndarray,
     rules: Sequence[str],
     repetitions: int,
@@ -100,7 +100,7 @@ def run_study(
 
     Args:
       settings: of the study.
-      material: of the tested model.
+      data: of the tested model.
       labels: int64[n], the known ones.
       rules: names as of `simulation.Acquisition`.
       repetitions: of each rule; finished ones are read.
@@ -116,7 +116,7 @@ def run_study(
     frames = []
     with exclusive(out / "lock", busy):
         record = StudyRecord((out / STUDY).with_suffix(".jsonl"), asdict(settings))
-        function = _Repetition(material, labels, settings)
+        function = _Repetition(data, labels, settings)
         for rule in rules:
             cells = [{"rule": rule, "repetition": number} for number in range(repetitions)]
             former = out / "trials" / rule.replace("!", "-highest")  # of earlier versions
@@ -136,7 +136,7 @@ def run_study(
 
 
 def _table(rule, trees, function) -> pd.DataFrame:
-    pool = Pool.of(function.material.predictions, function.settings.loss)
+    pool = Pool.of(function.data.predictions, function.settings.loss)
     risk, n = pool.risk(function.labels), pool.n
     variance = pool.losses[np.arange(n), function.labels].var(ddof=1)
     estimates = np.stack([np.asarray(tree["estimates"]) for tree in trees])
@@ -191,7 +191,7 @@ def write_page(out: Path, settings: StudySettings, table: pd.DataFrame) -> Path:
     )
     chapter = StudyChapter("Ratios to random labels", note, [picture], table, "ratios")
     introduction = (
-        f"{show_value(settings.pool)}: {', '.join(map(show_value, settings.models))};"
+        f"{show_path(settings.pool)}: {', '.join(map(show_path, settings.models))};"
         f" loss {settings.loss},"
         f" surrogate {settings.surrogate}, {settings.uniform:.0%} of draws uniform."
     )

@@ -80,14 +80,14 @@ def run() -> None:
         print(f"{number}: {end - time.monotonic():.0f} s left", flush=True)
 
 
-def _measure(record, cells, number, material, truth) -> None:
+def _measure(record, cells, number, data, truth) -> None:
     """Adds the cells of a repetition: for each estimator rows of error, low and high."""
     surrogates = {}
     for cell in cells:
         name, loss, rule = (cell[word] for word in ("surrogate", "loss", "rule"))
         if name not in surrogates:
-            surrogates[name] = _begun(build_surrogate(name, material, seed_for(number, name)))
-        pool = Pool.of(material.predictions, loss)
+            surrogates[name] = _begun(build_surrogate(name, data, seed_for(number, name)))
+        pool = Pool.of(data.predictions, loss)
         estimators = _estimators(rule)
         path = simulate(
             pool,

@@ -40,7 +40,7 @@ def tested_network(number: int) -> tuple[SurrogateData, np.ndarray]:
 
 
 def repetition(number: int, case: str) -> tuple[SurrogateData, np.ndarray]:
-    """Returns the material and the pool's labels of a repetition.
+    """Returns the data and the pool's labels of a repetition.
 
     Args:
       number: of the repetition.

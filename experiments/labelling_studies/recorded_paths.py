@@ -93,17 +93,17 @@ class RecordedPaths:
         self,
         words: Sequence[str],
         number: int,
-        material: SurrogateData,
+        data: SurrogateData,
         truth: np.ndarray,
         steps: Sequence[int],
     ) -> dict[str, Any]:
         """Returns the result of one test."""
         surrogate, loss, rule = words[-3:]
-        pool = Pool.of(material.predictions, loss)
+        pool = Pool.of(data.predictions, loss)
         path = simulate(
             pool,
             truth,
-            build_surrogate(surrogate, material, seed_for(number, surrogate)),
+            build_surrogate(surrogate, data, seed_for(number, surrogate)),
             Acquisition.named(
                 rule, ProportionalSampling() if rule == "rms_loss" else _PUBLISHED_RULES
             ),

@@ -10,7 +10,7 @@ TRAINING, CALIBRATION, MISSING = 2000, 500, 7
 
 
 def repetition(images, labels, features, number, size):
-    """Returns the material and the pool's labels of one repetition, with a pool of a size."""
+    """Returns the data and the pool's labels of one repetition, with a pool of a size."""
     random = generator(number, "shift")
     order = random.permutation(len(labels))
     known = order[labels[order] != MISSING][: TRAINING + CALIBRATION]
@@ -19,5 +19,5 @@ def repetition(images, labels, features, number, size):
     seed = seed_for(number, "tested")
     (predictions,) = train_networks(images, labels, train, rest, pool, seed)
     given = (examples(images, labels, rows, features) for rows in (train, rest))
-    material = SurrogateData(predictions, features[pool], images[pool], None, None, *given)
-    return material, labels[pool]
+    data = SurrogateData(predictions, features[pool], images[pool], None, None, *given)
+    return data, labels[pool]

@@ -29,9 +29,9 @@ def coverage(subjects, size: int, loss: str) -> np.ndarray:
     steps = tuple(size // 20 * part for part in range(TWENTIETHS[-1] + 1))
     covered = []
     for number in range(REPETITIONS):
-        material, truth = subjects[number % len(subjects)]
+        data, truth = subjects[number % len(subjects)]
         rows = generator(number, "rows").permutation(len(truth))[:size]
-        pool = Pool.of(material.predictions[rows], loss)
+        pool = Pool.of(data.predictions[rows], loss)
         path = simulate(
             pool,
             truth[rows],

@@ -46,13 +46,13 @@ def train_networks(
       members: number of networks.
       classes: their number, c.
     """
-    material = SurrogateData(
+    data = SurrogateData(
         np.full((len(pool), classes), 1 / classes),
         images=images[pool],
         training=examples(images, labels, train),
         calibration=examples(images, labels, calibration),
     )
-    ensemble = RetrainedEnsemble(ARCHITECTURE, "images", material, seed, members)
+    ensemble = RetrainedEnsemble(ARCHITECTURE, "images", data, seed, members)
     return np.asarray(ensemble(NO_ANSWERS).probabilities, np.float64)
 
 

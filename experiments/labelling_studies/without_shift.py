@@ -23,7 +23,7 @@ from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.experiments.commands import call
 from nevis_stream.experiments.labelling.features import PatchFeatures
-from nevis_stream.experiments.labelling.models import gather, tested_model
+from nevis_stream.experiments.labelling.models import gather, load_tested_model
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import examples, load, train_networks
 from nevis_stream.experiments.machine import describe
@@ -54,7 +54,7 @@ RUN_DIR = flags.DEFINE_string("run_dir", "runs/label_ordinary", "Directory of th
 
 
 def small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
-    """Returns the material and the pool's labels of a small network and five others.
+    """Returns the data and the pool's labels of a small network and five others.
 
     The last pictures are the pool, so the training pictures are drawn from the others; in
     cifar10_12k, which is not larger, calibration pictures come from those for training.
@@ -79,13 +79,13 @@ def small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
 
 
 def checkpoint_of_a_run() -> tuple[SurrogateData, np.ndarray]:
-    """Returns the material and the labels of MNIST's test split for a checkpoint of local25."""
+    """Returns the data and the labels of MNIST's test split for a checkpoint of local25."""
     command = [sys.executable, "-m", "launch.run", "--config=ft_prev", "--config.stream=local25"]
     command += ["--config.budget=small", "--config.keep=all", f"--run_dir={RUN_DIR.value}"]
     call(command)
     (checkpoint,) = Path(RUN_DIR.value, "checkpoints").glob("*-mnist")
     pool = load_pool("mnist:test")
-    model = tested_model(str(checkpoint), pool, None, ())
+    model = load_tested_model(str(checkpoint), pool, None, ())
     return gather(model, pool, ("features", "ensemble")), pool.labels
 
 

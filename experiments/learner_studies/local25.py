@@ -46,7 +46,7 @@ def per_task(run_dirs: list[Path]) -> None:
         cells = [f"{own.error.mean:.3f}" for own in row.own] + [
             f"{row.published[learner]:.3f}" for learner in LEARNERS
         ]
-        print(f"| {row.task_id} | {' | '.join(cells)} | {row.other_data} |")
+        print(f"| {row.task_id} | {' | '.join(cells)} | {row.data_difference} |")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from nevis_stream.experiments.commands import call
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.storage.study_record import StudyRecord
-from nevis_stream.streams.named_streams import unprepared
+from nevis_stream.streams.named_streams import list_unprepared
 from nevis_stream.vocabulary import PHASES
 
 Run = tuple[str, str, int]  # setting, learner, seed
@@ -103,7 +103,7 @@ def require_prepared(stream: str) -> None:
     Raises:
       BadInput: some are; the message names them.
     """
-    if names := unprepared(stream):
+    if names := list_unprepared(stream):
         raise BadInput(
             f"not prepared: {', '.join(names)}. Run python -m launch.data prepare --stream={stream}"
         )

@@ -92,6 +92,6 @@ def training_step():
     return step
 
 
-def answers(parameters: Parameters, images: jax.Array) -> jax.Array:
+def predict(parameters: Parameters, images: jax.Array) -> jax.Array:
     """Returns int32[b], the most probable class of each image."""
     return jnp.argmax(logits(parameters, images), axis=-1)

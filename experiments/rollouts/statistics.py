@@ -53,9 +53,8 @@ def curve(errors: np.ndarray, design: Design) -> RiskCurve:
         if design.depth == 1:
             weighted[number] = majority(votes, weights[: number + 1]).mean()
     for number, place in enumerate(places[:-1]):
-        while (
-            place[-1] == design.width - 1
-        ):  # the last of its vote: the vote's errors are collected
+        # after the last classifier of a vote, what is collected are the errors of the vote
+        while place[-1] == design.width - 1:
             place = place[:-1]
         labels[number + 1] = labels[number] + outcome.errors[place].sum()
     return RiskCurve(risks, weighted, members, labels)
@@ -104,7 +103,7 @@ def plurality_risks(predicted: np.ndarray, labels: np.ndarray, design: Design) -
 
 
 def z_statistic(errors: np.ndarray, first: int) -> float:
-    """Returns z_T of the first T classifiers: of the samples on which two of them err, the share
+    """Returns z_T of the first T classifiers: of the samples on which two of them err, the fraction
     on which the vote of all T errs too, averaged over ordered pairs; pairs without a common error
     are left out, and NaN if there is no other.
 
@@ -118,7 +117,7 @@ def z_statistic(errors: np.ndarray, first: int) -> float:
 
     Source: Appendix B.2.
     """
-    return _share_of_common_errors(errors[:first], errors[:first].sum(axis=0) > first / 2)
+    return _fraction_of_common_errors(errors[:first], errors[:first].sum(axis=0) > first / 2)
 
 
 def plurality_z(predicted: np.ndarray, labels: np.ndarray, first: int) -> float:
@@ -134,10 +133,10 @@ def plurality_z(predicted: np.ndarray, labels: np.ndarray, first: int) -> float:
     vote = plurality(predicted[:first])
     if UNKNOWN in vote:
         return math.nan
-    return _share_of_common_errors(predicted[:first] != labels, vote != labels)
+    return _fraction_of_common_errors(predicted[:first] != labels, vote != labels)
 
 
-def _share_of_common_errors(errors: np.ndarray, vote: np.ndarray) -> float:
+def _fraction_of_common_errors(errors: np.ndarray, vote: np.ndarray) -> float:
     members = errors.astype(float)
     common = members @ members.T
     shared = (members * vote) @ members.T

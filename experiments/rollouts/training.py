@@ -75,7 +75,7 @@ def training(
     """Trains a new network indefinitely; after each epoch yields a function that returns what it
     predicts, int16[n], and must be called before the next epoch. Arguments as of `fit`.
     """
-    step, answer = ctx.jit(network.training_step()), ctx.jit(network.answers)
+    step, answer = ctx.jit(network.training_step()), ctx.jit(network.predict)
     generator = ctx.generator("training", *name)
     parameters = network.initialise(generator, pool.classes)
     moments, key = network.optimiser().init(parameters), key_of(ctx.seed_for("dropout", *name))

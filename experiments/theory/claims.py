@@ -57,9 +57,9 @@ class Tables:
         """
         return cls(
             results.worst_cases(),
-            results.stalled(seed=seed),
+            results.stalled_risks(seed=seed),
             results.instances(count, seed=seed),
-            results.perfect(count, seed=seed),
+            results.perfect_paths(count, seed=seed),
             results.weighted_hierarchies(seed=seed),
             results.noise(seed=seed),
             results.depths(),

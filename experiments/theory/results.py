@@ -77,7 +77,7 @@ def exponents(cases: pd.DataFrame) -> dict[str, Exponent]:
     }
 
 
-def stalled(
+def stalled_risks(
     inverse_eps: int = 16, rounds: Sequence[int] = (3, 5, 10, 25, 50, 101, 201), seed: int = 0
 ) -> pd.DataFrame:
     """Returns the construction's risk after more and more rounds (Theorem 3.5): with equal weights,
@@ -184,7 +184,9 @@ def instances(count: int = 10_000, atoms: int = 600, seed: int = 0) -> pd.DataFr
     return table.assign(bound=three_round_bound(table["eps"], table["distance"]))
 
 
-def perfect(count: int = 1000, atoms: int = 200, rounds: int = 12, seed: int = 0) -> pd.DataFrame:
+def perfect_paths(
+    count: int = 1000, atoms: int = 200, rounds: int = 12, seed: int = 0
+) -> pd.DataFrame:
     """Returns paths of perfect minimisers (eps = 0) from D0 with a part of D's support: Proposition
     3.2, Lemma 3.1 and Corollary C.1.
 

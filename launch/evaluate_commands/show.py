@@ -13,7 +13,7 @@ from rich.table import Table
 from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.integrity import advice, unchecked
+from nevis_stream.evaluation_cache.integrity import advice, list_unchecked
 from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.launch.evaluate_commands.caches import (
     caches_in,
@@ -102,7 +102,7 @@ def _verify(path: Path) -> tuple[list[str], list[str]]:
         return [str(error)], []
     if lines:
         return lines, [hint] if hint else []
-    return [], unchecked(cache)
+    return [], list_unchecked(cache)
 
 
 def _text(value: float) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.active_testing.labelling.logs import SETTINGS, SessionSettings
-from nevis_stream.active_testing.labelling.pools import Generation, absolute, load_pool
+from nevis_stream.active_testing.labelling.pools import Generation, load_pool, make_absolute
 from nevis_stream.active_testing.labelling.probability_files import SUFFIXES
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import JoinedImages
@@ -58,7 +58,7 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
 def _samples(pool: str, subject: Subject) -> Generation:
     """Returns what a session keeps of the samples."""
     ids, hashes = subject.pool.ids, subject.pool.images.pixel_hashes()
-    return Generation(absolute(pool), ids, subject.predictions, subject.material, hashes)
+    return Generation(make_absolute(pool), ids, subject.predictions, subject.data, hashes)
 
 
 def _class_names(given: Sequence[str], subject, count: int) -> list[str]:

@@ -8,7 +8,7 @@ from absl.flags import FlagValues
 from rich.table import Table
 
 from nevis_stream.active_testing.labelling.logs import STUDY
-from nevis_stream.active_testing.labelling.pools import absolute, digest
+from nevis_stream.active_testing.labelling.pools import digest, make_absolute
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput
@@ -49,7 +49,7 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
             " labels make no error to compare with."
         )
     settings = StudySettings(
-        absolute(values.pool),
+        make_absolute(values.pool),
         [model.name for model in subject.models],
         digest(subject.pool.ids, subject.predictions),
         values.loss,
@@ -63,7 +63,7 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
     with TerminalProgress(f"label {values.pool}") as progress:
         table = run_study(
             settings,
-            subject.material,
+            subject.data,
             labels,
             values.rules,
             values.repetitions,

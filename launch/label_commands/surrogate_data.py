@@ -15,8 +15,8 @@ from nevis_stream.active_testing.pool import LOSSES
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import SURROGATES
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.evaluation_cache.facts_files import natural
-from nevis_stream.experiments.labelling.models import TestedModel, gather, tested_model
+from nevis_stream.evaluation_cache.facts_files import natural_sort_key
+from nevis_stream.experiments.labelling.models import TestedModel, gather, load_tested_model
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import one_cache
@@ -32,13 +32,13 @@ class Subject:
     Attributes:
       pool: the images.
       models: the tested models, at least one.
-      material: what the surrogate can learn from; of the first model.
+      data: what the surrogate can learn from; of the first model.
       surrogate: its name.
     """
 
     pool: PoolImages
     models: list[TestedModel]
-    material: SurrogateData
+    data: SurrogateData
     surrogate: str
 
     @property
@@ -103,7 +103,7 @@ def load_subject(
         tested = []
         for number, path in enumerate(models):
             move(f"model {path} on {len(pool.ids):,} samples", number, len(models))
-            tested.append(tested_model(path, pool, values.stream, values.trust))
+            tested.append(load_tested_model(path, pool, values.stream, values.trust))
         counts = sorted({model.predictions.shape[1] for model in tested})
         if len(counts) > 1:
             raise BadInput(f"the models have {', '.join(map(str, counts))} classes.")
@@ -120,11 +120,11 @@ def load_subject(
             cache = one_cache(Path(values.cache), first.task.dataset_id if first else "")
         move(f"what the surrogate {surrogate!r} needs", 0, None)
         kind = SURROGATES[surrogate]
-        material = gather(tested[0], pool, kind.needs, runs, cache, seed)
-    kind.check(surrogate, material)
+        data = gather(tested[0], pool, kind.needs, runs, cache, seed)
+    kind.check(surrogate, data)
     for remark in filter(None, (model.remark for model in tested)):
         print(f"note: {remark}")
-    return Subject(pool, tested, material, surrogate)
+    return Subject(pool, tested, data, surrogate)
 
 
 def in_order(classes: Sequence[str], model: TestedModel) -> TestedModel:
@@ -173,7 +173,7 @@ def check_order(classes: Sequence[str], where: str) -> None:
     Raises:
       BadInput: by their numbers they have another order.
     """
-    for here, there in zip(classes, sorted(classes, key=natural), strict=True):
+    for here, there in zip(classes, sorted(classes, key=natural_sort_key), strict=True):
         if here != there:
             raise BadInput(
                 f"the model has no names of classes, and those of the pool have two orders:"

@@ -29,7 +29,7 @@ def show(states: Sequence[RunState], console: Console, rows: int | None = None) 
     return _details(states[0], console, rows) if len(states) == 1 else _lines(states, console)
 
 
-def condition(state: RunState) -> str:
+def describe_condition(state: RunState) -> str:
     """Returns in words whether the run is being worked on."""
     if state.trouble:
         return "damaged"
@@ -63,7 +63,7 @@ def duration(seconds: float) -> str:
 
 def _details(state: RunState, console: Console, rows: int | None) -> RenderableType:
     title = f"{state.path}: {state.title}" if state.title else str(state.path)
-    parts: list[RenderableType] = [Text(title, style="bold"), Text(_situation(state))]
+    parts: list[RenderableType] = [Text(title, style="bold"), Text(_describe_situation(state))]
     if state.trouble or not state.title:
         return Group(*parts)
     if state.tasks:
@@ -99,7 +99,7 @@ def _flops(value: float) -> str:
     return "unknown" if math.isnan(value) else engineering(value)
 
 
-def _situation(state: RunState) -> str:
+def _describe_situation(state: RunState) -> str:
     """One sentence on whether the run is being worked on, for how long, and the time left."""
     if state.trouble:
         return f"This run cannot be read: {state.trouble}"
@@ -181,7 +181,7 @@ def _lines(states: Sequence[RunState], console: Console) -> Table:
             cells += [_now(state), error(state.mean_error(False)[0])]
             cells += [_flops(state.everything), duration(state.worked)]
         cells.append("" if state.complete else duration(state.left))
-        table.add_row(Text(str(state.path)), condition(state), *cells)
+        table.add_row(Text(str(state.path)), describe_condition(state), *cells)
     return table
 
 

@@ -57,11 +57,11 @@ def train(
     (result,) = ctx.map(trial, [{"hyper": _HYPER}])
     count = task.num_classes
     network = {"variables": result["variables"], "outputs": count, "classes": np.arange(count)}
-    course = {name: result["info"][name] for name in ("steps", "diverged_at", "curve")}
-    return network, course | {"step": result["step"]}
+    facts = {name: result["info"][name] for name in ("steps", "diverged_at", "curve")}
+    return network, facts | {"step": result["step"]}
 
 
-def answers(ctx: Context, network: Tree, kind: str, images: Images) -> np.ndarray:
+def predict(ctx: Context, network: Tree, kind: str, images: Images) -> np.ndarray:
     """Returns float32[n, classes]: the network's probabilities."""
     outputs = predict_probabilities(
         ctx, _NETWORK, network["variables"], images, kind, network["outputs"]

@@ -75,7 +75,7 @@ class Frontier(ClosedForm):
         single, scores = task.kind == SINGLE_LABEL, left_out.scores[from_dev]
         with ctx.phase("validate"):
             ridge = np.exp(ctx.jit(log_probabilities)(scores, tree["temperature"], single)[0])
-            answers = averaging.answers(ctx, network, task.kind, task.dev.images.take(rows))
+            answers = averaging.predict(ctx, network, task.kind, task.dev.images.take(rows))
             labels = task.dev.labels[rows]
             weight = averaging.best_weight(ctx, ridge, answers, labels, task.kind)
             both = averaging.average(ctx, ridge, answers, weight, task.kind)
@@ -89,7 +89,7 @@ class Frontier(ClosedForm):
         ridge = super().predict(predictor, images, ctx)
         if not predictor.get("weight"):
             return ridge
-        network = averaging.answers(ctx, predictor["network"], predictor["kind"], images)
+        network = averaging.predict(ctx, predictor["network"], predictor["kind"], images)
         return averaging.average(ctx, ridge, network, predictor["weight"], predictor["kind"])
 
 

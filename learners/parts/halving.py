@@ -23,16 +23,17 @@ class Halving:
 
     Attributes:
       keep: at each rung, one in `keep` trials continues (η).
-      rungs: number of rungs; the first is at the look nearest to steps / keep**rungs.
+      rungs: number of rungs; the first is at the evaluation on dev nearest to
+        steps / keep**rungs.
     """
 
     keep: int = 2
     rungs: int = 2
 
-    def stops(self, steps: int, every: int) -> list[int]:
+    def rung_steps(self, steps: int, every: int) -> list[int]:
         """Returns the steps of the rungs, which are multiples of `every`, and the last step."""
-        shares = [steps / self.keep**rung for rung in range(self.rungs, 0, -1)]
-        return sorted({max(every, round(share / every) * every) for share in shares} - {steps}) + [
+        wanted = [steps / self.keep**rung for rung in range(self.rungs, 0, -1)]
+        return sorted({max(every, round(each / every) * every) for each in wanted} - {steps}) + [
             steps
         ]
 
@@ -46,7 +47,7 @@ class Halving:
         """
         results: list[Tree] = [{}] * len(hypers)
         alive = list(range(len(hypers)))
-        for stop in self.stops(steps, every):
+        for stop in self.rung_steps(steps, every):
             items = [
                 {
                     "hyper": hypers[i],

@@ -122,12 +122,12 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
       conv1.weight [O, I, H, W], bn1.{weight, bias, running_mean, running_var}, and of each block
       layer1.0, layer1.1, …: conv1.weight, bn1.*, conv2.weight, bn2.* (and conv3.weight, bn3.* of
       bottlenecks), and where its shape changes downsample.0.weight, downsample.1.*.
-    "timm_nfnet" (timm's dm_nfnet_f0): {weight [O, I / groups, H, W], gain [O, 1, 1, 1], bias [O]}
-    of stem.conv1 to stem.conv4,
-      of each block's conv1, conv2, conv2b, conv3 and, of a stage's first, downsample.conv
-      (stages.0.0.conv1.weight, …), and of final_conv; each block's attn_last.{fc1, fc2}.{weight [O,
-      I, 1, 1], bias}, and skipinit_gain []. timm computes GELU by erf and adds 1e-5 to the kernels'
-      variances, where `NFNet` does as the code that the weights were trained with.
+    "timm_nfnet" (timm's dm_nfnet_f0):
+      NAME.{weight [O, I / groups, H, W], gain [O, 1, 1, 1], bias [O]}, where NAME is stem.conv1 to
+      stem.conv4, final_conv, and of each block (stages.0.0, …) conv1, conv2, conv2b and conv3, and
+      of a stage's first block downsample.conv; of each block also attn_last.{fc1, fc2}.{weight
+      [O, I, 1, 1], bias} and skipinit_gain []. timm computes GELU by erf and adds 1e-5 to the
+      kernels' variances; `NFNet` does as the code that the weights were trained with.
 
     Args:
       arrays: tensors by name. Classifiers (fc.*, head.*, classifier.*) and *.num_batches_tracked

@@ -62,7 +62,7 @@ class DifficultySurrogate:
     """A surrogate of c classes from a base surrogate and the known models' outcomes.
 
     Attributes:
-      material: with outcomes.
+      data: with outcomes.
       base: gives the probability of an error, and the classes that are possible if there is one.
         It learns from bought labels; what it says about those is replaced by what it says if it
         learned from the other half of them only.
@@ -70,7 +70,7 @@ class DifficultySurrogate:
       seed: of the draws.
     """
 
-    material: SurrogateData
+    data: SurrogateData
     base: Surrogate
     prior: Prior
     seed: int
@@ -78,7 +78,7 @@ class DifficultySurrogate:
     def __call__(self, answers: Responses) -> EnsemblePredictions:
         """Returns the members' probabilities, float64[16, n, c]."""
         samples, labels = answers.samples[0], answers.values[0]
-        predicted = np.asarray(self.material.predictions).argmax(axis=1)
+        predicted = np.asarray(self.data.predictions).argmax(axis=1)
         belief = self.base(answers)
         members, cost = np.asarray(belief.probabilities, np.float64), belief.cost
         mean_member = members.mean(axis=0)
@@ -86,7 +86,7 @@ class DifficultySurrogate:
         if len(samples) >= _FEWEST_FOLDED:
             unseen, more = self._fold(answers, members.shape[2])
             cost += more
-        known = _known_inputs(self.material.outcomes)
+        known = _known_inputs(self.data.outcomes)
         wrong = labels != predicted[samples]
         inputs = _inputs(_error(unseen, predicted[samples]), known[samples])
         mean, covariance = _fit(inputs, wrong.astype(float), self.prior)

@@ -99,9 +99,9 @@ def _evidence(
     """
     pool = Pool.of(probabilities, loss)
     vectors = _features(pool.n, images, features, seed)
-    material = SurrogateData(pool.predictions, features=vectors)
+    data = SurrogateData(pool.predictions, features=vectors)
     name = "tested_model" if vectors is None else "heads"
-    surrogate = Schedule().applied(build_surrogate(name, material, seed))
+    surrogate = Schedule().applied(build_surrogate(name, data, seed))
 
     def oracle(query: Query) -> Responses:
         rows = query.samples[0].tolist()

@@ -117,25 +117,25 @@ class RetrainedEnsemble:
     Attributes:
       architecture: of every member.
       inputs: "features" or "images", an attribute of `SurrogateData`.
-      material: what is known.
+      data: what is known.
       seed: of all random numbers.
       members: number of networks.
     """
 
     architecture: Architecture
     inputs: str
-    material: SurrogateData
+    data: SurrogateData
     seed: int
     members: int = 8
 
     def __call__(self, answers: Responses) -> EnsemblePredictions:
         """Returns the members' probabilities, float32[e, n, c], and the FLOPs."""
-        inputs, labels, offsets = self.material.learned_from(self.inputs, answers)
-        pool, pool_offsets = getattr(self.material, self.inputs), self.material.offsets()
+        inputs, labels, offsets = self.data.learned_from(self.inputs, answers)
+        pool, pool_offsets = getattr(self.data, self.inputs), self.data.offsets()
         if not len(labels):  # nothing to learn from: the tested model
             belief = np.exp(pool_offsets)
             return EnsemblePredictions((belief / belief.sum(axis=1, keepdims=True))[None])
-        calibration, training = self.material.calibration, self.material.training
+        calibration, training = self.data.calibration, self.data.training
         known = None if calibration is None else getattr(calibration, self.inputs)
         if known is not None and (training is not None or calibration.predictions is not None):
             held_out, held_labels = known, calibration.labels

@@ -225,19 +225,19 @@ class SurrogateBuilder(ABC):
     needs: tuple[str, ...] = ()
     retrained = True
 
-    def lacks(self, material: SurrogateData) -> str:
+    def lacks(self, data: SurrogateData) -> str:
         """Returns what is missing, in words; empty if nothing is."""
-        missing = [WORDS[name] for name in self.needs if getattr(material, name) is None]
+        missing = [WORDS[name] for name in self.needs if getattr(data, name) is None]
         return " and ".join(missing)
 
-    def check(self, name: str, material: SurrogateData) -> None:
+    def check(self, name: str, data: SurrogateData) -> None:
         """Raises BadInput if something that the surrogate needs is missing."""
-        if missing := self.lacks(material):
+        if missing := self.lacks(data):
             raise BadInput(f"the surrogate {name!r} needs {missing}.")
 
     @abstractmethod
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
-        """Returns the surrogate. It depends on the material, the seed and the bought labels alone,
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
+        """Returns the surrogate. It depends on the data, the seed and the bought labels alone,
         not on how often it was called, so that a stopped test can be continued.
         """
 

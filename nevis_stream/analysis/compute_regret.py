@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from nevis_stream.analysis.costs import TRAINING, costs_by_task
 from nevis_stream.analysis.differences import EQUAL
-from nevis_stream.analysis.points import costs_unknown, point, unfinished
+from nevis_stream.analysis.points import costs_unknown, describe_progress, point
 from nevis_stream.analysis.regret import REFERENCE, Regret, without_curve
 from nevis_stream.analysis.runs import Run
 from nevis_stream.cost.meter import engineering
@@ -29,7 +29,7 @@ def compute_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) 
     for side in (run, reference):
         reason = costs_unknown(side.ledger)
         if not reason and not side.ledger.complete:
-            reason = unfinished(side.ledger)
+            reason = describe_progress(side.ledger)
         if reason:
             return without_curve(reason if side is run else f"{side.name}: {reason}")
     ours, theirs = costs_by_task(run.ledger), costs_by_task(reference.ledger)

@@ -12,7 +12,7 @@ import pandas as pd
 from nevis_stream.analysis import verdict
 from nevis_stream.analysis.bootstrap import Interval, over_seeds, over_tasks
 from nevis_stream.analysis.judged import TaskError, task_errors
-from nevis_stream.analysis.points import point, unfinished
+from nevis_stream.analysis.points import describe_progress, point
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.errors import BadInput
@@ -176,7 +176,7 @@ def _finished(group: SeedGroup) -> tuple[SeedGroup, tuple[str, ...]]:
         else "compared on the tasks it has reached, so this is not the mean error of the stream"
     )
     remarks = tuple(
-        f"{run.name}: {unfinished(run.ledger)}; {consequence}"
+        f"{run.name}: {describe_progress(run.ledger)}; {consequence}"
         for run in group.runs
         if run not in finished
     )

@@ -40,7 +40,7 @@ def point(ledger: Ledger) -> Point:
     """
     judged = [result for result in task_errors(ledger) if result.judged]
     if not ledger.complete:
-        return Point(math.nan, math.nan, math.nan, len(judged), unfinished(ledger))
+        return Point(math.nan, math.nan, math.nan, len(judged), describe_progress(ledger))
     costs = phase_flops(ledger)
     totals = costs["train"], sum(costs.values())
     unknown = costs_unknown(ledger)
@@ -91,7 +91,7 @@ def _both(*reasons: str) -> str:
     return "; ".join(filter(None, reasons))
 
 
-def unfinished(ledger: Ledger) -> str:
+def describe_progress(ledger: Ledger) -> str:
     """Returns how far an incomplete run has come, in words."""
     tasks, events = len(ledger.of_kind(TrainRecord)), len(ledger.events)
     if ledger.header.tasks is None:  # the number follows from the results

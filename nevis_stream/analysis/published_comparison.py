@@ -47,7 +47,7 @@ class PublishedComparison:
     own: tuple[OwnError, ...]
 
     @property
-    def other_data(self) -> str:
+    def data_difference(self) -> str:
         """How the data differ from the published data; empty where the number of classes is the
         same and that of samples within 5%.
         """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from nevis_stream.analysis.judged import task_errors
-from nevis_stream.analysis.points import point, unfinished
+from nevis_stream.analysis.points import describe_progress, point
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory.ledger import Ledger
 
@@ -89,7 +89,7 @@ def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
         return None, f"no {name}"
     complete = [other for other in indep if other.ledger.complete]
     if not complete:
-        return None, f"the {name} is {unfinished(indep[0].ledger)}"
+        return None, f"the {name} is {describe_progress(indep[0].ledger)}"
     agreeing = [other for other in complete if not _differing(run, other)]
     if len(agreeing) != 1 and len(complete) > 1:
         return None, f"more than one {name}: {', '.join(other.name for other in complete)}"
@@ -118,7 +118,7 @@ def _comparable(run: Run) -> tuple:
 def _mismatch(method: Ledger, reference: Ledger) -> str:
     for ledger, whose in ((method, "the run"), (reference, "its reference")):
         if not ledger.complete:
-            return f"{whose} is {unfinished(ledger)}"
+            return f"{whose} is {describe_progress(ledger)}"
     for name in ("stream_digest", "protocol"):
         ours, theirs = getattr(method.header, name), getattr(reference.header, name)
         if ours != theirs:

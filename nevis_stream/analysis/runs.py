@@ -13,7 +13,7 @@ from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.environment import CONVENTIONS_KEY
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger, find_run_dirs
 from nevis_stream.run_directory.records import Header, TrainRecord
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
 _LONGEST = 200  # characters of an error's text
@@ -189,7 +189,7 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 def _names(paths: list[Path]) -> dict[Path, str]:
     short = [path.name for path in paths]
     return {
-        path: readable(path.name if short.count(path.name) == 1 else str(path)) for path in paths
+        path: as_text(path.name if short.count(path.name) == 1 else str(path)) for path in paths
     }
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.judged import task_errors
-from nevis_stream.analysis.points import unfinished
+from nevis_stream.analysis.points import describe_progress
 from nevis_stream.analysis.regret import REFERENCE, reference_of
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
@@ -102,7 +102,7 @@ def table(by_label: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) 
     for group in groups:
         head = {"label": group.label, "learner": group.learner, "budget": group.budget}
         if not by_label[group.label]:
-            rows.append(head | {"seeds": 0, "reason": unfinished(group.runs[0].ledger)})
+            rows.append(head | {"seeds": 0, "reason": describe_progress(group.runs[0].ledger)})
         for entry in by_label[group.label]:
             error = {"error": entry.error.mean, "error_std": entry.error.std}
             renamed = {"seeds": entry.error.n, "slice": entry.name}

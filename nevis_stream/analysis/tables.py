@@ -10,7 +10,7 @@ from nevis_stream.analysis.compute_regret import compute_regret
 from nevis_stream.analysis.costs import PARTS
 from nevis_stream.analysis.learning_curves import learning_curves
 from nevis_stream.analysis.methods import SPREADS, Find, MethodPoint
-from nevis_stream.analysis.points import unfinished
+from nevis_stream.analysis.points import describe_progress
 from nevis_stream.analysis.regret import reference_of, regret, without_curve
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -175,7 +175,7 @@ def _absent(run: Run, task_id: str, split: str) -> dict[str, Any]:
     reasons = run.header.left_out or {}
     status, reason = "missing", reasons.get(task_id, f"not predicted on {split}")
     if not run.ledger.complete:
-        status, reason = "partial", unfinished(run.ledger)
+        status, reason = "partial", describe_progress(run.ledger)
     gap = {"split": split, "n": 0, "value": math.nan, "error": math.nan}
     return gap | {"status": status, "reason": reason}
 

@@ -27,9 +27,8 @@ def errors() -> dict[str, dict[str, float]]:
 
 @functools.cache
 def facts() -> dict[str, dict[str, str]]:
-    """Returns what is published of each of the 106 tasks, by task id.
-
-    Its row of Table L, the metric of its results and the number of classes.
+    """Returns what is published of each of the 106 tasks, by task id: its row of the paper's
+    Table L, with the metric of its results and the number of classes.
     """
     metrics = {row["task_id"]: METRICS[row["metric"]] for row in catalogue.table("published")}
     return {

@@ -125,7 +125,7 @@ def repeat(value: Value, times: np.ndarray | int) -> Value:
     return value if value is None or len(value) == 1 else np.repeat(value, times, axis=0)
 
 
-def some(value: Value, where: np.ndarray) -> Value:
+def select(value: Value, where: np.ndarray) -> Value:
     """Returns the values of those runs in which `where` is true."""
     return value if value is None or 1 in (len(value), len(where)) else value[where]
 
@@ -162,14 +162,14 @@ def counters(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray)
     Args:
       carried: at the beginning of the loop.
       steps: of each.
-      trips: int64[runs]: the runs of the body, for each run of the loop.
+      trips: int64[runs]: how often the body runs, for each run of the loop.
     """
     starts = np.repeat(np.cumsum(trips) - trips, trips)
     trip = np.arange(len(starts)) - starts
     return [_move(value, step, trip, trips) for value, step in zip(carried, steps, strict=True)]
 
 
-def final(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray) -> list[Value]:
+def final_values(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray) -> list[Value]:
     """Returns the carried values at the end of the loop; arguments as of `counters`."""
     once = np.ones(len(trips), int)
     return [_move(value, step, trips, once) for value, step in zip(carried, steps, strict=True)]
@@ -182,8 +182,14 @@ def _move(value: Value, step: Step, trip: np.ndarray, times: np.ndarray) -> Valu
     return repeated if not step else (repeated + step * trip).astype(value.dtype)
 
 
-def rows(value: Value, runs: int, order: int) -> Value:
-    """Returns the rows of arrays [runs, length, …], one for each run of a scan's body."""
+def scan_rows(value: Value, runs: int, order: int) -> Value:
+    """Returns the rows of arrays [runs, length, …], one for each run of a scan's body.
+
+    Args:
+      value: the arrays that the scan goes through.
+      runs: how often the scan runs.
+      order: 1, or -1 if it goes from the last row to the first.
+    """
     if value is None:
         return None
     whole = np.broadcast_to(value[:, ::order], (runs, *value.shape[1:]))
@@ -191,7 +197,9 @@ def rows(value: Value, runs: int, order: int) -> Value:
 
 
 def stack(value: Value, runs: int, length: int, order: int) -> Value:
-    """Returns arrays [runs, length, …] of the results of each run of a scan's body."""
+    """Returns arrays [runs, length, …] of the results of each run of a scan's body; arguments as of
+    `scan_rows`.
+    """
     if value is None:
         return None
     whole = np.broadcast_to(value, (runs * length, *value.shape[1:]))

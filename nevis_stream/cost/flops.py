@@ -257,9 +257,9 @@ class _Walk:
             runs * length,
             [constants.repeat(value, length) for value in operands[:n_consts]]
             + constants.counters(carried, steps, np.full(runs, length))
-            + [constants.rows(value, runs, order) for value in operands[n_consts + n_carry :]],
+            + [constants.scan_rows(value, runs, order) for value in operands[n_consts + n_carry :]],
         )
-        after = constants.final(carried, steps, np.full(runs, length))
+        after = constants.final_values(carried, steps, np.full(runs, length))
         stacked = [constants.stack(value, runs, length, order) for value in results[n_carry:]]
         return total, after + stacked
 
@@ -296,7 +296,7 @@ class _Walk:
             taken = which == number
             times = int(taken.sum()) * (runs // len(which))
             total += self.program(
-                branch, times, [constants.some(value, taken) for value in arguments]
+                branch, times, [constants.select(value, taken) for value in arguments]
             )[0]
         return total
 

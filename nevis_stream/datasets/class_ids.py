@@ -10,7 +10,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.names import similar_names
-from nevis_stream.storage.reading import nfc, read_text, short, whole
+from nevis_stream.storage.reading import nfc, parse_whole, read_text, shorten
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
@@ -96,7 +96,7 @@ def read_cells(
                     " classes in classes.txt."
                 )
     words = {word for _, text in cells for word in text.split()}
-    numbers = {word: number for word in words if (number := whole(word)) is not None}
+    numbers = {word: number for word in words if (number := parse_whole(word)) is not None}
     if len(numbers) == len(words) == len(set(numbers.values())):
         _refuse_ids_as_names(cells, names)
         return _by_id(cells, origin, kind, names, num_classes)
@@ -110,7 +110,7 @@ def _refuse_ids_as_names(cells: Sequence[tuple[str, str]], names: Sequence[str])
     position = {name: number for number, name in enumerate(names)}
     for place, text in cells:
         for word in text.split():
-            if position.get(word, whole(word)) != whole(word):
+            if position.get(word, parse_whole(word)) != parse_whole(word):
                 raise BadInput(
                     f"{place}: label {word!r} may be the class of that name, or the one with that"
                     " number, which counts from 0. List the classes in the order of their numbers,"
@@ -128,7 +128,7 @@ def _refuse_joined(cells: Sequence[tuple[str, str]]) -> None:
             pieces = [piece.strip() for piece in text.split(mark)]
             if len(pieces) > 1 and all(piece in first for piece in pieces):
                 raise BadInput(
-                    f"{place}: label {short(text)!r} may be a class of that name, or the labels"
+                    f"{place}: label {shorten(text)!r} may be a class of that name, or the labels"
                     f" {_list(pieces)} of one image. For the first, say kind=single_label (a"
                     " column of a stream csv, a flag of data import); for the second, put blanks"
                     " between labels, none within one, and say kind=multi_label."
@@ -136,7 +136,7 @@ def _refuse_joined(cells: Sequence[tuple[str, str]]) -> None:
 
 
 def _by_id(cells, origin, kind, names, num_classes) -> CellLabels:
-    ids = [[whole(word) or 0 for word in text.split()] for _, text in cells]
+    ids = [[parse_whole(word) or 0 for word in text.split()] for _, text in cells]
     kind = kind or (MULTI_LABEL if any(len(each) > 1 for each in ids) else SINGLE_LABEL)
     declared = num_classes or len(names) or None
     for (place, _), each in zip(cells, ids, strict=True):
@@ -159,7 +159,7 @@ def _by_name(cells, origin, kind, names, num_classes) -> CellLabels:
         for name, place in first.items():
             if name not in names:
                 raise BadInput(
-                    f"{place}: label {short(name)!r} is not one of the {len(names)} classes"
+                    f"{place}: label {shorten(name)!r} is not one of the {len(names)} classes"
                     f" ({_list(names)})."
                 )
     else:
@@ -181,20 +181,22 @@ def _refuse_numbers(first: dict[str, str]) -> None:
     Args:
       first: the place of each label.
     """
-    numbers = [name for name in first if all(whole(word) is not None for word in name.split())]
+    numbers = [
+        name for name in first if all(parse_whole(word) is not None for word in name.split())
+    ]
     others = [name for name in first if name not in numbers]
     decimal = next((n for n in others if re.fullmatch(_DECIMAL, n.strip().lower())), None)
     if decimal is not None:
         raise BadInput(
-            f"{first[decimal]}: label {short(decimal)!r} is a number, but not a whole one. Class"
+            f"{first[decimal]}: label {shorten(decimal)!r} is a number, but not a whole one. Class"
             f" ids are whole numbers from 0; write 1 and not 1.0{' or 1,0' * (',' in decimal)}."
         )
     if numbers and others:
         raise BadInput(
-            f"{first[others[0]]}: label {short(others[0])!r} is a name, but {short(numbers[0])!r}"
-            f" in {last_of_place(first[numbers[0]])} is a number. Write class ids (whole numbers"
-            " from 0) or names, not both; put blanks between the ids of an image with several, and"
-            " state kind=multi_label for several names."
+            f"{first[others[0]]}: label {shorten(others[0])!r} is a name, but"
+            f" {shorten(numbers[0])!r} in {last_of_place(first[numbers[0]])} is a number. Write"
+            " class ids (whole numbers from 0) or names, not both; put blanks between the ids of an"
+            " image with several, and state kind=multi_label for several names."
         )
 
 
@@ -211,7 +213,7 @@ def check_id(number: int, declared: int | None, place: str) -> None:
     """
     if number >= MOST_CLASSES:
         raise BadInput(
-            f"{place}: label {short(str(number))} is too large for a class id; valid:"
+            f"{place}: label {shorten(str(number))} is too large for a class id; valid:"
             f" 0..{(declared or MOST_CLASSES) - 1}. Is it a date or the number of a file?"
         )
     if number < 0 or (declared and number >= declared):
@@ -326,8 +328,8 @@ def check_names(names: Sequence[str], origin: str) -> None:
             raise BadInput(f"{origin}, line {number}: is empty. Give every class a name.")
         if (before := first.setdefault(name, number)) != number:
             raise BadInput(
-                f"{origin}, line {number}: {short(name)!r} is in line {before} already. Give every"
-                " class a name of its own."
+                f"{origin}, line {number}: {shorten(name)!r} is in line {before} already. Give"
+                " every class a name of its own."
             )
 
 

@@ -116,7 +116,7 @@ def exact(
     return stays, counts
 
 
-def near(dhashes: Mapping[str, np.ndarray]) -> dict[str, int]:
+def count_near(dhashes: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Counts samples of each split but train whose perceptual hash some training sample has too.
 
     Args:

@@ -81,9 +81,9 @@ def load(dataset_id: str, source: str, choices: Choices | None = None) -> DataSe
     Raises:
       BadInput: unknown scheme, missing file (the message says how to get it), or wrong content.
     """
-    there, read = _find(source)
+    readiness, read = _find(source)
     if read is None:
-        raise BadInput(f"data set {dataset_id!r} is not on this machine: {there.advice}")
+        raise BadInput(f"data set {dataset_id!r} is not on this machine: {readiness.advice}")
     return read(dataset_id, choices)
 
 
@@ -107,9 +107,9 @@ def _embedded(name: str) -> tuple[DataState, Load]:
 def _nevis22(name: str) -> tuple[DataState, Load | None]:
     if prepared.is_ready(name, "published"):
         return _prepared(name, "published")
-    there, read = _local(name)
+    readiness, read = _local(name)
     if read or name not in catalogue.file_layouts():
-        return there, read
+        return readiness, read
     from nevis_stream.datasets.preparation import fetch
 
     plan = fetch.fetch_plan(name)
@@ -134,30 +134,30 @@ def _local(name: str) -> tuple[DataState, Load | None]:
 
 def _prepared(name: str, origin: str) -> tuple[DataState, Load]:
     about = prepared.about(name, origin)
-    there = DataState(READY, "", origin, about["kind"], about["num_classes"])
+    readiness = DataState(READY, "", origin, about["kind"], about["num_classes"])
     if command := prepared.outdated(name, origin):
-        there = DataState(OUTDATED, command)
-    return there, lambda dataset_id, choices: prepared.load(name, origin)
+        readiness = DataState(OUTDATED, command)
+    return readiness, lambda dataset_id, choices: prepared.load(name, origin)
 
 
 def _classes(text: str) -> tuple[DataState, Load]:
     """Of a task that has some of the classes of a data set."""
     name, classes = _subset(text)
     whole = state(f"nevis22:{name}")
-    there = DataState(whole.name, whole.advice, whole.origin)
+    readiness = DataState(whole.name, whole.advice, whole.origin)
     if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
         present = f"{name} on this machine ({whole.origin}) has {whole.num_classes} classes"
         lacks = f"{present}; this task needs class {max(classes)} too"
-        there = DataState(CLASSES_MISSING, lacks)
-    return there, lambda dataset_id, choices: _whole(name).with_classes(dataset_id, classes)
+        readiness = DataState(CLASSES_MISSING, lacks)
+    return readiness, lambda dataset_id, choices: _whole(name).with_classes(dataset_id, classes)
 
 
 def _shared(path: str) -> tuple[DataState, Load | None]:
-    there, read = _file(str(shared_directory() / path))
-    if there.ready:
+    readiness, read = _file(str(shared_directory() / path))
+    if readiness.ready:
         return DataState(READY, origin="shared"), read
     named = "or name the folder of shared data sets in the environment variable NEVIS_STREAM_SHARED"
-    return DataState(FILE_MISSING, f"{there.advice}, {named}."), None
+    return DataState(FILE_MISSING, f"{readiness.advice}, {named}."), None
 
 
 def _file(path: str) -> tuple[DataState, Load]:

@@ -124,7 +124,7 @@ def choose(
     affordable, left_out = _affordable([*CANDIDATES, baseline], known, models, budget, limit)
     too_dear = f"too many FLOPs for {', '.join(left_out)}"
     if not affordable:
-        cheap = predicted_cost.within(limit, known, models, budget)
+        cheap = predicted_cost.best_within(limit, known, models, budget)
         return Choice(cheap or baseline, too_dear, 0, key)
     if len(affordable) == 1:  # nothing to compare it with
         used, unguarded = _guard(affordable[0], known, models, budget, limit)

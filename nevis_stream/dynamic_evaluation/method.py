@@ -26,7 +26,7 @@ from nevis_stream.dynamic_evaluation.upright import (
     turn,
     turn_estimates,
     turn_oracle,
-    upright,
+    turn_upright,
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import intervals
@@ -230,7 +230,7 @@ class Method:
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
         known = known_models(known, groups)
-        method, ctx, higher = self.for_known(known), ctx or context(), upright(known)
+        method, ctx, higher = self.for_known(known), ctx or context(), turn_upright(known)
         with ctx.phase("train"):
             predictor = method.predictor.fit(higher, key, ctx)
             policy = method.fit_policy(predictor, higher, key, ctx)
@@ -252,7 +252,8 @@ class Evaluator:
 
     Attributes:
       method: the method.
-      known: the known models; where lower values are better, 1 minus each value (see `upright`).
+      known: the known models; where lower values are better, 1 minus each value
+        (see `turn_upright`).
       tree: what was learned, of arrays and JSON scalars: `predictor`, `policy`, `tuned` by budget,
         and `folds`, the fits of the cross-validation.
       key: the JAX key of the fit.
@@ -266,7 +267,7 @@ class Evaluator:
     ctx: Compute = field(default_factory=context)
 
     def __post_init__(self) -> None:
-        self._lower, self.known = is_lower(self.known), upright(self.known)
+        self._lower, self.known = is_lower(self.known), turn_upright(self.known)
         self.tree.setdefault("tuned", {})
         self._charged = 0
 
@@ -381,7 +382,7 @@ class Evaluator:
         image = self.known.facts.image
         if image is None or not self.method.predictor.takes_all:
             return answers
-        rest = whole_images.others(answers.samples, image)
+        rest = whole_images.complete_images(answers.samples, image)
         return answers.then(oracle(Query(rest))) if rest.size else answers
 
     def _predict(self, tuned: Tree, answers: Responses) -> Estimates:
@@ -394,7 +395,8 @@ class Evaluator:
             unit = prediction.unit
             half = np.where(unit == 0, 0, unit * tuned["half"])
             low, high = np.clip(mean - half, least, most), np.clip(mean + half, least, most)
-            if prediction.interval is not None:  # of some models, which it holds for otherwise
+            # some models' own, where the predictor says so; those of others are not calibrated
+            if prediction.interval is not None and prediction.holds_for is not None:
                 own = ~np.isnan(prediction.interval[0])
                 low, high = (
                     np.where(own, mine, end)

@@ -117,7 +117,7 @@ def price(
     return total(ctx.meter.counts())
 
 
-def within(most_flops: float, known: KnownModels, models: int, budget: int) -> str:
+def best_within(most_flops: float, known: KnownModels, models: int, budget: int) -> str:
     """Returns the best of a few cheap methods that computes fewer FLOPs than a limit; "" if none
     does. Other arguments as of `price`.
     """
@@ -153,7 +153,7 @@ def warning(
     own = price(method, known, models, budget, tree)
     if own <= saved:
         return ""
-    if cheap := within(saved, known, models, budget):
+    if cheap := best_within(saved, known, models, budget):
         cost = price(methods.get(cheap), known, models, budget)
         advice = f"--method={cheap} computes {engineering(cost)} FLOPs."
     else:

@@ -23,11 +23,13 @@ _PAUSE = 0.2  # seconds before samples are asked for again that other workers ma
 
 
 class _Recorder:
-    """Tells a session what a function answered. Failures wait until an answer follows or the round
-    is through: if too many come in a row, the function is out of order, and none of them counts.
+    """Tells a session what a function answered.
+
+    Failures are held back until an answer follows them or the round ends. If too many come in a
+    row, the function itself has failed, and none of them is told.
 
     Attributes:
-      failures: the samples without an answer that wait.
+      failures: the samples without an answer that are held back.
     """
 
     def __init__(self, session: "Session", model: str | None):
@@ -52,7 +54,7 @@ class _Recorder:
                 self._session.tell(told, self._model)
 
     def flush(self) -> None:
-        """Tells the failures that wait."""
+        """Tells the failures that were held back."""
         if self.failures:
             self._session.tell(self.failures, self._model)
             self.failures = {}

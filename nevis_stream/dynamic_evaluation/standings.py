@@ -90,7 +90,7 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
     """
     facts, models = cache.facts(), list(cache.models())
     with cache.index.reading() as db:
-        gone, _ = errata.removed(db)
+        gone, _ = errata.find_removed(db)
     if gone:
         models = [model for model in models if model not in gone]
     accounts, state = read_additions(cache.directory), errata_state(cache.directory)

@@ -112,13 +112,13 @@ def _cells(rows: pd.DataFrame, ratio: float, draws: bool) -> list[dict[str, Any]
                     "seconds": float(numbers["seconds"]),
                     "among_best": paired is None
                     or not draws
-                    or not worse((paired[method] - paired[best]).to_numpy(), ratio),
+                    or not is_worse((paired[method] - paired[best]).to_numpy(), ratio),
                 }
             )
     return cells
 
 
-def worse(differences: np.ndarray, ratio: float) -> bool:
+def is_worse(differences: np.ndarray, ratio: float) -> bool:
     """Whether a method is worse than the best one: the 95% interval of the mean difference of their
     errors is above 0. Splits share models, so the variance is that of the corrected resampled
     t-test.

@@ -12,7 +12,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.storage.reading import absence, read_json, read_rows, read_table, short
+from nevis_stream.storage.reading import absence, read_json, read_rows, read_table, shorten
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
 _COLUMNS = {"sample": "the id of a sample", "value": "the model's value on it; ? if it gave none"}
@@ -120,13 +120,13 @@ def _csv(session: Session, path: Path, model: str | None) -> Told:
             value = None if text.casefold() in _NO_ANSWER else float(text)
         except ValueError:
             raise BadInput(
-                f"{where}: {short(text)!r} is no number; where the model gave no answer, ? is"
+                f"{where}: {shorten(text)!r} is no number; where the model gave no answer, ? is"
                 " expected. Nothing of this file was recorded."
             ) from None
         of_model = answers.setdefault(owner, {})
         if of_model.setdefault(sample, value) != value:
             raise BadInput(
-                f"{where}: sample {short(sample)!r} has another value on an earlier line. Nothing"
+                f"{where}: sample {shorten(sample)!r} has another value on an earlier line. Nothing"
                 " of this file was recorded."
             )
         places.setdefault(sample, where)

@@ -29,7 +29,7 @@ def turn(values: np.ndarray) -> np.ndarray:
     return np.where(is_observed(values), 1 - values, values).astype(values.dtype)
 
 
-def upright(known: KnownModels) -> KnownModels:
+def turn_upright(known: KnownModels) -> KnownModels:
     """Returns known models of whose values higher ones are better."""
     return cast(KnownModels, _Turned(known)) if is_lower(known) else known
 

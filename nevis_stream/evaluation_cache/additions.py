@@ -1,4 +1,4 @@
-"""The account of additions to a cache, one line for each in `additions.jsonl` of its directory."""
+"""The record of additions to a cache, one line for each in `additions.jsonl` of its directory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace

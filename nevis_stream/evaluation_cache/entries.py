@@ -20,11 +20,11 @@ from nevis_stream.evaluation_cache.index import (
     TWO_PLANES,
     Unsound,
     as_json,
+    find_unreadable,
     has_table,
     json_object,
     raise_version,
     text_digest,
-    unreadable,
 )
 from nevis_stream.evaluation_cache.packing import NO_MODEL, Shape, Tile
 
@@ -261,7 +261,7 @@ def _gain(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
     each = of_each(batches(db))
     gained: set[str] = set()
     for column, new in zip(columns.tolist(), provenances, strict=True):
-        if column < len(each) and new and (facts := identity.lacking(each[column], new)):
+        if column < len(each) and new and (facts := identity.gained_facts(each[column], new)):
             each[column] = each[column] | facts
             gained |= facts.keys()
     if RANGE[0] in gained:  # values of these samples are in two planes
@@ -339,7 +339,7 @@ def changed_models(db: sqlite3.Connection) -> dict[int, str]:
     """Returns rows and ids of models whose provenance has changed since it was written, or, in
     caches from before it had checksums, is not JSON.
     """
-    wrong = unreadable(db, "models", "provenance")
+    wrong = find_unreadable(db, "models", "provenance")
     if has_table(db, "checks"):
         rows = db.execute(
             "SELECT number, provenance, digest FROM models JOIN checks ON model = number"
@@ -451,8 +451,8 @@ def tiles(
     ]
     bounds = count(db, "models"), count(db, "samples"), end(db)
     for tile in found if checked else ():
-        if complaint := tile.complaint(*bounds):
-            raise Unsound(f"tile {tile.number}: {complaint}")
+        if fault := tile.find_fault(*bounds):
+            raise Unsound(f"tile {tile.number}: {fault}")
     return found
 
 
@@ -461,7 +461,7 @@ def end(db: sqlite3.Connection) -> int:
     return db.execute("SELECT end FROM about").fetchone()[0]
 
 
-def maker(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
+def origin_of(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
     """Returns what made a tile's predictions: method, budget, seed, …"""
     query = "SELECT made_by FROM tiles WHERE number = ?"
     return json_object(db.execute(query, [tile]).fetchone()[0])

@@ -100,7 +100,7 @@ class Erratum:
         return f"{self.time}: {what}: {self.reason}"
 
 
-def now() -> str:
+def current_time() -> str:
     """Returns the time for a new record."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
@@ -134,7 +134,7 @@ def changed(db: sqlite3.Connection) -> list[str]:
     ]
 
 
-def sound(db: sqlite3.Connection) -> list[Erratum]:
+def select_sound(db: sqlite3.Connection) -> list[Erratum]:
     """Returns the records that have not changed since they were written."""
     if not has_table(db, "errata"):
         return []
@@ -203,7 +203,7 @@ def effect(
     return void, amended
 
 
-def removed(db: sqlite3.Connection) -> tuple[set[str], set[str]]:
+def find_removed(db: sqlite3.Connection) -> tuple[set[str], set[str]]:
     """Returns the models, and the samples, that were removed as a whole and not amended since."""
     models: set[str] = set()
     samples: set[str] = set()

@@ -244,7 +244,7 @@ class EvaluationCache:
         with self.index.writing() as db:
             errata.check(db, models, samples)
             rows, columns = (None if e is None else tuple(e) for e in (models, samples))
-            record = errata.Erratum(errata.now(), reason, rows, columns)
+            record = errata.Erratum(errata.current_time(), reason, rows, columns)
             return writing.add_errata_once(db, self.cells, record)
 
     def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> errata.Erratum:
@@ -260,7 +260,7 @@ class EvaluationCache:
         plain = {m: {s: float(v) for s, v in each.items()} for m, each in values.items() if each}
         with self.index.writing() as db:
             errata.check(db, list(plain), sorted({s for each in plain.values() for s in each}))
-            record = errata.Erratum(errata.now(), reason, values=plain)
+            record = errata.Erratum(errata.current_time(), reason, values=plain)
             return writing.add_errata_once(db, self.cells, record)
 
     def errata(self) -> list[errata.Erratum]:

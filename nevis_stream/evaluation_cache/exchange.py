@@ -230,7 +230,7 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
     models, samples = cache.models(), cache.samples()
     with cache.index.reading() as db:
         provenances = entries.full_provenances(db)
-        gone, lost = errata.removed(db)
+        gone, lost = errata.find_removed(db)
     columns = np.array([k for k, name in enumerate(samples) if name not in lost], np.int64)
     models = {name: each for name, each in models.items() if name not in gone}
     names, samples = list(models), [samples[k] for k in columns.tolist()]

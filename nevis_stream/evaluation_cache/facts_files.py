@@ -16,7 +16,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.storage.reading import absence, read_npz, read_table
 
-COPIES = 0.5  # two groups are one if at least this share of either's models are copies
+DUPLICATES = 0.5  # two groups are one if at least this fraction of either's models are duplicates
 
 
 def groups_of(
@@ -25,7 +25,7 @@ def groups_of(
     """Returns each model's group: its run, or its `group` in an imported file; None if each model
     is a group of its own.
 
-    Copies are in one group: in cross-validation, a copy of a model that is left out would be known,
+    Duplicates are in one group: in cross-validation, that of a left-out model would be known,
     and its error too small. Runs of one seed often share models to the last bit (FT-prev's first
     task is Indep's).
 
@@ -38,7 +38,9 @@ def groups_of(
     provenances = cache.models()
     facts = [provenances[model] for model in models]
     groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    names = join([group or model for group, model in zip(groups, models, strict=True)], outcomes)
+    names = merge_groups(
+        [group or model for group, model in zip(groups, models, strict=True)], outcomes
+    )
     return names if any(groups) or len(set(names)) < len(names) else None
 
 
@@ -47,13 +49,13 @@ def kind_of_groups(cache: EvaluationCache) -> str:
     return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
 
 
-def join(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
-    """Returns the groups; two of them get one name if one has copies of at least half of the
-    other's models.
+def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
+    """Returns the groups; two of them get one name if one has duplicates of at least half of
+    the other's models.
 
     Args:
       groups: of m models.
-      outcomes: m rows, equal for copies.
+      outcomes: m rows, equal for duplicates.
     """
     holders: dict[bytes, set[str]] = defaultdict(set)
     sizes: Counter[str] = Counter()
@@ -72,8 +74,8 @@ def join(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
             group = names[group]
         return group
 
-    for (first_group, second_group), copies in shared.items():
-        if copies >= COPIES * min(sizes[first_group], sizes[second_group]):
+    for (first_group, second_group), count in shared.items():
+        if count >= DUPLICATES * min(sizes[first_group], sizes[second_group]):
             low, high = sorted((first(first_group), first(second_group)))
             names[high] = low
     return [first(group) for group in groups]
@@ -108,7 +110,7 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
         by_sample[columns[sample]] = row
     lines = []
     if "samples" not in arrays and samples:
-        by_number = sorted(samples, key=natural)
+        by_number = sorted(samples, key=natural_sort_key)
         if samples != by_number and samples == sorted(samples):
             pairs = zip(samples, by_number, strict=True)
             here, there = next(pair for pair in pairs if pair[0] != pair[1])
@@ -122,7 +124,7 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
     return by_sample, lines + features_remark(by_sample)
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+def natural_sort_key(name: str) -> list[tuple[int, str]]:
     """Returns a key that sorts as file managers do: numbers by value, capitals as small letters."""
     parts = re.split(r"(\d+)", name.casefold())
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -110,7 +110,7 @@ def missing_line(missing: Mapping[str, int]) -> list[str]:
     return [f"stated only by the cache or only here, so not compared: {counts}"]
 
 
-def lacking(stored: Provenance, new: Provenance) -> dict[str, Any]:
+def gained_facts(stored: Provenance, new: Provenance) -> dict[str, Any]:
     """Returns the facts that a stored sample gains: one that had outcomes has scores once a value
     between 0 and 1 comes (partial credit, F1), and then `low` and `high`.
     """

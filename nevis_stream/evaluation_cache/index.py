@@ -328,7 +328,7 @@ def has_table(db: sqlite3.Connection, name: str) -> bool:
     return db.execute(query, [name]).fetchone() is not None
 
 
-def unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
+def find_unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
     """Returns the numbers of a table's rows in which a string is not JSON."""
     query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
     return {number for (number,) in db.execute(query)}

@@ -69,7 +69,7 @@ class Damage:
       tiles: damage to tiles, by number.
       hashes: damage to the hashes of samples' contents, by column.
       imports: damage to the records of imports, by their place among them.
-      others: damage to the file of tiles, and to the account of additions.
+      others: damage to the file of tiles, and to the record of additions.
     """
 
     index: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ def verify(cache) -> list[str]:
 
     The bytes and shape of every tile, every sample's id and every provenance are compared with the
     SHA-256 that was recorded when they were written, and so are what the cache is about, what made
-    predictions, and the lines of `additions.jsonl`; `unchecked` says what has no checksum.
+    predictions, and the lines of `additions.jsonl`; `list_unchecked` says what has no checksum.
     """
     try:
         with cache.index.reading() as db, lenient(db):
@@ -100,21 +100,21 @@ def verify(cache) -> list[str]:
         return [str(error)]
 
 
-def unchecked(cache) -> list[str]:
+def list_unchecked(cache) -> list[str]:
     """Returns a line for each part of an `EvaluationCache` that an earlier version wrote, without a
     checksum, so that `verify` cannot notice that it has changed.
     """
     with cache.index.reading() as db:
         checked = texts.text_checks(db, "tiles")
-        makers = sum(
+        without_check = sum(
             tile.number not in checked for tile in entries.tiles(db, f"state = '{PREDICTED}'")
         )
         about = not texts.text_checks(db, "about")
-    accounts = sum(not line.checked for line in checked_lines.read(cache.directory / LEDGER))
+    lines = sum(not line.checked for line in checked_lines.read(cache.directory / LEDGER))
     parts = {
         "what the cache is about": about,
-        f"what made {plural(makers, 'tile')} of predictions": makers,
-        f"{plural(accounts, 'line')} of {LEDGER}": accounts,
+        f"what made {plural(without_check, 'tile')} of predictions": without_check,
+        f"{plural(lines, 'line')} of {LEDGER}": lines,
     }
     return [
         f"not checked, since an earlier version wrote it: {p}"
@@ -144,23 +144,23 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     damage.others.extend(errata.changed(db))
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
-    changed_makers = texts.changed_makers(db)
-    sound: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
+    changed_origins = texts.changed_origins(db)
+    intact: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
     for tile in entries.tiles(db, checked=False):
-        if reason := tile.complaint(len(names), len(samples), len(view)):
+        if reason := tile.find_fault(len(names), len(samples), len(view)):
             damage.tiles[tile.number] = f"{_label(tile, names)}: {reason}"
             continue
         name = entries.name_of(names, tile.shape.model)
         if packing.digest(name, tile.shape, tile.data(view)) != tile.digest:
             reason = "its bytes have changed since they were written"
-        elif tile.number in changed_makers:
+        elif tile.number in changed_origins:
             reason = "the record of what made it has changed since it was written"
         if reason:
             damage.tiles[tile.number] = f"{tile.name(name)}: {reason}"
         elif tile.shape.state == OBSERVED:
             plane = CORRECT if tile.shape.plane == SCORE else tile.shape.plane
-            sound.setdefault((tile.shape.model, plane), []).append(tile)
-    for (row, _), tiles in sound.items():
+            intact.setdefault((tile.shape.model, plane), []).append(tile)
+    for (row, _), tiles in intact.items():
         for tile in _overlapping(tiles, view, len(samples)):
             name = tile.name(entries.name_of(names, row))
             damage.tiles[tile.number] = f"{name}: has cells that another tile has"
@@ -262,7 +262,7 @@ def repair(
             entries.add_samples(new, samples, entries.full_provenances(db, damage.hashes))
             sound_imports = texts.imports(db, without=damage.imports)
             texts.add_imports(new, sound_imports)
-            writing.add_errata(new, target.cells, errata.sound(db))
+            writing.add_errata(new, target.cells, errata.select_sound(db))
             names = entries.names(db)
             for row, name in enumerate(names):
                 entries.add_model(
@@ -290,7 +290,7 @@ def _together(db, tiles: list[Tile]) -> Iterator[tuple[dict[str, Any], list[Tile
     """Yields, in their order, what made tiles, and the tiles that are written together."""
     sizes = itertools.accumulate(tile.shape.length for tile in tiles)
     parts = [
-        (entries.maker(db, tile.number), size // _BYTES_AT_ONCE, tile)
+        (entries.origin_of(db, tile.number), size // _BYTES_AT_ONCE, tile)
         for tile, size in zip(tiles, sizes, strict=True)
     ]
     for (made_by, _), part in itertools.groupby(parts, key=lambda entry: entry[:2]):

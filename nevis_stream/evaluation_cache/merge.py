@@ -85,7 +85,7 @@ def merge(
         own_errata = errata.records(db)
         predicted = entries.tiles(db, "state = ?", [PREDICTED])
         features = entries.tiles(db, "plane = ?", [FEATURES])
-        makers = [entries.maker(db, tile.number) for tile in predicted]
+        origins = [entries.origin_of(db, tile.number) for tile in predicted]
         view = source.cells.view(entries.end(db))
         vectors = entries.tiles(db, "plane = ?", [PROBABILITIES])
         classes = max((tile.shape.classes for tile in vectors), default=1)
@@ -105,7 +105,7 @@ def merge(
             lines += [f"erratum of {each.line()}" for each in added]
     models_there = [Moved(number, *row) for number, row in enumerate(rows)]
     predictions: dict[int, list[tuple[Tile, dict[str, Any]]]] = defaultdict(list)
-    for tile, made_by in zip(predicted, makers, strict=True):
+    for tile, made_by in zip(predicted, origins, strict=True):
         predictions[tile.shape.model].append((tile, made_by))
 
     def add(part: Sequence[Moved]) -> None:

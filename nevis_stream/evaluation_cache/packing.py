@@ -85,7 +85,7 @@ class Tile:
     offset: int
     digest: bytes
 
-    def complaint(self, models: int, samples: int, size: int) -> str | None:
+    def find_fault(self, models: int, samples: int, size: int) -> str | None:
         """Returns what is impossible about the tile's place, or None.
 
         Args:

@@ -14,10 +14,10 @@ from nevis_stream.evaluation_cache.index import (
     Unsound,
     add_text_check,
     as_json,
+    find_unreadable,
     has_table,
     json_object,
     text_digest,
-    unreadable,
 )
 from nevis_stream.evaluation_cache.packing import OBSERVED
 from nevis_stream.storage.reading import parse_json
@@ -114,16 +114,17 @@ def changed_about(db: sqlite3.Connection) -> bool:
     """Returns whether what the cache is about has changed since it was written."""
     digest = text_checks(db, "about").get(0)
     text = db.execute("SELECT text FROM about").fetchone()[0]
-    return bool(unreadable(db, "about", "text")) or digest not in (None, text_digest(text))
+    return bool(find_unreadable(db, "about", "text")) or digest not in (None, text_digest(text))
 
 
-def changed_makers(db: sqlite3.Connection) -> set[int]:
+def changed_origins(db: sqlite3.Connection) -> set[int]:
     """Returns the numbers of tiles of which what made them has changed since it was written.
 
-    Only predictions have a maker, and its checksum; those of earlier versions have none.
+    Only predictions have a record of what made them; those of earlier versions have no checksum of
+    it.
     """
     digests = text_checks(db, "tiles")
-    wrong, first = unreadable(db, "tiles", "made_by"), min(digests, default=math.inf)
+    wrong, first = find_unreadable(db, "tiles", "made_by"), min(digests, default=math.inf)
     for number, state, text in db.execute("SELECT number, state, made_by FROM tiles"):
         if state == OBSERVED:
             is_same = text == NO_MAKER

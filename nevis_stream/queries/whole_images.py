@@ -31,7 +31,7 @@ def with_all_labels(columns: np.ndarray, image: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.isin(image, image[columns]))
 
 
-def others(samples: np.ndarray, image: np.ndarray) -> np.ndarray:
+def complete_images(samples: np.ndarray, image: np.ndarray) -> np.ndarray:
     """Returns the columns that complete b images of each model, int64[m, b (labels - 1)].
 
     They are the other columns of the images of b asked columns. Where these have fewer than b
@@ -42,7 +42,7 @@ def others(samples: np.ndarray, image: np.ndarray) -> np.ndarray:
       samples: int64[m, b], the asked columns.
       image: int64[n], as of `SampleFacts`.
 
-    >>> others(np.array([[0, 3], [0, 1]]), np.array([0, 0, 1, 1, 2, 2])).tolist()
+    >>> complete_images(np.array([[0, 3], [0, 1]]), np.array([0, 0, 1, 1, 2, 2])).tolist()
     [[1, 2], [4, 5]]
     """
     models, budget = samples.shape

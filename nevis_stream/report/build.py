@@ -9,7 +9,7 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from nevis_stream.analysis.answering import pool_name
-from nevis_stream.analysis.points import unfinished
+from nevis_stream.analysis.points import describe_progress
 from nevis_stream.analysis.runs import LeftOut, NothingToRead, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput, NevisStreamError
@@ -25,7 +25,7 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.study_summaries import Study, is_study, read_study
 from nevis_stream.report.templates import render_page, resource
 from nevis_stream.storage import make_directory
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 
 _PAGE = "report.html"
 _OTHERS = (is_matrix, is_cache, is_study)  # what is not a run
@@ -129,7 +129,9 @@ def make_report(
         files = write()
     changed = files.close()
     left_out += _unread(runs)
-    partial = [LeftOut(run.path, unfinished(run.ledger)) for run in runs if not run.ledger.complete]
+    partial = [
+        LeftOut(run.path, describe_progress(run.ledger)) for run in runs if not run.ledger.complete
+    ]
     for omitted, place in ((left_out, "report"), (partial, "points, the front and the regret")):
         if omitted:
             reasons = "".join(f"\n  {item.path}: {item.reason}" for item in omitted)
@@ -184,7 +186,7 @@ def _write(
     if figures:
         write_figures(across, files, track)
     page = embed_pictures(_page(across, left_out, files.names, track))
-    files.write(_PAGE, readable(page).encode())
+    files.write(_PAGE, as_text(page).encode())
     return files
 
 

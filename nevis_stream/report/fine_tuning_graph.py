@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.analysis.finetuning import Node, longest_chain
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import plain
+from nevis_stream.report.names import escape_mathtext
 from nevis_stream.report.styles import Style
 
 _WIDTH = 9.6  # inches
@@ -65,7 +65,7 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
             linewidths=0.6,
             zorder=3,
             clip_on=False,
-            label=plain(domain),
+            label=escape_mathtext(domain),
         )
     axes.set_xlim(-1, max(len(nodes), 2))
     axes.set_ylim(-0.06, top)

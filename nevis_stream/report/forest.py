@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.differences import Comparison
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import plain, shorten
+from nevis_stream.report.names import escape_mathtext, shorten
 from nevis_stream.report.styles import Style
 
 _ROW = 0.42  # inches
@@ -49,7 +49,9 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Fi
             markersize=7,
             linestyle="none",
         )
-    names = [plain(f"{shorten(pair.a.label)} − {shorten(pair.b.label)}") for pair in shown]
+    names = [
+        escape_mathtext(f"{shorten(pair.a.label)} − {shorten(pair.b.label)}") for pair in shown
+    ]
     axes.set_ylim(len(shown) - 0.4, -0.6)
     with svg.any_script():
         axes.set_yticks(range(len(shown)), names)

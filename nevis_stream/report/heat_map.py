@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from nevis_stream.analysis.transfer_matrix import TransferMatrix
 from nevis_stream.report import palette, svg
 from nevis_stream.report.domains import domain_styles
-from nevis_stream.report.names import plain
+from nevis_stream.report.names import escape_mathtext
 
 _SIDE = 8.8  # inches
 _NAMED, _VALUED = 40, 12  # tasks up to which names and values are written
@@ -82,7 +82,7 @@ def _mark_domains(
             color=palette.series(style.colour),
             clip_on=False,
             linewidths=0,
-            label=plain(domain),
+            label=escape_mathtext(domain),
         )
     axes.set_xlim(edge - 0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, edge - 0.5)

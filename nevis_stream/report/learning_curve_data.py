@@ -58,10 +58,10 @@ def thin(curve: Curve) -> Curve:
     return [curve[round(i * last / (_MOST_POINTS - 1))] for i in range(_MOST_POINTS)]
 
 
-def lowest(ends: Mapping[str, float]) -> str:
+def find_lowest(ends: Mapping[str, float]) -> str:
     """Returns which runs end with the lowest dev error, by the three digits that are shown.
 
-    >>> lowest({"a": 0.10004, "b": 0.1, "c": 0.2})
+    >>> find_lowest({"a": 0.10004, "b": 0.1, "c": 0.2})
     'lowest at the end 0.100, a tie: a; b'
     """
     shown = {name: f"{error:#.3g}" for name, error in ends.items()}
@@ -84,5 +84,5 @@ def _task(name: str, curves: Sequence[Curve], runs: Sequence[Mapping[str, str]])
         "name": name,
         "steps": [list(steps) for steps in places],
         "lines": lines,
-        "lowest": lowest(ends) if ends else "",
+        "lowest": find_lowest(ends) if ends else "",
     }

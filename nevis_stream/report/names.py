@@ -31,16 +31,16 @@ def shorten(name: str, letters: int = 30) -> str:
     return f"{name[: letters - end - 1].rstrip()}…{name[-end:]}"
 
 
-def letters(number: int) -> str:
+def to_letters(number: int) -> str:
     """Returns a, b, …, z, aa, ab, … for 0, 1, …: what numbers the files of figures.
 
-    >>> letters(0), letters(25), letters(26), letters(702)
+    >>> to_letters(0), to_letters(25), to_letters(26), to_letters(702)
     ('a', 'z', 'aa', 'aaa')
     """
-    return chr(97 + number) if number < 26 else letters(number // 26 - 1) + chr(97 + number % 26)
+    return chr(97 + number) if number < 26 else to_letters(number // 26 - 1) + chr(97 + number % 26)
 
 
-def plain(name: str) -> str:
+def escape_mathtext(name: str) -> str:
     """Returns a name as matplotlib writes it unchanged, where it would read mathematics."""
     return name.replace("$", r"\$")
 
@@ -88,7 +88,7 @@ def _columns(named: Mapping[str, Artist], width: float) -> int:
 
 
 def _add(figure: Figure, named: Mapping[str, Artist], place: Any, columns: int) -> Legend:
-    names = [plain(shorten(name, _LONGEST)) for name in named]
+    names = [escape_mathtext(shorten(name, _LONGEST)) for name in named]
     with svg.any_script():
         return figure.legend(
             list(named.values()),

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.error_table import ErrorRow
-from nevis_stream.report.names import letters, plain
+from nevis_stream.report.names import escape_mathtext, to_letters
 from nevis_stream.report.run_files import PITCH, pixels
 from nevis_stream.report.worst_mistakes import Mistakes
 
-_TASKS = 5  # a sheet: a page of a paper
+_TASKS_OF_SHEET = 5  # they fill a page of a paper
 _WIDTH, _MARGIN, _PER_ROW = 8.4, 0.15, 12  # inches, inches, images
 _CAPTION = (
     "First row of a task: training images. Below: worst mistakes of one run (n = 1, no bands) of a"
@@ -48,7 +48,7 @@ class TaskImages:
 
 def sheet_of(place: int) -> str:
     """Returns the name of the sheet that has the task of this place in the stream, from 0."""
-    return f"samples_{letters(place // _TASKS)}"
+    return f"samples_{to_letters(place // _TASKS_OF_SHEET)}"
 
 
 def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
@@ -139,4 +139,4 @@ def _strip(figure: Figure, address: str, top: float) -> None:
 def _write(figure: Figure, left: float, top: float, text: str, **style) -> None:
     width, height = figure.get_size_inches()
     with svg.any_script():
-        figure.text(left / width, top / height, plain(text), va="top", ha="left", **style)
+        figure.text(left / width, top / height, escape_mathtext(text), va="top", ha="left", **style)

@@ -10,7 +10,7 @@ from nevis_stream.analysis.consistency import events_differ
 from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.pairs import against_reference
-from nevis_stream.analysis.points import unfinished
+from nevis_stream.analysis.points import describe_progress
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, by_seed
 from nevis_stream.analysis.stand_ins import notes
@@ -88,7 +88,9 @@ class Section:
     @property
     def unfinished(self) -> list[tuple[Run, str]]:
         """Runs that have not reached their end, and how far they are."""
-        return [(run, unfinished(run.ledger)) for run in self.runs if not run.ledger.complete]
+        return [
+            (run, describe_progress(run.ledger)) for run in self.runs if not run.ledger.complete
+        ]
 
     @cached_property
     def events_differ(self) -> bool:

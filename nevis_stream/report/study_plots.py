@@ -108,12 +108,12 @@ def crossing_plot(
     turned = {"rotation": 40, "ha": "right"} if len(predictors) > 5 else {}
     axes.set_xticks(range(len(predictors)), predictors, **turned)
     axes.set_yticks(range(len(policies)), policies)
-    letters = 8 if len(predictors) <= 9 else 6
+    size = 8 if len(predictors) <= 9 else 6
     for (policy, predictor), cell in cells.items():
         i, k = policies.index(policy), predictors.index(predictor)
         text = f"{cell['error']:.4f}" + (f" {MARK}" if cell["among_best"] else "")
         colour = "#ffffff" if shade[i, k] < 0.4 else "#000000"
-        axes.text(k, i, text, ha="center", va="center", size=letters, color=colour)
+        axes.text(k, i, text, ha="center", va="center", size=size, color=colour)
     axes.set_xlabel("predictor")
     axes.set_ylabel("policy")
     title = f"K = {budget}; {MARK} not distinguishable from the best"

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.forward_transfer import Curve, Repeat
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import plain, shorten
+from nevis_stream.report.names import escape_mathtext, shorten
 from nevis_stream.report.styles import Style
 
 _FIRST = {"linewidth": 0.9, "marker": "o", "markersize": 4, "markerfacecolor": "none"}
@@ -36,7 +36,7 @@ def transfer_plot(
     with svg.any_script():
         for axes, (title, shown) in zip(grid.flat, repeats.items(), strict=False):
             svg.style_axes(axes)
-            axes.set_title(plain(shorten(title)), loc="left", color=palette.ink(), size=9)
+            axes.set_title(escape_mathtext(shorten(title)), loc="left", color=palette.ink(), size=9)
             for label, repeat in shown:
                 _draw(axes, repeat.curves[0], styles[label], _FIRST)
                 _draw(axes, repeat.curves[1], styles[label], _LATER | {"label": names[label]})

@@ -22,7 +22,7 @@ from nevis_stream.storage.record import Record, check_unicode, choice, json_obje
 from nevis_stream.vocabulary import SPLITS, TASK_KINDS
 
 
-def complaint(probabilities: Any, n: int, kind: str, classes: int) -> str | None:
+def find_fault(probabilities: Any, n: int, kind: str, classes: int) -> str | None:
     """Returns what is wrong with a learner's answer, or None.
 
     Args:
@@ -150,7 +150,7 @@ class TaskMistakes(Record):
     mistakes: tuple[Mistake, ...]
 
 
-def worst(
+def find_worst(
     samples: Samples, kind: str, probabilities: np.ndarray, class_names: Sequence[str] = ()
 ) -> tuple[list[tuple[int, Mistake]], int]:
     """Returns up to 12 wrong answers, the most confident first, and the number of all.
@@ -210,9 +210,9 @@ def write_mistakes(
     Args:
       directory: the run's thumbnails.
       task_id, split, predictor_id: what was answered, and by what.
-      samples, kind, probabilities, class_names: as for `worst`.
+      samples, kind, probabilities, class_names: as for `find_worst`.
     """
-    mistakes, wrong = worst(samples, kind, probabilities, class_names)
+    mistakes, wrong = find_worst(samples, kind, probabilities, class_names)
     record = TaskMistakes(
         task_id=task_id,
         split=split,

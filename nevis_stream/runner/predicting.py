@@ -78,7 +78,7 @@ def _answer(
     )
     tree = training.load(trained.event, tree_name(trial.trial))
     answered = work.learner.predict(tree, samples.images, ctx)
-    complaint = outcomes.complaint(answered, len(samples), task.kind, task.num_classes)
+    complaint = outcomes.find_fault(answered, len(samples), task.kind, task.num_classes)
     if complaint:
         raise work.fault(task, f"predict {complaint}")
     probabilities = np.asarray(answered, np.float32)

@@ -95,7 +95,7 @@ class TrainEvents:
         write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
         ctx = self._context(event)
         returned = work.learner.train(work.view(own), self._state_before(event), ctx)
-        if complaint := _complaint(returned):
+        if complaint := _find_fault(returned):
             raise work.fault(task, complaint)
         state, predictors = returned
         record = self._record(event, predictors, leaked, ctx.meter.counts())
@@ -190,7 +190,7 @@ class TrainEvents:
         return self.load(event, tree_name(record.chosen))
 
 
-def _complaint(returned: Any) -> str:
+def _find_fault(returned: Any) -> str:
     """Returns what is wrong with what `train` returned; empty if nothing is."""
     expected = "train must return (state, predictors), a list with the chosen Predictor first"
     if not isinstance(returned, tuple) or len(returned) != 2:

@@ -118,8 +118,8 @@ def open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger
         values[environment.CONVENTIONS_KEY] = begun
     expected = config_file.config_of(values)
     if file.exists():
-        there = read_bytes(file).decode(errors="replace")
-        refuse_other(file, there, expected.to_text(), _OTHER_RUN)
+        found = read_bytes(file).decode(errors="replace")
+        refuse_other(file, found, expected.to_text(), _OTHER_RUN)
     if header is not None:
         _refuse_other_header(ledger.path, header, expected)
     write_once(file, expected.to_text(), _OTHER_RUN)
@@ -144,8 +144,10 @@ def _refuse_other_header(file: Path, header: Header, config: RecordedConfig) -> 
         return
     now = {name: config.values.get(name) for name in ("budget", "stream", "protocol", "seed")}
     now = {"learner": config.values.get("label") or config.values["learner"]} | now
-    there = {name: getattr(header, name) for name in now}
-    differing = [f"{n}: there {there[n]!r}, now {now[n]!r}" for n in now if there[n] != now[n]]
+    recorded = {name: getattr(header, name) for name in now}
+    differing = [
+        f"{n}: there {recorded[n]!r}, now {now[n]!r}" for n in now if recorded[n] != now[n]
+    ]
     difference = differing or [f"config hash: there {header.config_hash}, now {config.config_hash}"]
     raise BadInput(f"{file}: {_OTHER_RUN.format(difference=difference[0])}")
 

@@ -34,23 +34,23 @@ def write_once(file: Path, content: str, refusal: str) -> None:
         refuse_other(file, read_bytes(file).decode(errors="replace"), content, refusal)
 
 
-def refuse_other(file: Path, there: str, now: str, refusal: str) -> None:
+def refuse_other(file: Path, found: str, wanted: str, refusal: str) -> None:
     """Raises `BadInput` if two texts differ; the message names the first value that does, or says
     that a .json file cannot be read.
 
     Args:
       file: for the message.
-      there, now: content of the file, and what it should be.
+      found, wanted: content of the file, and what it should be.
       refusal: see `write_once`.
     """
-    if there == now:
+    if found == wanted:
         return
     if file.suffix == ".json":
         try:
-            parse_json(there)
+            parse_json(found)
         except ValueError as error:
             raise BadInput(f"{file}: cannot be read ({error}).") from None
-    raise BadInput(f"{file}: {refusal.format(difference=_difference(there, now))}")
+    raise BadInput(f"{file}: {refusal.format(difference=_difference(found, wanted))}")
 
 
 def _difference(old: str, new: str) -> str:
@@ -72,8 +72,8 @@ def _difference(old: str, new: str) -> str:
     ]
     if not differing:
         return "the same values in another order or form"
-    key, there, now = differing[0]
-    shown = (json.dumps(each, ensure_ascii=False) for each in (there, now))
+    key, *values = differing[0]
+    shown = (json.dumps(each, ensure_ascii=False) for each in values)
     return "{}: there {}, now {}".format(key, *shown)
 
 

@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterable
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.reading import whole
+from nevis_stream.storage.reading import parse_whole
 
 _MOST = 10  # names in a sentence
 LONGEST = 128  # bytes; file systems take 255, and up to 80 are added to a name
 _NOT_UTF_8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte of a name that is not UTF-8
 
 
-def readable(name: str) -> str:
+def as_text(name: str) -> str:
     """Returns the name of a file as UTF-8 text: bytes that are not UTF-8 are escaped.
 
     >>> import os
-    >>> readable(os.fsdecode(b"caf\\xe9.png"))
+    >>> as_text(os.fsdecode(b"caf\\xe9.png"))
     'caf\\\\xe9.png'
     """
     return _NOT_UTF_8.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", name)
@@ -57,7 +57,7 @@ and 'cat'"]
     groups: dict[str, list[str]] = {}
     for name in sorted(set(names)):
         plain = " ".join(name.split()).casefold()
-        number = whole(plain)
+        number = parse_whole(plain)
         groups.setdefault(plain if number is None else str(number), []).append(name)
     alike = [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]
     if not alike:

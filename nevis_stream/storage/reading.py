@@ -413,11 +413,11 @@ def read_table(
         raise BadInput(
             f"{name}, line {line}: has no column {' or '.join(missing)}; it needs"
             f" {','.join(needed)}{f' ({described})' if described else ''}, and its columns are"
-            f" {short(', '.join(columns)) or 'none'}."
+            f" {shorten(', '.join(columns)) or 'none'}."
         )
     for column in columns:
         if columns.count(column) > 1:
-            raise BadInput(f"{name}, line {line}: has several columns {short(column)!r}.")
+            raise BadInput(f"{name}, line {line}: has several columns {shorten(column)!r}.")
     for line, cells in rows[1:]:
         while len(cells) > len(columns) and not cells[-1].strip():
             cells.pop()
@@ -425,7 +425,7 @@ def read_table(
             cell = "cell" if len(cells) == 1 else "cells"
             raise BadInput(
                 f"{name}, line {line}: has {len(cells)} {cell}, the first line has"
-                f" {len(columns)} ({short(', '.join(columns))})."
+                f" {len(columns)} ({shorten(', '.join(columns))})."
             )
     return Table(name, tuple(columns), rows[1:])
 
@@ -438,11 +438,11 @@ def _named(columns: Sequence[str], known: Collection[str]) -> list[str]:
     ]
 
 
-def whole(text: str) -> int | None:
+def parse_whole(text: str) -> int | None:
     """Returns a whole number that a cell contains, or None.
 
-    >>> whole("12"), whole("-3"), whole("007"), whole("1.0"), whole("1e3"), whole("٣")
-    (12, -3, 7, None, None, None)
+    >>> [parse_whole(text) for text in ("12", "-3", "007", "1.0", "1e3", "٣")]
+    [12, -3, 7, None, None, None]
     """
     # `int` takes digits of all scripts, and refuses thousands of them: such a number is too large
     # for anything, and its first thousand digits are so too
@@ -454,6 +454,6 @@ def nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def short(text: str) -> str:
+def shorten(text: str) -> str:
     """Returns a value as a message repeats it: its first 60 characters."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -55,7 +55,7 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
     return fixed_rows(name_or_csv)
 
 
-def unprepared(name_or_csv: str) -> list[str]:
+def list_unprepared(name_or_csv: str) -> list[str]:
     """Returns the data sets of a stream that are read from shared files, not as prepared.
 
     Their splits are others, and duplicates are not removed, so errors differ from those of prepared

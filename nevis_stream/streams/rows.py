@@ -9,7 +9,7 @@ from nevis_stream.datasets import prepared
 from nevis_stream.datasets.reading import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.names import check_name
-from nevis_stream.storage.reading import Table, absence, read_table, real_path, short, whole
+from nevis_stream.storage.reading import Table, absence, parse_whole, read_table, real_path, shorten
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, MOST_CLASSES, TASK_KINDS, YEARS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")
@@ -147,11 +147,13 @@ def _check(origin: str, line: int, row: Mapping[str, str]) -> dict[str, str]:
     chosen = {column: row.get(column) or "" for column in HELP if column not in facts}
     values = {column: row[column] for column in COLUMNS} | facts | chosen
     for column, (low, high) in _RANGES.items():
-        number = whole(values[column])
+        number = parse_whole(values[column])
         if number is None and (values[column] or column in COLUMNS):
-            raise BadInput(f"{place}: {column} is {short(values[column])!r}, not a whole number.")
+            raise BadInput(f"{place}: {column} is {shorten(values[column])!r}, not a whole number.")
         if number is not None and not low <= number <= high:
-            raise BadInput(f"{place}: {column} is {short(values[column])}; valid: {low} to {high}.")
+            raise BadInput(
+                f"{place}: {column} is {shorten(values[column])}; valid: {low} to {high}."
+            )
     for column in ("task_id", "dataset_id"):
         check_name(values[column], f"{place}: {column}")
     _check_choices(place, values, chosen)

@@ -250,7 +250,7 @@ class KeptRun:
                 f"{predictor.checkpoint}: predict ends with {type(error).__name__}: {error}. Are"
                 " its arrays those of this learner, and its config that of the run?"
             ) from error
-        complaint = outcomes.complaint(probabilities, len(samples), task.kind, task.num_classes)
+        complaint = outcomes.find_fault(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
         metric = metrics.for_kind(task.kind)

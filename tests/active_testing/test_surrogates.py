@@ -27,7 +27,7 @@ def softmax(x):
 
 
 @pytest.fixture(scope="module")
-def material():
+def data():
     """Pictures of bars, features from which the classes are clear; the tested model never answers
     with class 2, and known models err on the same samples.
     """
@@ -85,16 +85,16 @@ def slowly(names):
 
 
 @pytest.mark.parametrize("name", slowly(SURROGATES))
-def test_every_surrogate_gives_probabilities_of_the_whole_pool(name, material):
-    material, labels = material
-    surrogate = build_surrogate(name, material, seed=3)
+def test_every_surrogate_gives_probabilities_of_the_whole_pool(name, data):
+    data, labels = data
+    surrogate = build_surrogate(name, data, seed=3)
     for answers in (bought(labels, []), bought(labels, range(0, 60, 2))):
         belief = surrogate(answers)
         members = np.asarray(belief.probabilities)
         assert members.shape[1:] == (160, CLASSES)
         np.testing.assert_allclose(members.sum(axis=2), 1, atol=1e-4)
         assert members.min() >= 0
-        again = build_surrogate(name, material, seed=3)(answers)
+        again = build_surrogate(name, data, seed=3)(answers)
         np.testing.assert_array_equal(members, again.probabilities)
     assert SURROGATES[name].about
 
@@ -102,10 +102,10 @@ def test_every_surrogate_gives_probabilities_of_the_whole_pool(name, material):
 @pytest.mark.parametrize(
     "name", slowly(name for name, kind in SURROGATES.items() if kind.retrained)
 )
-def test_retrained_surrogates_learn_from_labels(name, material):
+def test_retrained_surrogates_learn_from_labels(name, data):
     """On samples without a label: the tested model never says class 2, the labels do."""
-    material, labels = material
-    surrogate = build_surrogate(name, material, seed=3)
+    data, labels = data
+    surrogate = build_surrogate(name, data, seed=3)
     unseen = np.arange(60, 160)
     before = likelihood(surrogate(bought(labels, [])).probabilities, labels, unseen)
     after = likelihood(surrogate(bought(labels, range(60))).probabilities, labels, unseen)
@@ -113,74 +113,74 @@ def test_retrained_surrogates_learn_from_labels(name, material):
 
 
 @pytest.mark.parametrize("name", slowly(["bayesian", "forest", "heads", "networks"]))
-def test_without_examples_a_surrogate_begins_as_the_tested_model(name, material):
-    material, labels = material
-    alone = SurrogateData(material.predictions, material.features, material.images)
+def test_without_examples_a_surrogate_begins_as_the_tested_model(name, data):
+    data, labels = data
+    alone = SurrogateData(data.predictions, data.features, data.images)
     surrogate = build_surrogate(name, alone)
     before = np.asarray(surrogate(bought(labels, [])).probabilities)
-    np.testing.assert_allclose(before.mean(axis=0), material.predictions, atol=1e-5)
+    np.testing.assert_allclose(before.mean(axis=0), data.predictions, atol=1e-5)
     unseen = np.arange(60, 160)
     after = surrogate(bought(labels, range(60))).probabilities
     assert likelihood(after, labels, unseen) > likelihood(before, labels, unseen) + 0.1
 
 
-def test_networks_count_their_flops(material):
-    material, labels = material
-    few = build_surrogate("heads", material)(bought(labels, range(5)))
-    many = build_surrogate("heads", material)(bought(labels, range(160)))
+def test_networks_count_their_flops(data):
+    data, labels = data
+    few = build_surrogate("heads", data)(bought(labels, range(5)))
+    many = build_surrogate("heads", data)(bought(labels, range(160)))
     assert 0 < few.cost.flops <= many.cost.flops and not few.cost.uncounted
 
 
 @pytest.mark.slow
-def test_a_posterior_is_wider_where_there_were_no_examples(material):
+def test_a_posterior_is_wider_where_there_were_no_examples(data):
     """The training examples have no class 2; its samples are far from the others."""
-    material, labels = material
-    members = build_surrogate("bayesian", material)(bought(labels, [])).probabilities
+    data, labels = data
+    members = build_surrogate("bayesian", data)(bought(labels, [])).probabilities
     assert len(members) == 20
     spread = np.asarray(members).std(axis=0).sum(axis=1)
     assert spread[labels == 2].mean() > 1.2 * spread[labels < 2].mean()
 
 
-def test_known_models_say_where_the_model_errs(material):
+def test_known_models_say_where_the_model_errs(data):
     """Their outcomes agree with the tested model's in nine cases of ten."""
-    material, labels = material
+    data, labels = data
     unseen = np.arange(60, 160)
-    wrong = material.predictions.argmax(axis=1) != labels
-    pool = Pool.of(material.predictions, "zero_one")
+    wrong = data.predictions.argmax(axis=1) != labels
+    pool = Pool.of(data.predictions, "zero_one")
 
     def error(name):
-        members = build_surrogate(name, material)(bought(labels, range(60))).probabilities
+        members = build_surrogate(name, data)(bought(labels, range(60))).probabilities
         expected = (np.asarray(members).mean(axis=0) * pool.losses).sum(axis=1)
         return ((expected - wrong)[unseen] ** 2).mean()
 
     assert error("known_models") < 0.7 * error("tested_model")
 
 
-def test_errors_show_which_class_the_model_does_not_know(material):
+def test_errors_show_which_class_the_model_does_not_know(data):
     """Every error is a sample of class 2, to which the tested model gives a millionth."""
-    material, labels = material
-    wrong = material.predictions.argmax(axis=1) != labels
+    data, labels = data
+    wrong = data.predictions.argmax(axis=1) != labels
     unseen = np.flatnonzero(wrong & (labels == 2) & (np.arange(160) >= 60))
-    surrogate = build_surrogate("known_models", material)
+    surrogate = build_surrogate("known_models", data)
 
     def fraction(answers):
         members = np.asarray(surrogate(answers).probabilities).mean(axis=0)[unseen]
-        right = material.predictions[unseen].argmax(axis=1)
+        right = data.predictions[unseen].argmax(axis=1)
         return (members[:, 2] / (1 - members[np.arange(len(unseen)), right])).mean()
 
     assert fraction(bought(labels, [])) < 0.5
     assert fraction(bought(labels, range(60))) > 0.8
 
 
-def test_known_models_that_share_nothing_change_little(material):
-    material, labels = material
+def test_known_models_that_share_nothing_change_little(data):
+    data, labels = data
     random = np.random.default_rng(5)
     noise = SurrogateData(
-        material.predictions,
-        material.features,
+        data.predictions,
+        data.features,
         outcomes=(random.random((6, 160)) < 0.7).astype(float),
-        training=material.training,
-        calibration=material.calibration,
+        training=data.training,
+        calibration=data.calibration,
     )
     unseen = np.arange(60, 160)
     answers = bought(labels, range(60))
@@ -191,10 +191,10 @@ def test_known_models_that_share_nothing_change_little(material):
     assert joint > alone - 0.15
 
 
-def test_what_is_missing_is_named(material):
+def test_what_is_missing_is_named(data):
     with pytest.raises(BadInput, match="unknown surrogate 'head'. Did you mean 'heads'"):
-        build_surrogate("head", material[0])
-    alone = SurrogateData(material[0].predictions)
+        build_surrogate("head", data[0])
+    alone = SurrogateData(data[0].predictions)
     with pytest.raises(BadInput, match="'known_models_heads' needs features .* and outcomes of"):
         build_surrogate("known_models_heads", alone)
     with pytest.raises(BadInput, match="'ensemble' needs other models of the run"):

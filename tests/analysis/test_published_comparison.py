@@ -62,8 +62,8 @@ def test_a_task_is_compared_with_its_id_or_its_data_set(tmp_path):
     (own,) = mnist.own
     assert (own.error.mean, own.error.n) == (pytest.approx(0.3), 2)
     assert own.difference == pytest.approx(0.3 - published.errors()["mnist"]["indep"])
-    assert mnist.other_data == ""
-    assert brodatz.other_data == "7 classes, published 111; 49 samples, published 672"
+    assert mnist.data_difference == ""
+    assert brodatz.data_difference == "7 classes, published 111; 49 samples, published 672"
 
 
 def test_a_learner_that_is_not_published_has_no_difference(tmp_path):

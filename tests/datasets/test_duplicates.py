@@ -12,7 +12,7 @@ from skimage import data
 
 from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.datasets.duplicates import PRIORITY, dhashes, exact, examine, near
+from nevis_stream.datasets.duplicates import PRIORITY, count_near, dhashes, exact, examine
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages, SourceImage
 
 COFFEE = Image.fromarray(data.astronaut()).resize((120, 90))
@@ -77,7 +77,7 @@ def test_near_duplicates_of_train_are_counted():
         "dev": np.asarray([0, 5], np.uint64),
         "test": np.asarray([7], np.uint64),
     }
-    assert near(values) == {"dev": 1, "test": 0}
+    assert count_near(values) == {"dev": 1, "test": 0}
 
 
 def shades(text):

@@ -42,7 +42,7 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
     answers = Responses(Query(np.zeros((1, 1), int)), NEW[:1, :1])
-    scores = adaptive.usefulness(ITEMS, response.PaddedAnswers.of(answers, 1), "information")
+    scores = adaptive.score_samples(ITEMS, response.PaddedAnswers.of(answers, 1), "information")
     p, a = jax.nn.sigmoid(ITEMS.mean[:, 0]), ITEMS.mean[:, 1]
     assert np.corrcoef(np.asarray(scores[0, 1:]), np.asarray(a**2 * p * (1 - p))[1:])[0, 1] > 0.8
 

@@ -15,7 +15,7 @@ from nevis_stream.evaluation_cache.additions import (
     read_additions,
 )
 from nevis_stream.evaluation_cache.exchange import export_npz
-from nevis_stream.evaluation_cache.integrity import unchecked
+from nevis_stream.evaluation_cache.integrity import list_unchecked
 
 MODEL = Addition(
     kind="model",
@@ -114,7 +114,7 @@ def test_an_earlier_account_opens_and_verify_says_what_is_not_checked(tmp_path):
     file = cache.directory / LEDGER
     file.write_text(f"{json.dumps(asdict(MODEL))}\n")
     assert cache.verify() == [] and read_additions(cache.directory) == [MODEL]
-    assert unchecked(cache) == [
+    assert list_unchecked(cache) == [
         f"not checked, since an earlier version wrote it: 1 line of {LEDGER}"
     ]
     append(cache.directory, SAMPLES)

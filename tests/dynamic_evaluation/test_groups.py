@@ -8,7 +8,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.facts_files import groups_of, join, kind_of_groups
+from nevis_stream.evaluation_cache.facts_files import groups_of, kind_of_groups, merge_groups
 from nevis_stream.evaluation_cache.files import ValueTable
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import file_asks
@@ -18,7 +18,7 @@ ROWS = np.random.default_rng(0).integers(0, 2, (6, 40), np.uint8)
 
 def test_runs_with_the_same_models_are_one_group():
     outcomes = np.concatenate([ROWS[:4], ROWS[2:4], ROWS[4:]])
-    assert join(["b", "b", "c", "c", "a", "a", "d", "d"], outcomes) == [
+    assert merge_groups(["b", "b", "c", "c", "a", "a", "d", "d"], outcomes) == [
         "b",
         "b",
         "a",
@@ -29,15 +29,15 @@ def test_runs_with_the_same_models_are_one_group():
         "d",
     ]
     chain = np.concatenate([ROWS[:2], ROWS[1:3], ROWS[2:4]])  # a like b, b like c
-    assert set(join(list("aabbcc"), chain)) == {"a"}
+    assert set(merge_groups(list("aabbcc"), chain)) == {"a"}
 
 
 def test_a_few_equal_rows_join_nothing():
     outcomes = ROWS.copy()
     outcomes[[0, 3]] = 1  # one in three of each: models that always say the same
-    assert join(list("aaabbb"), outcomes) == list("aaabbb")
+    assert merge_groups(list("aaabbb"), outcomes) == list("aaabbb")
     outcomes[:3] = 1  # three that are alike are one of one
-    assert join(list("aaabbb"), outcomes) == ["a"] * 6
+    assert merge_groups(list("aaabbb"), outcomes) == ["a"] * 6
 
 
 def test_a_model_without_a_run_is_its_own_group(tmp_path):

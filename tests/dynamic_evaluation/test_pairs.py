@@ -53,6 +53,12 @@ def test_a_pair_estimates_with_an_interval(name):
     assert (oracle.counts == (300 if name.startswith("everything") else 20)).all()
     assert np.isfinite(estimates.values).all() and np.isfinite(estimates.accuracy).all()
     assert np.isfinite(estimates.low).all() and (estimates.low <= estimates.high).all()
+    if method.cross_validated and name.endswith(("+mean", "+stratified")):
+        # not the predictor's own interval, which holds for other policies: one width for all models
+        inside = (estimates.low > 0) & (estimates.high < 1)
+        half = estimates.high - estimates.accuracy
+        assert np.allclose(half[inside], half[inside][:1])
+        assert np.allclose((estimates.accuracy - estimates.low)[inside], half[inside])
     # The published rule counts positions of its own grid, so it is worse on other cells.
     most = 0.3 if name.endswith("+published") else 0.2
     assert np.abs(estimates.accuracy - NEW.mean(axis=1)).mean() < most

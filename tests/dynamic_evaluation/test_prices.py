@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import sequential, staged_strata
-from nevis_stream.dynamic_evaluation.predictors.mean import represent
+from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
 from nevis_stream.dynamic_evaluation.session_records import PRICES
 from nevis_stream.errors import BadInput
@@ -136,7 +136,7 @@ def test_the_mean_of_strata_is_unbiased_at_any_prices():
         drawn = np.array(drawn)
         assert PRICE[drawn].sum() <= 15
         query = Query(drawn[None], 1 / sizes[None], sizes[None] / N)
-        means.append(represent(Responses(query, TRUTH[drawn][None]), known.facts) @ TRUTH[drawn])
+        means.append(mean_weights(Responses(query, TRUTH[drawn][None]), known.facts) @ TRUTH[drawn])
     assert np.mean(means) == pytest.approx(TRUTH.mean(), abs=1e-12)
 
 

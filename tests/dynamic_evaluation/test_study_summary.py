@@ -67,9 +67,9 @@ def test_a_bound_is_no_advice():
 def test_differences_need_more_than_the_plain_paired_test():
     """The corrected variance is larger by the ratio of new to known models."""
     differences = np.array([0.9, 1.1, 1.3, 0.5, 0.4, -0.1])
-    assert study_summary.worse(differences, 0.0)
-    assert not study_summary.worse(differences, 1.0)
-    assert not study_summary.worse(differences[:1], 0.0)
+    assert study_summary.is_worse(differences, 0.0)
+    assert not study_summary.is_worse(differences, 1.0)
+    assert not study_summary.is_worse(differences[:1], 0.0)
 
 
 @pytest.mark.slow

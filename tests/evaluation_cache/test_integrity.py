@@ -41,7 +41,7 @@ def makers(cache):
     """What made the predicted tiles."""
     with cache.index.reading() as db:
         tiles = entries.tiles(db, "state = 'predicted'")
-        return [entries.maker(db, tile.number) for tile in tiles]
+        return [entries.origin_of(db, tile.number) for tile in tiles]
 
 
 @settings(max_examples=15, deadline=None)
@@ -273,7 +273,7 @@ def test_a_flipped_bit_that_cannot_be_read_is_told(tmp_path, columns, plane, byt
 )
 def test_changed_weights_and_makers_are_noticed(tmp_path, change, named):
     cache = predicted(tmp_path / "cache")
-    assert cache.verify() == [] and integrity.unchecked(cache) == []
+    assert cache.verify() == [] and integrity.list_unchecked(cache) == []
     with cache.index.writing() as db:
         db.execute(change)
     assert cache.verify() and all(named in line for line in cache.verify())
@@ -284,7 +284,7 @@ def test_a_cache_of_an_earlier_version_opens_and_what_is_not_checked_is_said(tmp
     with cache.index.writing() as db:
         db.execute("DROP TABLE text_checks")
     assert cache.verify() == []
-    assert [line.partition(": ")[2] for line in integrity.unchecked(cache)] == [
+    assert [line.partition(": ")[2] for line in integrity.list_unchecked(cache)] == [
         "what the cache is about",
         "what made 1 tile of predictions",
     ]

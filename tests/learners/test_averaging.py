@@ -130,7 +130,7 @@ def networks(monkeypatch):
 
     monkeypatch.setattr(averaging, "train", trained)
     monkeypatch.setattr(
-        averaging, "answers", lambda ctx, network, kind, images: calls["answer"](images)
+        averaging, "predict", lambda ctx, network, kind, images: calls["answer"](images)
     )
     return calls
 
@@ -226,9 +226,9 @@ def test_a_network_answers_only_the_classes_that_a_repeat_has():
     ctx = Context.standalone(phase="train")
     network, course = averaging.train(ctx, task, None, steps=2, flip=False)
     assert course["steps"] == 2 and [step for step, *_ in course["curve"]] == [0, 2]
-    whole = averaging.answers(ctx, network, "single_label", task.dev.images)
+    whole = averaging.predict(ctx, network, "single_label", task.dev.images)
     fewer = network | {"classes": np.asarray([2, 0, 1])}
-    part = averaging.answers(ctx, fewer, "single_label", task.dev.images)
+    part = averaging.predict(ctx, fewer, "single_label", task.dev.images)
     assert whole.shape == (40, 4) and part.shape == (40, count)
     assert np.array_equal(part, whole[:, [2, 0, 1]])
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.report import exports, palette, svg
 from nevis_stream.report.build import write_report
-from nevis_stream.report.learning_curve_data import lowest
+from nevis_stream.report.learning_curve_data import find_lowest
 from nevis_stream.report.parts import PARTS
 from nevis_stream.report.section import Section
 from tests.analysis.test_transfer_matrix import write
@@ -138,6 +138,6 @@ def test_a_caption_hides_nothing_of_a_figure_that_was_laid_out_by_hand():
 
 def test_learning_curves_name_all_that_end_lowest():
     ends = {"a": 0.2, "b": 0.10004, "c": 0.1}
-    assert lowest(ends) == "lowest at the end 0.100, a tie: b; c"
-    assert lowest({**ends, "d": 0.0}) == "lowest at the end 0.00: d"
-    assert lowest(dict.fromkeys("abcd", 0.25)) == "lowest at the end 0.250, a tie: 4 runs"
+    assert find_lowest(ends) == "lowest at the end 0.100, a tie: b; c"
+    assert find_lowest({**ends, "d": 0.0}) == "lowest at the end 0.00: d"
+    assert find_lowest(dict.fromkeys("abcd", 0.25)) == "lowest at the end 0.250, a tie: 4 runs"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.run_directory.outcomes import Mistake, read_mistakes, worst, write_mistakes
+from nevis_stream.run_directory.outcomes import Mistake, find_worst, read_mistakes, write_mistakes
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.streams.stream import Stream
@@ -20,7 +20,7 @@ from tests import toy
 
 
 def samples_of(labels):
-    """Samples with these labels and ids from 0; `worst` looks at no image."""
+    """Samples with these labels and ids from 0; `find_worst` looks at no image."""
     return Samples(None, np.asarray(labels), [str(i) for i in range(len(labels))])
 
 
@@ -28,7 +28,7 @@ def test_the_most_confidently_wrong_come_first():
     probabilities = np.asarray(
         [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.05, 0.95], [0.1, 0.9]], np.float32
     )
-    ranked, wrong = worst(samples_of([1, 1, 1, 0, 1]), "single_label", probabilities)
+    ranked, wrong = find_worst(samples_of([1, 1, 1, 0, 1]), "single_label", probabilities)
     assert wrong == 3
     assert [i for i, _ in ranked] == [3, 0, 2]
     assert ranked[0][1] == Mistake(
@@ -39,7 +39,7 @@ def test_the_most_confidently_wrong_come_first():
 def test_a_multi_label_sample_is_described_by_its_worst_label():
     labels = np.asarray([[1, 0, 1], [0, 0, 1], [1, 1, 1]], np.uint8)
     probabilities = np.asarray([[0.4, 0.8, 0.9], [0.1, 0.2, 0.9], [0.3, 0.9, 0.1]], np.float32)
-    ranked, wrong = worst(samples_of(labels), "multi_label", probabilities)
+    ranked, wrong = find_worst(samples_of(labels), "multi_label", probabilities)
     assert wrong == 2
     assert [(i, m.label, m.true, m.predicted) for i, m in ranked] == [
         (2, 2, 1, 0),
@@ -54,7 +54,7 @@ def test_no_wrong_sample_that_is_left_out_is_worse(seed, n, classes):
     random = np.random.RandomState(seed)
     labels = random.randint(classes, size=n)
     probabilities = (random.randint(1, 4, size=(n, classes)) / 4).astype(np.float32)  # many ties
-    ranked, wrong = worst(samples_of(labels), "single_label", probabilities)
+    ranked, wrong = find_worst(samples_of(labels), "single_label", probabilities)
     answers, given_to_true = probabilities.argmax(1), probabilities[np.arange(n), labels]
     everything = sorted((given_to_true[i], i) for i in range(n) if answers[i] != labels[i])
     assert wrong == len(everything)

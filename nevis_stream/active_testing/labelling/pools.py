@@ -24,7 +24,7 @@ from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.storage import write_directory
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 from nevis_stream.storage.reading import load_array, nfc, read_json, read_npz
 
 FORMS = (
@@ -52,13 +52,13 @@ class PoolImages:
     from_paths: bool = False
 
 
-def absolute(pool: str) -> str:
+def make_absolute(pool: str) -> str:
     """Returns the pool's name with an absolute path; a split of a data set stays as it is."""
     path, part = _path_and_part(pool)
     return f"{os.path.abspath(path)}{part and f':{part}'}" if Path(path).exists() else pool
 
 
-def show_value(path: str) -> str:
+def show_path(path: str) -> str:
     """Returns an absolute path as a person here would type it; any other name as it is."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
@@ -122,7 +122,7 @@ def _warn_of_changes(images: Images) -> None:
 
 
 def _id(file: Path, folder: Path) -> str:
-    return readable(file.relative_to(folder).as_posix())
+    return as_text(file.relative_to(folder).as_posix())
 
 
 def _labels(folder: Path, names: Sequence[str]) -> tuple[np.ndarray | None, Sequence[str]]:
@@ -155,8 +155,8 @@ def _npz(file: Path, part: str) -> PoolImages:
             f"{file}:{each.removeprefix('images_')}" if each != "images" else str(file)
             for each in parts
         )
-        there = f"Valid: {valid}" if parts else f"Its arrays: {', '.join(arrays) or 'none'}"
-        raise BadInput(f"{file}: has no {name!r}. {there}.")
+        choices = f"Valid: {valid}" if parts else f"Its arrays: {', '.join(arrays) or 'none'}"
+        raise BadInput(f"{file}: has no {name!r}. {choices}.")
     images = ArrayImages(arrays[name], f"{file}[{name}]")
     if not len(images):
         raise BadInput(f"{file}: {name!r} is empty.")
@@ -189,7 +189,7 @@ class Generation:
       pool: where their images are, see `pools.absolute`.
       ids: their ids.
       predictions: float64[models, n, c].
-      material: what the surrogate can learn from.
+      data: what the surrogate can learn from.
       hashes: S32[n], of the pixels of each image; None if they are not known.
       first: position of the first sample among all samples of the session.
     """
@@ -197,7 +197,7 @@ class Generation:
     pool: str
     ids: Sequence[str]
     predictions: np.ndarray
-    material: SurrogateData
+    data: SurrogateData
     hashes: np.ndarray | None = None
     first: int = 0
 
@@ -224,7 +224,7 @@ def write_generation(directory: Path, number: int, generation: Generation) -> No
       number: from 0.
       generation: the samples.
     """
-    ids, material = list(generation.ids), generation.material
+    ids, data = list(generation.ids), generation.data
     about = {"pool": generation.pool, "ids": ids, "digest": generation.digest}
     files = {
         "ids.json": json.dumps(about).encode(),
@@ -233,10 +233,10 @@ def write_generation(directory: Path, number: int, generation: Generation) -> No
     if generation.hashes is not None:
         files["pixel-hashes.npy"] = _array_bytes(generation.hashes)
     for name in _ARRAYS:
-        if (array := getattr(material, name)) is not None:
+        if (array := getattr(data, name)) is not None:
             files[f"pool-{name}.npy"] = _array_bytes(array)
     for part in _EXAMPLES:
-        examples = getattr(material, part)
+        examples = getattr(data, part)
         for field in fields(LabelledSamples):
             if examples is not None and (array := getattr(examples, field.name)) is not None:
                 files[f"{part}-{field.name}.npy"] = _array_bytes(array)
@@ -274,8 +274,8 @@ def read_generation(folder: Path, first: int) -> Generation:
             raise ValueError("a value has an unexpected type")
         if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):
             raise ValueError("its pixel hashes do not fit its ids")
-        material = SurrogateData(predictions[0], **arrays, **examples)
-        generation = Generation(pool, ids, predictions, material, hashes, first)
+        data = SurrogateData(predictions[0], **arrays, **examples)
+        generation = Generation(pool, ids, predictions, data, hashes, first)
         if generation.digest != about["digest"]:
             raise ValueError("the models' probabilities or the ids are not those it began with")
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:

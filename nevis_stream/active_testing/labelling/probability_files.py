@@ -9,8 +9,8 @@ import numpy as np
 from nevis_stream.active_testing.labelling.pools import PoolImages
 from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache.facts_files import natural
-from nevis_stream.storage.reading import nfc, read_npz, read_rows, short
+from nevis_stream.evaluation_cache.facts_files import natural_sort_key
+from nevis_stream.storage.reading import nfc, read_npz, read_rows, shorten
 
 SUFFIXES = (".npz", ".csv")
 SAMPLE = "sample"
@@ -74,7 +74,7 @@ def _csv(file: Path) -> tuple[np.ndarray, list[str], list[str]]:
         if len(values[-1]) != len(classes):
             raise BadInput(
                 f"{file}, line {line}: expected a sample and {len(classes)} numbers, not"
-                f" {short(','.join(row))!r}{_comma(row)}."
+                f" {shorten(','.join(row))!r}{_comma(row)}."
             )
     return np.array(values).reshape(len(ids), len(classes)), ids, classes
 
@@ -108,7 +108,7 @@ def _remark(file: Path, n: int, pool: PoolImages) -> str:
     if n != len(pool.ids):
         raise BadInput(f"{file}: has probabilities of {n} samples; the pool has {len(pool.ids)}.")
     if pool.from_paths:
-        by_number = sorted(pool.ids, key=natural)
+        by_number = sorted(pool.ids, key=natural_sort_key)
         for here, there in zip(pool.ids, by_number, strict=True):
             if here != there:
                 raise BadInput(

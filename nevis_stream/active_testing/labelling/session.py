@@ -27,7 +27,7 @@ from nevis_stream.active_testing.labelling.logs import (
 from nevis_stream.active_testing.labelling.pools import (
     Generation,
     read_generation,
-    show_value,
+    show_path,
     write_generation,
 )
 from nevis_stream.active_testing.pool import Pool
@@ -134,7 +134,7 @@ class Session:
     @property
     def model_names(self) -> list[str]:
         """The tested models, as a person in the working directory would name them."""
-        return [show_value(model) for model in self.settings.models]
+        return [show_path(model) for model in self.settings.models]
 
     @property
     def class_count(self) -> int:
@@ -279,9 +279,7 @@ class Session:
         samples = np.array(order, np.int64).reshape(1, -1) - generation.first
         values = np.array([labels[sample] for sample in order], np.int32).reshape(1, -1)
         query = Query(samples, np.array([each for _, each in pairs]).reshape(1, -1))
-        surrogate = build_surrogate(
-            self.settings.surrogate, generation.material, self.settings.seed
-        )
+        surrogate = build_surrogate(self.settings.surrogate, generation.data, self.settings.seed)
         return surrogate(Responses(query, values)).probabilities
 
     def record(

@@ -24,17 +24,17 @@ SURROGATES: Mapping[str, SurrogateBuilder] = {
 }
 
 
-def build_surrogate(name: str, material: SurrogateData, seed: int = 0) -> Surrogate:
+def build_surrogate(name: str, data: SurrogateData, seed: int = 0) -> Surrogate:
     """Returns a surrogate.
 
     Args:
       name: a name of `SURROGATES`.
-      material: what is known before any label.
+      data: what is known before any label.
       seed: of its random numbers.
 
     Raises:
       BadInput: no such surrogate, or something that it needs is missing.
     """
     kind = look_up(SURROGATES, "surrogate", name)
-    kind.check(name, material)
-    return kind.build(material, seed)
+    kind.check(name, data)
+    return kind.build(data, seed)

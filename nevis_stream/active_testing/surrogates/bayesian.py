@@ -69,6 +69,6 @@ class Bayesian(SurrogateBuilder):
     about = "a head on features with a radial posterior over its weights, retrained, calibrated"
     needs = ("features",)
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
-        return RetrainedEnsemble(ARCHITECTURE, "features", material, seed, MEMBERS)
+        return RetrainedEnsemble(ARCHITECTURE, "features", data, seed, MEMBERS)

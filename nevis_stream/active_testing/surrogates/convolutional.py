@@ -15,12 +15,12 @@ CHANNELS = (16, 32)
 def _initialise(key: jax.Array, shape: tuple[int, ...], classes: int) -> Tree:
     height, width, channels = shape
     parameters = {}
-    for number, (side, wide) in enumerate(zip((5, 3), CHANNELS, strict=True)):
+    for number, (side, outputs) in enumerate(zip((5, 3), CHANNELS, strict=True)):
         key, used = jax.random.split(key)
         scale = (2 / (side * side * channels)) ** 0.5
-        kernel = jax.random.normal(used, (side, side, channels, wide)) * scale
-        parameters |= {f"kernel{number}": kernel, f"bias{number}": jnp.zeros(wide)}
-        height, width, channels = -(-height // 2), -(-width // 2), wide
+        kernel = jax.random.normal(used, (side, side, channels, outputs)) * scale
+        parameters |= {f"kernel{number}": kernel, f"bias{number}": jnp.zeros(outputs)}
+        height, width, channels = -(-height // 2), -(-width // 2), outputs
     inputs = height * width * channels
     head = jax.random.normal(key, (inputs, classes)) * (0.5 / inputs**0.5)
     return parameters | {"head": head, "head_bias": jnp.zeros(classes)}
@@ -38,12 +38,12 @@ def _logits(
 
 def _convolve(
     x: Float[jax.Array, "batch height width channels"],
-    kernel: Float[jax.Array, "side side channels wide"],
-) -> Float[jax.Array, "batch high across wide"]:
+    kernel: Float[jax.Array, "side side channels outputs"],
+) -> Float[jax.Array, "batch high across outputs"]:
     """Returns the convolution with stride 2, as one product of matrices: XLA's convolutions are
     slow on a CPU inside a loop.
     """
-    side, _, _, wide = kernel.shape
+    side, _, _, outputs = kernel.shape
     high, across = (-(-length // 2) for length in x.shape[1:3])
     reach = 2 * max(high, across) + side
     before = (side - 1) // 2
@@ -54,7 +54,7 @@ def _convolve(
         for row in range(side)
         for column in range(side)
     ]
-    return jnp.concatenate(patches, axis=-1) @ kernel.reshape(-1, wide)
+    return jnp.concatenate(patches, axis=-1) @ kernel.reshape(-1, outputs)
 
 
 ARCHITECTURE = Architecture(_initialise, _logits)
@@ -68,6 +68,6 @@ class Networks(SurrogateBuilder):
     about = "eight small convolutional networks, retrained on the labels as they come, calibrated"
     needs = ("images",)
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
-        return RetrainedEnsemble(ARCHITECTURE, "images", material, seed)
+        return RetrainedEnsemble(ARCHITECTURE, "images", data, seed)

@@ -22,12 +22,12 @@ class CalibratedModel(SurrogateBuilder):
     about = "the tested model itself, calibrated; needs nothing else"
     retrained = False
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
-        pool = np.asarray(material.predictions)[None]
+        pool = np.asarray(data.predictions)[None]
 
         def surrogate(answers: Responses) -> EnsemblePredictions:
-            held_out = calibration_labels(material.calibration, answers, "predictions", pool)
+            held_out = calibration_labels(data.calibration, answers, "predictions", pool)
             return EnsemblePredictions(calibrate(pool.copy(), *held_out))
 
         return surrogate
@@ -44,12 +44,12 @@ class Ensemble(SurrogateBuilder):
     needs = ("ensemble",)
     retrained = False
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
-        pool = np.asarray(material.ensemble)
+        pool = np.asarray(data.ensemble)
 
         def surrogate(answers: Responses) -> EnsemblePredictions:
-            held_out = calibration_labels(material.calibration, answers, "ensemble", pool)
+            held_out = calibration_labels(data.calibration, answers, "ensemble", pool)
             return EnsemblePredictions(calibrate(pool.copy(), *held_out))
 
         return surrogate

@@ -28,16 +28,16 @@ class Forest(SurrogateBuilder):
     about = "a random forest on features, retrained on the labels as they come, calibrated"
     needs = ("features",)
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
 
         def surrogate(answers: Responses) -> EnsemblePredictions:
-            inputs, labels, _ = material.learned_from("features", answers)
+            inputs, labels, _ = data.learned_from("features", answers)
             if not len(labels):
-                return EnsemblePredictions(np.asarray(material.predictions)[None])
+                return EnsemblePredictions(np.asarray(data.predictions)[None])
             forest = _fit(inputs, labels, seed)
-            members = _members(forest, material.features, material.shape[1])
-            known = material.calibration
+            members = _members(forest, data.features, data.shape[1])
+            known = data.calibration
             if known is not None and known.features is not None:
                 held_out, held_labels = _members(forest, known.features, members.shape[2]), known
                 members = calibrate(members, held_out, held_labels.labels)

@@ -42,6 +42,6 @@ class Heads(SurrogateBuilder):
     about = "eight small heads on features, retrained on the labels as they come, calibrated"
     needs = ("features",)
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
-        return RetrainedEnsemble(ARCHITECTURE, "features", material, seed)
+        return RetrainedEnsemble(ARCHITECTURE, "features", data, seed)

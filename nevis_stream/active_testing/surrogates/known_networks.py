@@ -16,10 +16,10 @@ class KnownNetworks(SurrogateBuilder):
     about = "known models' outcomes (an evaluation cache) as difficulty; weighted by the labels"
     needs = ("outcomes",)
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
-        base = CalibratedModel().build(material, seed)
-        return DifficultySurrogate(material, base, UNINFORMED, seed)
+        base = CalibratedModel().build(data, seed)
+        return DifficultySurrogate(data, base, UNINFORMED, seed)
 
 
 class KnownNetworksHeads(SurrogateBuilder):
@@ -31,7 +31,7 @@ class KnownNetworksHeads(SurrogateBuilder):
     about = "heads on features, with the patterns of known models' outcomes (an evaluation cache)"
     needs = ("features", "outcomes")
 
-    def build(self, material: SurrogateData, seed: int) -> Surrogate:
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
         """Returns the surrogate."""
-        base = OutcomePatterns(Heads().build(material, seed), material.outcomes)
-        return DifficultySurrogate(material, base, INFORMED, seed)
+        base = OutcomePatterns(Heads().build(data, seed), data.outcomes)
+        return DifficultySurrogate(data, base, INFORMED, seed)

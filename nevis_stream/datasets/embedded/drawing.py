@@ -32,7 +32,7 @@ def polygon_mask(size: int, layers: Sequence[tuple[np.ndarray, bool]]) -> np.nda
     return np.asarray(canvas.reduce(SCALE))
 
 
-def regular(corners: int, radius: float = 1.0) -> np.ndarray:
+def regular_polygon(corners: int, radius: float = 1.0) -> np.ndarray:
     """Returns float[corners, 2]: (x, y) of a regular polygon about the origin, the first on top."""
     angles = 2 * np.pi * np.arange(corners) / corners
     return radius * np.stack([np.sin(angles), -np.cos(angles)], axis=1)

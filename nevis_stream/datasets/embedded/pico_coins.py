@@ -67,7 +67,7 @@ def _scene(coins: list[Image.Image], count: int, rng: np.random.RandomState) -> 
             float(rng.uniform(0, 360)), Image.Resampling.BILINEAR
         )
         coin = np.asarray(coin.resize((size, size), Image.Resampling.BILINEAR))
-        disc = drawing.regular(32, size / 2 - 0.3) + size / 2
+        disc = drawing.regular_polygon(32, size / 2 - 0.3) + size / 2
         spot = np.s_[top : top + size, left : left + size]
         scene[spot] = drawing.blend(drawing.polygon_mask(size, [(disc, True)]), coin, scene[spot])
     return np.clip(scene, 0, 255).astype(np.uint8)

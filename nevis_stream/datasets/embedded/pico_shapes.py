@@ -17,7 +17,7 @@ EACH = {"train": 50, "test": 20}  # of every class
 
 
 def _star() -> np.ndarray:
-    points = drawing.regular(10)
+    points = drawing.regular_polygon(10)
     points[1::2] *= 0.42
     return points
 
@@ -47,15 +47,15 @@ _ARROW = _outline(
     (-0.75, -0.15),
 )
 _CORNER = _outline((-0.8, -0.9), (-0.25, -0.9), (-0.25, 0.35), (0.8, 0.35), (0.8, 0.9), (-0.8, 0.9))
-_DISC = drawing.regular(36, 0.9)
+_DISC = drawing.regular_polygon(36, 0.9)
 
 # Outlines in a square from -1 to 1; True fills, False clears.
 SHAPES = {
     "disc": [(_DISC, True)],
-    "ring": [(_DISC, True), (drawing.regular(36, 0.5), False)],
-    "crescent": [(_DISC, True), (drawing.regular(36, 0.75) + (0.45, 0), False)],
-    "triangle": [(drawing.regular(3), True)],
-    "square": [(drawing.regular(4, 1.05), True)],
+    "ring": [(_DISC, True), (drawing.regular_polygon(36, 0.5), False)],
+    "crescent": [(_DISC, True), (drawing.regular_polygon(36, 0.75) + (0.45, 0), False)],
+    "triangle": [(drawing.regular_polygon(3), True)],
+    "square": [(drawing.regular_polygon(4, 1.05), True)],
     "star": [(_star(), True)],
     "plus": [(_PLUS, True)],
     "arrow": [(_ARROW, True)],

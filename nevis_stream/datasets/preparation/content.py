@@ -178,7 +178,7 @@ def from_examples(
         "found": dict(sorted(numbers.items())),
         "classes_with_samples": int(present_classes([labels], classes).sum()),
         "exact_duplicates_removed": removed,
-        "near_duplicates_of_train": duplicates.near(
+        "near_duplicates_of_train": duplicates.count_near(
             {name: s.tensors["dhash"] for name, s in splits.items()}
         ),
         "unreadable": unreadable,

@@ -38,15 +38,15 @@ def is_whole(target: Path, origin: str | None = None) -> bool:
         content = read_json(_mark(target))
         if origin is not None and content["from"] != origin:
             return False
-        there = _checksums(target)
+        present = _checksums(target)
         files = dict(content["files"])
     except (OSError, ValueError, KeyError, TypeError):  # of an earlier version, or damaged
         return False
     nested = [path.with_name(path.name.removeprefix(_PREFIX)) for path in _marks(target)]
     became = {str(path.relative_to(target)) for path in nested}
     for name, checksum in files.items():
-        if name in there:
-            if there[name] != checksum:
+        if name in present:
+            if present[name] != checksum:
                 return False
         elif not any(name.startswith(each) for each in became):
             return False

@@ -72,8 +72,8 @@ class FileTree:
         """
         if name not in self._known:
             near = self._by_base.get(name.rpartition("/")[2])
-            there = f"; {near[0]} is there" if near else ""
-            raise BadInput(f"{self.root}: no file {name!r}{there}.")
+            hint = f"; {near[0]} is there" if near else ""
+            raise BadInput(f"{self.root}: no file {name!r}{hint}.")
         return self.root / name
 
     def matching(self, glob: str) -> list[str]:

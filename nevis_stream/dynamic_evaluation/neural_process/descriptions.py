@@ -84,8 +84,8 @@ def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
         part[left_out] = number
         rest = np.delete(np.arange(len(values)), left_out)
         mean, variance, turned = _statistics(values[rest], mask[rest], ctx)
-        left, _, correct = np.linalg.svd(components @ turned.T)
-        described, logits = join(mean, variance, left @ correct @ turned)
+        left, _, right = np.linalg.svd(components @ turned.T)
+        described, logits = join(mean, variance, left @ right @ turned)
         without.append(described)
         bases.append(logits)
     return Descriptions(

@@ -86,8 +86,8 @@ def _count(
 RULES = {"information": _information, "error": _error}
 
 
-def usefulness(items: Items, evidence: PaddedAnswers, rule: str) -> jax.Array:
-    """Returns the usefulness of asking each sample, float32[m, n], at least 0.
+def score_samples(items: Items, evidence: PaddedAnswers, rule: str) -> jax.Array:
+    """Returns the acquisition score of each sample, float32[m, n], at least 0.
 
     Args:
       items: of n samples.
@@ -103,7 +103,7 @@ def usefulness(items: Items, evidence: PaddedAnswers, rule: str) -> jax.Array:
 
 class Adaptive(Policy):
     """Asks half of the budget on a grid of the rank order, and the rest in at most eight batches of
-    the most useful samples.
+    the samples with the highest scores.
 
     Args:
       rule: a name in `RULES`.
@@ -134,7 +134,7 @@ class Adaptive(Policy):
             return grid(plan.tree["order"], models, first)
         sizes = [len(part) for part in np.array_split(np.arange(budget - first), ROUNDS)]
         batch = sizes[int(np.searchsorted(np.cumsum(sizes), asked - first, side="right"))]
-        acquisition_score = ctx.jit(usefulness, static_argnames="rule")(
+        acquisition_score = ctx.jit(score_samples, static_argnames="rule")(
             Items(**plan.tree["items"]), PaddedAnswers.of(answers, budget), self.rule
         )
         acquisition_score = np.array(acquisition_score)

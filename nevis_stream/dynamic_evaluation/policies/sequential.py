@@ -19,14 +19,14 @@ STEPS = 32  # at most; a larger budget is asked in batches of equal size
 
 
 class Sequential(Policy):
-    """Asks the samples of highest usefulness, separately for each model; where samples differ in
-    price, of highest usefulness for their price.
+    """Asks the samples of highest acquisition score, separately for each model; where samples
+    differ in price, of highest score for their price.
 
     Args:
       acquisition_score: takes beliefs, the answers so far and a context, and returns float[m, n].
       needs: the quantity that it reads from the beliefs.
       about: one line for people.
-      exposed: each sample is drawn from this number of the most useful ones.
+      exposed: each sample is drawn from this number of those with the highest scores.
     """
 
     adaptive = True

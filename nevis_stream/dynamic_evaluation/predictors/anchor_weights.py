@@ -71,7 +71,7 @@ def weights(
     """
     anchors = anchors.astype(np.float64)
     models, count = anchors.shape
-    left, sizes, correct = np.linalg.svd(anchors, full_matrices=False)
+    left, sizes, right = np.linalg.svd(anchors, full_matrices=False)
     scale = max((sizes**2).sum() / count, 1e-12)
     towards = left.T @ benchmark
     best: tuple[float, np.ndarray, np.ndarray] | None = None
@@ -88,7 +88,7 @@ def weights(
     smaller, each = min(models, count), len(PENALTIES)
     ctx.charge(4 * models * count * smaller + each * 6 * models * smaller)
     ctx.charge(2 * models * smaller * targets.shape[1] + 2 * count * smaller * targets.shape[1])
-    return Weights((correct.T * gains) @ (left.T @ targets), error)
+    return Weights((right.T * gains) @ (left.T @ targets), error)
 
 
 class AnchorWeights(ScorePredictor):

@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
-from nevis_stream.dynamic_evaluation.predictors.mean import represent
+from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
@@ -111,7 +111,7 @@ class GeneralizedItemResponse(AveragedResponse):
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the weighted mean."""
-        return None, (represent(answers, known.facts) * answers.values).sum(axis=1)
+        return None, (mean_weights(answers, known.facts) * answers.values).sum(axis=1)
 
 
 class ResponseAndGaussian(AveragedResponse):

@@ -20,7 +20,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
-from nevis_stream.dynamic_evaluation.predictors.mean import represent
+from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
 from nevis_stream.queries.matrix import is_observed
@@ -73,7 +73,7 @@ class View:
         samples, weights = self.answers.samples, self.facts.weights
         away = self.answers.values - np.take_along_axis(p, samples, axis=1).astype(np.float64)
         mean = self.facts.mean(p) + (away * weights[samples]).sum(axis=1)
-        residual = (represent(self.answers, self.facts) * away).sum(axis=1)
+        residual = (mean_weights(self.answers, self.facts) * away).sum(axis=1)
         return mean, residual * self.unasked
 
     @property
@@ -142,7 +142,7 @@ class Combination(ScorePredictor):
         mean, residual = view.means(p)
         mean = np.clip(mean + tuned["correction"] * residual, 0, 1)
         half = tuned["widening"] * view.deviation
-        fractions = represent(answers, known.facts)
+        fractions = mean_weights(answers, known.facts)
         seen = 1 / (fractions**2).sum(axis=1)
         fraction = (seen * (fractions * answers.values).sum(axis=1) + 1) / (seen + 2)
         error = np.sqrt(fraction * (1 - fraction) / seen) * view.unasked

@@ -197,7 +197,7 @@ class GuardedPredictor(ScorePredictor):
             np.put_along_axis(values, answers.samples, answers.values, axis=1)
         mean = np.array(known.facts.mean(values) if base.mean is None else base.mean, np.float64)
         low, high = (np.full(len(mean), np.nan) for _ in range(2))
-        if base.interval is not None:
+        if base.interval is not None and self.base.is_calibrated(self.policy):
             low, high = (np.array(end, np.float64) for end in base.interval)
         beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
         budget, count = tuned["budget"], answers.samples.shape[1]

@@ -1,4 +1,4 @@
-"""The mean of the asked samples, for every cell, without an order and without known models."""
+"""The mean of the observed samples, for every cell, without an order and without known models."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Mean(ScorePredictor):
     interval is too wide rather than too narrow.
     """
 
-    about = "mean of the asked samples"
+    about = "mean of the observed samples"
     takes_scores = True
     out_of_core = True
     holds_for = ANY_MODEL
@@ -29,17 +29,18 @@ class Mean(ScorePredictor):
         return policy.representative
 
     def weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
-        """Returns the weight of each asked cell in the mean, float64[m, b]."""
-        return represent(answers, facts)
+        """Returns the weight of each observed cell in the mean, float64[m, b]."""
+        return mean_weights(answers, facts)
 
     def predict(
         self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
         weights = self.weights(answers, known.facts)
-        mean, seen = (weights * answers.values).sum(axis=1), 1 / (weights**2).sum(axis=1).max()
+        mean = (weights * answers.values).sum(axis=1)
+        effective = 1 / (weights**2).sum(axis=1).max()  # number of equally weighted samples
         ctx.charge(2 * answers.values.size)
-        interval = intervals.wilson(mean, intervals.effective(seen, known.shape[1]))
+        interval = intervals.wilson(mean, intervals.effective(effective, known.shape[1]))
         cells = np.broadcast_to(mean[:, None], (len(mean), known.shape[1]))
         return Prediction(cells, mean, interval)
 
@@ -49,7 +50,7 @@ class UnweightedMean(Mean):
     cross-validated intervals: to see what the weights of a cluster's sample are worth.
     """
 
-    about = "mean of the asked samples, each of which counts the same"
+    about = "mean of the observed samples, each of which counts the same"
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Returns False: the cells need not stand for all samples."""
@@ -61,8 +62,8 @@ class UnweightedMean(Mean):
         return weights / weights.sum(axis=1, keepdims=True)
 
 
-def represent(answers: Responses, facts: SampleFacts) -> np.ndarray:
-    """Returns the weight of each asked cell in an estimate of the mean over all samples,
+def mean_weights(answers: Responses, facts: SampleFacts) -> np.ndarray:
+    """Returns the weight of each observed cell in an estimate of the mean over all samples,
     float64[m, b]; the weights of a model add up to 1.
 
     Cells that a policy chose for their information have weight 0; if a policy gives no fractions,

@@ -8,7 +8,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
-from nevis_stream.dynamic_evaluation.predictors.mean import represent
+from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, threshold
 from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.estimation import intervals
@@ -46,7 +46,7 @@ class Stratified(SortAndSearch):
         self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives the mean of the representative cells."""
-        weights = represent(answers, known.facts)
+        weights = mean_weights(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
         seen, design = float(budget), tuned["design"]

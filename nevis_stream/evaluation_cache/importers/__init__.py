@@ -23,9 +23,9 @@ from nevis_stream.evaluation_cache.importers import (
     lmms,
     old_harness,
 )
-from nevis_stream.evaluation_cache.importers.joining import counting, join_logs
+from nevis_stream.evaluation_cache.importers.joining import choose_counted, join_logs
 from nevis_stream.evaluation_cache.importers.metrics import keep_tasks
-from nevis_stream.evaluation_cache.importers.record import Context, Format, Log, lines, named
+from nevis_stream.evaluation_cache.importers.record import Context, Format, Log, lines, name_first
 from nevis_stream.evaluation_cache.tables import RawTable
 from nevis_stream.evaluation_cache.texts import LeftOut
 
@@ -93,7 +93,7 @@ def read_logs(
     labelled = zip(labels, logs, strict=True)
     rows = [(variants.name(log.model, label), log) for label, log in labelled]
     facts = {name: (log.model, label) for (name, log), label in zip(rows, labels, strict=True)}
-    counted, replaced, remarks = counting(rows)
+    counted, replaced, remarks = choose_counted(rows)
     left_out += replaced
     counted.sort(key=lambda each: (each[0], each[1].task))
     remarks += lines(remark for _, log in counted for remark in log.remarks)
@@ -110,7 +110,7 @@ def _read(paths: Sequence[Path], context: Context) -> tuple[list[Log], list[Left
         elif file.name.startswith("samples_") and file.suffix == ".jsonl":
             others.append(str(file))
     reason = "files that are not named samples_TASK_DATE.jsonl"
-    return logs, [LeftOut(reason, len(others), named(others))] if others else []
+    return logs, [LeftOut(reason, len(others), name_first(others))] if others else []
 
 
 def _files(path: Path) -> list[Path]:

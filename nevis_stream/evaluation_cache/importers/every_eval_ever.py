@@ -15,8 +15,8 @@ from nevis_stream.evaluation_cache.importers.record import (
     Format,
     Log,
     begins_with,
+    inner_object,
     json_lines,
-    part,
 )
 
 _NEEDED = ("model_id", "evaluation_name", "sample_id", "evaluation")
@@ -43,7 +43,7 @@ def read(path: Path, context: Context) -> list[Log]:
             raise BadInput(f"{path}, {place}: has no `{missing[0]}`, so it is not a sample.")
         key = str(line["model_id"]), str(line["evaluation_name"])
         log = logs.setdefault(key, Log(path, *key, "", grades=context.grades))
-        sample, values = str(line["sample_id"]), part(line, "evaluation")
+        sample, values = str(line["sample_id"]), inner_object(line, "evaluation")
         if line.get("error"):
             log.failed[sample] = place
         else:
@@ -64,7 +64,7 @@ def _describe(log: Log, results: list[Any]) -> None:
     """Adds direction and range of the score, which the aggregate results state."""
     for each in results:
         if isinstance(each, dict) and each.get("evaluation_name") == log.task:
-            config = part(each, "metric_config")
+            config = inner_object(each, "metric_config")
             if isinstance(lower := config.get("lower_is_better"), bool):
                 log.higher_is_better["score"] = not lower
             ends = config.get("min_score"), config.get("max_score")

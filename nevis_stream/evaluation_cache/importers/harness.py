@@ -20,9 +20,9 @@ from nevis_stream.evaluation_cache.importers.record import (
     Reported,
     as_texts,
     digest,
+    inner_object,
     json_array,
     json_lines,
-    part,
 )
 
 SAMPLES = re.compile(r"^samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl?$")
@@ -120,7 +120,9 @@ def _results(path: Path, task: str, date: str, context: Context) -> dict[str, An
             if each.stem.endswith(f"_{date}") and not SAMPLES.search(each.name)
         )
     if len(files) > 1:
-        files = [f for f in files if task in part(context.json_object(f), "results")] or files
+        files = [
+            f for f in files if task in inner_object(context.json_object(f), "results")
+        ] or files
     if len(files) > 1:
         names = ", ".join(each.name for each in files)
         raise BadInput(
@@ -132,9 +134,9 @@ def _results(path: Path, task: str, date: str, context: Context) -> dict[str, An
 
 def describe(log: Log, run: dict[str, Any]) -> None:
     """Adds what the results say of a log."""
-    config, task = part(run, "config"), part(part(run, "configs"), log.task)
+    config, task = inner_object(run, "config"), inner_object(inner_object(run, "configs"), log.task)
     arguments = arguments_of(config.get("model_args"))
-    shots = part(run, "n-shot").get(log.task, task.get("num_fewshot"))
+    shots = inner_object(run, "n-shot").get(log.task, task.get("num_fewshot"))
     if config:
         bases = {name: arguments[name] for name in NAMES if name in arguments}
         identity = {name: arguments[name] for name in IDENTITY if name in arguments}
@@ -143,7 +145,9 @@ def describe(log: Log, run: dict[str, Any]) -> None:
     if config or task or shots is not None:
         generation = {}
         if task.get("output_type", "generate_until") == "generate_until":
-            generation = part(task, "generation_kwargs") | arguments_of(config.get("gen_kwargs"))
+            generation = inner_object(task, "generation_kwargs") | arguments_of(
+                config.get("gen_kwargs")
+            )
         template = {name: task[name] for name in _TEMPLATE if task.get(name)}
         others = {
             name: value
@@ -160,11 +164,11 @@ def describe(log: Log, run: dict[str, Any]) -> None:
                 "system_instruction": run.get("system_instruction"),
                 "fewshot_as_multiturn": run.get("fewshot_as_multiturn"),
                 "fewshot_seed": config.get("fewshot_seed") if shots else None,
-                "version": part(run, "versions").get(log.task),
+                "version": inner_object(run, "versions").get(log.task),
             }
         )
     _describe_scores(log, run, task)
-    sizes = part(part(run, "n-samples"), log.task)
+    sizes = inner_object(inner_object(run, "n-samples"), log.task)
     log.size, effective = sizes.get("original"), sizes.get("effective")
     limit = config.get("limit")
     if log.fragment:
@@ -186,9 +190,9 @@ def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> Non
         each["metric"]: each["higher_is_better"]
         for each in listed
         if {"metric", "higher_is_better"} <= each.keys()
-    } | part(part(run, "higher_is_better"), log.task)
-    sizes = part(part(run, "n-samples"), log.task)
-    scores = part(part(run, "results"), log.task)
+    } | inner_object(inner_object(run, "higher_is_better"), log.task)
+    sizes = inner_object(inner_object(run, "n-samples"), log.task)
+    scores = inner_object(inner_object(run, "results"), log.task)
     for key, score in scores.items():
         metric, _, filtered = key.partition(",")
         is_number = isinstance(score, int | float) and not isinstance(score, bool)

@@ -11,14 +11,14 @@ from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import variants
 from nevis_stream.evaluation_cache.directions import Ranges
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
-from nevis_stream.evaluation_cache.importers.metrics import choose_metrics, lacking
-from nevis_stream.evaluation_cache.importers.record import Log, lines, named
+from nevis_stream.evaluation_cache.importers.metrics import choose_metrics, list_models_without
+from nevis_stream.evaluation_cache.importers.record import Log, lines, name_first
 from nevis_stream.evaluation_cache.tables import RawTable
 from nevis_stream.evaluation_cache.texts import LeftOut
 from nevis_stream.queries.prices import UNITS
 
 
-def counting(
+def choose_counted(
     logs: Sequence[tuple[str, Log]],
 ) -> tuple[list[tuple[str, Log]], list[LeftOut], list[str]]:
     """Returns the logs that count, those that do not, and lines for people about fragments that
@@ -40,8 +40,10 @@ def counting(
             left_out.setdefault(_why_not(log, best), []).append(f"{log.state()} of {row} on {task}")
         if _is_fragment(best, group):
             fragments.append(f"{best.state()} of {row} on {task}")
-    replaced = [LeftOut(reason, len(texts), named(texts)) for reason, texts in left_out.items()]
-    remarks = [f"read, although not complete: {named(fragments)}"] if fragments else []
+    replaced = [
+        LeftOut(reason, len(texts), name_first(texts)) for reason, texts in left_out.items()
+    ]
+    remarks = [f"read, although not complete: {name_first(fragments)}"] if fragments else []
     return counted, replaced, remarks
 
 
@@ -99,12 +101,14 @@ def join_logs(
             of_task[log.task].append((row, log))
     said, reported = [], []
     for task, each in of_task.items():
-        said += lacking(task, chosen[task], each)
+        said += list_models_without(task, chosen[task], each)
         reported += [_compare(row, log, chosen[task], ranges) for row, log in each]
     remarks += lines(said) + lines(filter(None, reported))
     kept = [(row, log) for row, log in logs if log.values.get(chosen.get(log.task, ""))]
     if empty := sorted({row for row, _ in logs} - {row for row, _ in kept}):
-        left_out.append(LeftOut("models without a value of what is read", len(empty), named(empty)))
+        left_out.append(
+            LeftOut("models without a value of what is read", len(empty), name_first(empty))
+        )
     logs = kept
     columns, hashes = _columns([log for _, log in logs], chosen, with_failed)
     by_model: dict[str, list[Log]] = {}

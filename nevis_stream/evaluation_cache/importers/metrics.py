@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.directions import Ranges, is_unbounded
-from nevis_stream.evaluation_cache.importers.record import FAILED, Log, named
+from nevis_stream.evaluation_cache.importers.record import FAILED, Log, name_first
 from nevis_stream.evaluation_cache.names import join_words
 from nevis_stream.evaluation_cache.texts import LeftOut
 
@@ -44,7 +44,7 @@ def choose_metrics(
     if not chosen:
         raise BadInput(f"{logs[0].path}: {without[0]}")
     reason = "tasks without a metric that has a number for each sample"
-    return chosen, [LeftOut(reason, len(without), named(without))] if without else []
+    return chosen, [LeftOut(reason, len(without), name_first(without))] if without else []
 
 
 def _matches(word: str, names: Sequence[str]) -> list[str]:
@@ -124,7 +124,9 @@ def _grade_hint(logs: Sequence[Log], metrics: Sequence[str]) -> str:
     )
 
 
-def lacking(task: str, metric: str, logs: Sequence[tuple[str, Log]]) -> Iterator[tuple[str, str]]:
+def list_models_without(
+    task: str, metric: str, logs: Sequence[tuple[str, Log]]
+) -> Iterator[tuple[str, str]]:
     """Yields remarks on models without the metric, or with values that are no numbers."""
     for row, log in logs:
         if not log.values.get(metric):
@@ -152,4 +154,4 @@ def keep_tasks(logs: Sequence[Log], words: Sequence[str]) -> tuple[list[Log], li
     others = [task for task in tasks if task not in wanted]
     kept = [log for log in logs if log.task in wanted]
     reason = "tasks that --tasks does not name"
-    return kept, [LeftOut(reason, len(others), named(others))] if others else []
+    return kept, [LeftOut(reason, len(others), name_first(others))] if others else []

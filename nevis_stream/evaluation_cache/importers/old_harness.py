@@ -16,8 +16,8 @@ from nevis_stream.evaluation_cache.importers.record import (
     Format,
     Log,
     begins_with,
+    inner_object,
     json_array,
-    part,
 )
 
 _RESULTS = "results.json"
@@ -35,9 +35,9 @@ def read(path: Path, context: Context) -> list[Log]:
       BadInput: it cannot be read, or it is not clear of which task it is.
     """
     run = context.json_object(path.with_name(_RESULTS))
-    arguments = str(part(run, "config").get("model_args") or "")
+    arguments = str(inner_object(run, "config").get("model_args") or "")
     beginning = re.sub("/|=", "__", arguments) + "_"
-    tasks = {*part(run, "configs"), *part(run, "results")}
+    tasks = {*inner_object(run, "configs"), *inner_object(run, "results")}
     fitting = sorted((task for task in tasks if path.stem.endswith(f"_{task}")), key=len)
     if fitting:
         task = fitting[-1]

@@ -226,7 +226,7 @@ def begins_with(path: Path, size: int = 1 << 16) -> str:
         return ""
 
 
-def part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def inner_object(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Returns the JSON object that another one has under a name, {} if it has none."""
     value = content.get(name)
     return value if isinstance(value, dict) else {}
@@ -237,10 +237,10 @@ def lines(remarks: Iterable[tuple[str, str]]) -> list[str]:
     kinds: dict[str, list[str]] = {}
     for kind, text in remarks:
         kinds.setdefault(kind, []).append(text)
-    return [f"{kind}: {named(texts)}" for kind, texts in kinds.items()]
+    return [f"{kind}: {name_first(texts)}" for kind, texts in kinds.items()]
 
 
-def named(texts: Sequence[str]) -> str:
+def name_first(texts: Sequence[str]) -> str:
     """Returns the first few texts, and the number of the others."""
     others = len(texts) - _MOST_NAMED
     return "; ".join(texts[:_MOST_NAMED]) + (f"; and {others:,} more" if others > 0 else "")

@@ -15,7 +15,7 @@ from nevis_stream.analysis.answering import (
 )
 from nevis_stream.report import palette, svg
 from nevis_stream.report.across import Across
-from nevis_stream.report.names import letters
+from nevis_stream.report.names import to_letters
 from nevis_stream.report.palette import SERIES
 from nevis_stream.report.styles import DASHES, MARKERS, Style
 from nevis_stream.report.templates import render
@@ -52,7 +52,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
 def figures(across: Across) -> dict[str, svg.Drawing]:
     """Returns `answering_a`, `_b`, … one for each pool, design and learner."""
     return {
-        f"answering_{letters(place)}": svg.Drawing(
+        f"answering_{to_letters(place)}": svg.Drawing(
             f"Error by round of {results[0].learner} on {results[0].pool}",
             lambda results=results: _figure(results),
             "Line: mean over n seeds (answering.csv); no bands.",

@@ -19,7 +19,7 @@ from nevis_stream.report.evaluation_plots import (
     styles_of,
 )
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 
 TITLE = "Dynamic evaluation: estimates from few samples"
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
@@ -44,7 +44,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
     """
     frames = {
         name: [
-            {"cache": readable(str(e.path)), **row} for e in across.evaluations for row in rows(e)
+            {"cache": as_text(str(e.path)), **row} for e in across.evaluations for row in rows(e)
         ]
         for name, rows in (
             ("methods", _rows),

@@ -13,7 +13,7 @@ from nevis_stream.report.evaluation_plots import styles_of
 from nevis_stream.report.study_plots import crossing, crossing_plot, drawn_methods, error_plot
 from nevis_stream.report.study_summaries import Study
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 
 TITLE = "Methods of evaluation: error against cost"
 _FEWEST = 2  # policies and predictors of a crossing that is drawn
@@ -30,7 +30,7 @@ def html(across: Across) -> Markup | None:
 def tables(across: Across) -> dict[str, pd.DataFrame]:
     """Returns `study_cells`: a row for each study, matrix, method and budget."""
     rows = [
-        {"study": readable(str(study.path)), "matrix": matrix["name"], **_named(study, cell)}
+        {"study": as_text(str(study.path)), "matrix": matrix["name"], **_named(study, cell)}
         for study in across.studies
         for matrix in study.summary["matrices"]
         for cell in matrix["cells"]

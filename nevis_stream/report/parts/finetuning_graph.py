@@ -21,7 +21,7 @@ from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report import svg
 from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.fine_tuning_graph import arc_diagram, depth_bars
-from nevis_stream.report.names import letters
+from nevis_stream.report.names import to_letters
 from nevis_stream.report.section import Section
 from nevis_stream.report.templates import render
 from nevis_stream.run_directory.records import TrainRecord
@@ -99,7 +99,10 @@ def html(section: Section) -> Markup | None:
         "parts/finetuning_graph.html",
         section=section,
         graphs=[
-            (graph, *(pictures[f"finetuning_{what}_{letters(i)}"] for what in ("graph", "depths")))
+            (
+                graph,
+                *(pictures[f"finetuning_{what}_{to_letters(i)}"] for what in ("graph", "depths")),
+            )
             for i, graph in enumerate(linked)
         ],
         legend=[(style, domain) for domain, style in styles.items()],
@@ -131,13 +134,13 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     drawings = {}
     for i, graph in enumerate(linked):
         name, nodes = f"{graph.label}, seed {graph.run.header.seed}", graph.nodes
-        drawings[f"finetuning_graph_{letters(i)}"] = svg.Drawing(
+        drawings[f"finetuning_graph_{to_letters(i)}"] = svg.Drawing(
             f"Fine-tuning graph of {name}: {_in_words(graph)}",
             lambda nodes=nodes: arc_diagram(nodes, styles),
             "Arc: from a task to one that started from its predictor, in one run (n = 1); no"
             " bands.",
         )
-        drawings[f"finetuning_depths_{letters(i)}"] = svg.Drawing(
+        drawings[f"finetuning_depths_{to_letters(i)}"] = svg.Drawing(
             f"Tasks by number of fine-tunings before them in {name}",
             lambda nodes=nodes: depth_bars(depths(nodes)),
             "Bar: tasks with this many fine-tunings before them, in one run (n = 1).",

@@ -77,7 +77,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
             name: getattr(row, name)
             for name in ("classes", "published_classes", "samples", "published_samples")
         }
-        | {"other_data": row.other_data}
+        | {"other_data": row.data_difference}
         for row in section.once(_beside)
         for own in row.own
     ]

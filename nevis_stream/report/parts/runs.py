@@ -7,7 +7,7 @@ from nevis_stream.report.run_files import environment, readings
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 
 TITLE = "Run directories and machines"
 
@@ -35,7 +35,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
         | {name: getattr(run.header, name) for name in names}
         | {
             "run": run.name,
-            "path": readable(str(run.path)),
+            "path": as_text(str(run.path)),
             "status": progress.get(run.path, "finished"),
         }
         | {"schema": run.header.schema, "notes": "; ".join(run.notes)}

@@ -8,9 +8,9 @@ from nevis_stream.report import svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.heat_map import heat_map
-from nevis_stream.report.names import letters
+from nevis_stream.report.names import to_letters
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import readable
+from nevis_stream.storage.names import as_text
 
 TITLE = "Transfer matrix: gain from each earlier task"
 
@@ -47,7 +47,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
 def figures(across: Across) -> dict[str, svg.Drawing]:
     """Returns `transfer_matrix_a`, `_b`, … one for each matrix."""
     return {
-        f"transfer_matrix_{letters(i)}": svg.Drawing(
+        f"transfer_matrix_{to_letters(i)}": svg.Drawing(
             f"Transfer matrix of {matrix.path}: gain over indep for each pair of tasks",
             lambda matrix=matrix: heat_map(matrix),
             "Cell: one run (n = 1); no bands.",
@@ -59,8 +59,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
 def _join(across: Across, frame) -> pd.DataFrame:
     names = ("stream", "stream_digest", "seed")
     heads = [
-        {"matrix": readable(str(matrix.path))}
-        | {name: matrix.facts.get(name, "") for name in names}
+        {"matrix": as_text(str(matrix.path))} | {name: matrix.facts.get(name, "") for name in names}
         for matrix in across.matrices
     ]
     return pd.concat(
