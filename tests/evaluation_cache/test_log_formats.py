@@ -87,7 +87,9 @@ def helm(folder):
     entries = []
     for i, value in enumerate(VALUES):
         entry = {"instance_id": f"id{i}", "train_trial_index": 0}
-        entries.append(entry | {"stats": [stat("num_prompt_tokens", 512.0)]})
+        costs = {"num_prompt_tokens": 512.0, "num_output_tokens": i, "num_bytes": 40}
+        costs |= {"inference_runtime": 6.0, "batch_size": 4}
+        entries.append(entry | {"stats": [stat(*each) for each in costs.items()]})
         entries.append(entry | {"stats": [stat("exact_match", value), stat("logprob", -9.5)]})
     perturbed = {"perturbation": {"name": "typos"}, "stats": [stat("exact_match", 0.0)]}
     dump(path / "per_instance_stats.json", [*entries, entries[0] | perturbed])
@@ -108,6 +110,8 @@ def every_eval_ever(folder):
             "sample_hash": f"h{i}",
             "interaction_type": "single_turn",
             "evaluation": {"score": value, "is_correct": bool(value)},
+            "token_usage": {"input_tokens": 512, "output_tokens": i, "total_tokens": 512 + i},
+            "performance": {"latency_ms": 1500},
         }
         for i, value in enumerate(VALUES)
     ]
@@ -136,6 +140,16 @@ def test_every_format_has_a_test(module):
     """A maker here, or a file `test_MODULE.py` of its own."""
     own = Path(__file__).with_name(f"test_{module}.py")
     assert own.is_file() or module in {make.__name__ for make in MAKERS}
+
+
+@pytest.mark.parametrize("make", [helm, every_eval_ever])
+def test_prices_are_learned_from_counts(make, tmp_path):
+    make(tmp_path)
+    prices = read_values(tmp_path).prices
+    assert {unit: each.tolist() for unit, each in prices.items()} == {
+        "tokens": [512, 513, 514],
+        "seconds": [1.5, 1.5, 1.5],
+    }
 
 
 def test_what_the_files_say_beside_the_values(tmp_path):

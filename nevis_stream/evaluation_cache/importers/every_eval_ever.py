@@ -50,6 +50,10 @@ def read(path: Path, context: Context) -> list[Log]:
             for name in _METRICS:
                 if values.get(name) is not None:
                     log.add(name, sample, values[name], place)
+        log.add_price("tokens", sample, inner_object(line, "token_usage").get("total_tokens"))
+        log.add_price(
+            "seconds", sample, inner_object(line, "performance").get("latency_ms"), per=1000
+        )
         if line.get("sample_hash"):
             log.add_hash(sample, str(line["sample_hash"]), place, "`sample_hash`")
     aggregate = path.with_name(f"{path.stem.removesuffix('_samples')}.json")

@@ -25,6 +25,7 @@ _NAME = "per_instance_stats.json"
 _BOOKKEEPING = re.compile(
     r"^(num_|finish_reason_|inference_|training_|prompt_truncated$|batch_size$|predicted_index$)"
 )
+_TOKENS, _SECONDS = ("num_prompt_tokens", "num_output_tokens"), "inference_runtime"  # of a batch
 _OF_THE_MODEL = ("model", "model_deployment")
 _SETTINGS = ("method", "max_train_instances", "temperature", "max_tokens", "num_outputs")
 
@@ -44,6 +45,7 @@ def read(path: Path, context: Context) -> list[Log]:
     if not isinstance(content, list):
         raise BadInput(f"{path}: is not a JSON array of instances.")
     trials: dict[tuple[str, str], dict[str, Any]] = {}
+    paid: dict[tuple[str, str], dict[str, float]] = {}
     perturbed = 0
     for number, entry in enumerate(content, start=1):
         if not isinstance(entry, dict) or "instance_id" not in entry:
@@ -57,9 +59,11 @@ def read(path: Path, context: Context) -> list[Log]:
             raise BadInput(f"{path}, entry {number}: `stats` is not a list of objects.")
         for stat in stats:
             name, value = inner_object(stat, "name").get("name"), stat.get("mean")
-            if not isinstance(name, str) or _BOOKKEEPING.search(name):
-                continue
             is_number = isinstance(value, bool | int | float) and value == value
+            if not isinstance(name, str) or _BOOKKEEPING.search(name):
+                if is_number:
+                    paid.setdefault((sample, trial), {})[str(name)] = value
+                continue
             value = value if is_number else None
             known = trials.setdefault((name, sample), {})
             if known.setdefault(trial, value) != value:
@@ -68,6 +72,9 @@ def read(path: Path, context: Context) -> list[Log]:
         numbers = [value for value in values.values() if value is not None]
         mean = sum(numbers) / len(numbers) if numbers else None
         log.add(name, sample, mean, f"instance {sample}")
+    for (sample, _), counts in paid.items():
+        log.add_price("tokens", sample, sum(counts.get(name, 0) for name in _TOKENS))
+        log.add_price("seconds", sample, counts.get(_SECONDS), per=counts.get("batch_size") or 1)
     if (most := max(map(len, trials.values()), default=0)) > 1:
         kind = "values that are means over training trials"
         log.remarks.append((kind, f"{model} on {task}, up to {most} trials"))

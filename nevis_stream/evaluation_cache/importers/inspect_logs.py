@@ -124,13 +124,8 @@ def _add_values(log: Log, content: Any) -> None:
             failed.append(f"{sample_id}: {str(sample.error.message).strip()[:60]}")
             log.failed[sample_id] = f"sample {sample_id}"
         usage = (getattr(sample, "model_usage", None) or {}).values()
-        paid = {
-            "tokens": sum(each.total_tokens for each in usage),
-            "seconds": getattr(sample, "total_time", None),
-        }
-        for unit, amount in paid.items():
-            if amount:
-                log.prices.setdefault(unit, {}).setdefault(sample_id, []).append(float(amount))
+        log.add_price("tokens", sample_id, sum(each.total_tokens for each in usage))
+        log.add_price("seconds", sample_id, getattr(sample, "total_time", None))
         for metric, value in _scores(sample.scores or {}):
             epochs.setdefault(metric, {}).setdefault(sample_id, []).append(value)
     if failed:

@@ -145,6 +145,11 @@ class Log:
     grades: Mapping[str, float] = field(default_factory=dict)
     prices: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
+    def add_price(self, unit: str, sample: str, amount: Any, per: float = 1) -> None:
+        """Adds what an answer cost, `per` of the log's units to one, if it is a number above 0."""
+        if isinstance(amount, int | float) and 0 < amount < math.inf:
+            self.prices.setdefault(unit, {}).setdefault(sample, []).append(amount / per)
+
     def add(self, metric: str, sample: str, value: Any, place: str) -> None:
         """Adds a value; one that is not a number is skipped.
 
