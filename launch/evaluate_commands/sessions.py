@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from absl.flags import FlagValues
@@ -42,7 +43,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     print(*board.understood or [repr(board)], sep="\n")
     count = None
     if values.budget is not None:
-        count = samples_or_amount(values.budget, board.shape[1], "samples", board.cache)
+        count = samples_or_amount(values.budget, board.shape[1], "samples")
     with bar("start") as show_progress:
         session = Session.start(
             values.out,
@@ -66,7 +67,11 @@ def start(words: Sequence[str], values: FlagValues) -> None:
             "  the method chooses samples in rounds, often about ten: the next when the last ones"
             " are told; to ask all at once: --method=stratified_mean"
         )
-    print(f"next: {entry.as_typed('python -m launch.evaluate ask')} {values.out}")
+    print(_next("ask", values.out))
+
+
+def _next(command: str, directory: str) -> str:
+    return f"next: {entry.as_typed(f'python -m launch.evaluate {command}')} {quote(directory)}"
 
 
 def ask(words: Sequence[str], values: FlagValues) -> None:
@@ -103,8 +108,7 @@ def tell(words: Sequence[str], values: FlagValues) -> None:
     waiting = [f"{plural(count, 'sample')} of {model}" for model, count in counts.items() if count]
     if waiting:
         print(f"asked and not told yet: {', '.join(waiting)}")
-    after = "status" if session.ended else "ask"
-    print(f"next: {entry.as_typed(f'python -m launch.evaluate {after}')} {directory}")
+    print(_next("status" if session.ended else "ask", directory))
 
 
 def tell_file(session: Session, file: Path, model: str | None, values: FlagValues) -> None:

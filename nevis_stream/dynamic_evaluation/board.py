@@ -103,7 +103,8 @@ def read_board(
 
     Args:
       source: a file (csv, parquet, npz), a log of an evaluation or a folder of logs, an evaluation
-        cache or its directory, or an array: [m, n] of 0, 1 and 255 or NaN (unknown), or of scores.
+        cache or its directory, or an array: [m, n] of 0, 1 and 255 or NaN (unknown), or of scores;
+        of a DataFrame of pandas, the index names the models and the columns name the samples.
       models: the names of an array's models; default: model-0, model-1, ….
       value_range: (low, high) of values whose range the source does not state; default: 0 to 1.
       metrics: of logs, the metric to read of each task; default: the one that most models have.
@@ -122,11 +123,12 @@ def read_board(
     folder = tempfile.TemporaryDirectory(prefix="nevis-stream-board-")
     directory = Path(folder.name)
     ids: range | None = None
+    is_array = not isinstance(source, str | Path)
     if isinstance(source, str | Path):
         path = Path(source)
     else:
         path, ids = directory / "array.npz", _write_array(directory / "array.npz", source, models)
-    if models is not None and ids is None:
+    if models is not None and not is_array:
         raise BadInput("models: a file has names of its own; names are for an array.")
     target = directory / "board"
     how |= {"metrics": metrics, "lower_is_better": lower_is_better}
@@ -135,18 +137,23 @@ def read_board(
     return Board(EvaluationCache(target), ids, lines, folder, table.prices)
 
 
-def _write_array(path: Path, array: np.ndarray, models: Sequence[str] | None) -> range:
-    """Writes an array as a file of values; returns the numbers of its columns."""
+def _write_array(path: Path, array: np.ndarray, models: Sequence[str] | None) -> range | None:
+    """Writes an array as a file of values; returns the numbers of its columns, None if they have
+    names.
+    """
     values = np.asarray(array)
     if values.ndim != 2 or not values.size or values.dtype.kind not in "biuf":
         raise BadInput(
             f"a board is an array of numbers [models, samples], not {values.dtype}"
             f"{list(values.shape)}."
         )
+    samples, columns = range(values.shape[1]), list(getattr(array, "columns", ()))
+    named = bool(columns) and columns != list(samples)  # a table of pandas
+    if models is None and named:
+        models = [str(each) for each in array.index]  # type: ignore[attr-defined]
     names = [f"model-{row}" for row in range(len(values))] if models is None else list(models)
     if len(names) != len(values):
         raise BadInput(f"models: {len(names)} names; the array has {len(values)} rows.")
-    samples = range(values.shape[1])
-    ids = [str(column) for column in samples]
+    ids = [str(column) for column in (columns if named else samples)]
     np.savez(path, models=np.array(names), samples=np.array(ids), score=values)
-    return samples
+    return None if named else samples

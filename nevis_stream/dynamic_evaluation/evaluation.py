@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -127,7 +128,12 @@ def _check(
 
 
 def scale_values(
-    values: np.ndarray, ids: Sequence, low: np.ndarray, high: np.ndarray, scores: bool
+    values: np.ndarray,
+    ids: Sequence,
+    low: np.ndarray,
+    high: np.ndarray,
+    scores: bool,
+    place: Callable[[Any], str] | None = None,
 ) -> np.ndarray:
     """Returns values on the scale from 0 to 1, float64[b]; NaN, no answer, stays.
 
@@ -136,6 +142,7 @@ def scale_values(
       ids: of the samples, for messages.
       low, high: float64[b], the range of each.
       scores: whether the board has scores, not outcomes.
+      place: where the value of a sample stands, for messages.
 
     Raises:
       BadInput: a value is not valid.
@@ -145,12 +152,14 @@ def scale_values(
     if not scores:
         valid &= np.isnan(values) | (scaled == 0) | (scaled == 1)
     if not valid.all():
-        place = int(np.argmin(valid))
-        kind = f"from {low[place]:g} to {high[place]:g}"
+        bad = int(np.argmin(valid))
+        kind = f"from {low[bad]:g} to {high[bad]:g}"
         if not scores:
             kind = "0 or 1, since the board has outcomes"
+        where = f"{place(ids[bad])}: " if place else ""
         raise BadInput(
-            f"the model's value on sample {ids[place]!r} is {values[place]:g}; it must be {kind}."
+            f"{where}the model's value on sample {ids[bad]!r} is {values[bad]:g}; it must be"
+            f" {kind}."
         )
     return scaled
 

@@ -10,6 +10,7 @@ from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.files import kind_of_file
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.prices import Prices, check_prices, parse_budget
 from nevis_stream.storage.reading import read_rows, read_table
@@ -64,7 +65,7 @@ def read_prices(path: Path, cache: EvaluationCache, unit: str) -> dict[str, floa
     if not path.exists():
         raise BadInput(f"--prices={path}: no such file.")
     columns = {"sample": "the id of a sample", unit: "its price"}
-    if path.is_file() and not is_log(path) and path.suffix in (".csv", ".tsv", ".txt"):
+    if path.is_file() and not is_log(path) and kind_of_file(path) in (".csv", ".tsv", ".txt"):
         rows = read_rows(path, str(path), columns)
         if rows and "model" not in {cell.strip().casefold() for cell in rows[0][1]}:
             return _of_table(path, columns, unit)

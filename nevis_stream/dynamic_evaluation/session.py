@@ -319,16 +319,15 @@ class Session:
           correct: as of `tell`.
           place: where the answer to a sample stands, for messages.
         """
-        checked = {
-            self._model(model): self._checked(of_model) for model, of_model in answers.items()
-        }
+        place = place or (lambda sample: source)
+        checked = {self._model(name): self._check(each, place) for name, each in answers.items()}
         with self.log.answering():
             new = {
                 model: self.log.select_new(
                     of_model,
                     {sample: (model, column) for sample, column in self._columns.items()},
                     lambda value: "without an answer" if value is None else f"{value:g}",
-                    place or (lambda sample: source),
+                    place,
                     correct,
                     "Nothing was recorded.",
                 )
@@ -339,12 +338,13 @@ class Session:
                 self.log.add_answers({"source": source, "answers": new})
         return sum(map(len, new.values()))
 
-    def _checked(self, answers: Mapping[Any, Any]) -> dict[str, Answer]:
-        ids = [str(sample) for sample in answers]
-        values = given_numbers(list(answers.values())).reshape(-1)
+    def _check(self, answers: Mapping[Any, Any], place: Callable[[str], str]) -> dict[str, Answer]:
+        if not hasattr(answers, "items"):  # a Series of pandas has it too
+            raise BadInput(f"answers are expected by sample id, not {type(answers).__name__}.")
+        ids = [str(sample) for sample, _ in answers.items()]
+        values = given_numbers([value for _, value in answers.items()]).reshape(-1)
         known = [self._columns.get(sample, 0) for sample in ids]  # unknown ones are refused later
-        low, high = (ends[known] for ends in self.ends)
-        scale_values(values, ids, low, high, self.cache.scores)
+        scale_values(values, ids, *(end[known] for end in self.ends), self.cache.scores, place)
         numbers = [None if np.isnan(value) else float(value) for value in values]
         return dict(zip(ids, numbers, strict=True))
 

@@ -10,11 +10,13 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.files import kind_of_file
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.storage.reading import absence, read_json, read_rows, read_table, shorten
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
+_TRUTHS = {"true": "1", "false": "0"}  # outcomes, as pandas writes them
 _COLUMNS = {"sample": "the id of a sample", "value": "the model's value on it; ? if it gave none"}
 _OTHER_CONTENT = "it is another question"
 _NUMBERED_ANEW = (
@@ -61,7 +63,7 @@ def read_told(
     if path.is_file() and not is_log(path):
         if path.suffix == ".json":
             return _json(session, path, model)
-        if path.suffix in (".csv", ".tsv", ".txt") and _has_columns(path):
+        if kind_of_file(path) in (".csv", ".tsv", ".txt") and _is_ours(path):
             return _csv(session, path, model)
     try:
         table = read_for(session.cache, path, **(reading or {}))
@@ -99,9 +101,11 @@ def _owner(session: Session, name: str, model: str | None, models: int, path: Pa
     return name if name in names else names[0]
 
 
-def _has_columns(path: Path) -> bool:
+def _is_ours(path: Path) -> bool:
+    """Whether a table has the columns of answers, or none of a model as leaderboards have."""
     rows = read_rows(path, str(path), _COLUMNS)
-    return bool(rows) and set(_COLUMNS) <= {cell.strip().casefold() for cell in rows[0][1]}
+    header = {cell.strip().casefold() for cell in rows[0][1]} if rows else set()
+    return set(_COLUMNS) <= header or bool(header) and "model" not in header
 
 
 def _csv(session: Session, path: Path, model: str | None) -> Told:
@@ -116,8 +120,11 @@ def _csv(session: Session, path: Path, model: str | None) -> Told:
         owner = _named(session, named or model, where)
         if model is not None and named not in (None, model):
             continue
+        truths = {} if session.cache.scores else _TRUTHS
         try:
-            value = None if text.casefold() in _NO_ANSWER else float(text)
+            value = (
+                None if text.casefold() in _NO_ANSWER else float(truths.get(text.casefold(), text))
+            )
         except ValueError:
             raise BadInput(
                 f"{where}: {shorten(text)!r} is no number; where the model gave no answer, ? is"
@@ -144,7 +151,8 @@ def _json(session: Session, path: Path, model: str | None) -> Told:
         by_model = {_named(session, name, str(path)): each for name, each in content.items()}
         return Told({name: each for name, each in by_model.items() if model in (None, name)})
     for sample, value in content.items():
-        if value is not None and (isinstance(value, bool | str | list | dict)):
+        of_scores = isinstance(value, bool) and session.cache.scores
+        if of_scores or isinstance(value, str | list | dict):
             raise BadInput(f"{path}: the value of {sample!r} is no number.")
     return Told({_named(session, model, str(path)): content})
 

@@ -163,7 +163,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         """
         try:
             return parse(read_json(self.settings))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise BadInput(
                 f"{self.directory}: there is no {self.words.session} here. To begin one: {begin}"
             ) from None

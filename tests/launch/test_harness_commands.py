@@ -73,6 +73,7 @@ def test_one_line_for_several_tasks_of_inspect(folder):
     evaluate(f"start tasks.csv --model=new --out=s --budget=6 {METHOD}")
     asked = evaluate("ask s --format=inspect").strip().split(",")
     assert sorted(asked) == [f"{task}:{n}" for task in ("facts", "quiz") for n in range(3)]
+    assert evaluate("ask s --format=inspect --count=1").strip() == asked[0]  # of one task
     text = (folder / "tasks.csv").read_text().replace(",0,", ",q[0],")
     (folder / "odd.csv").write_text(text)
     evaluate(f"start odd.csv --model=new --out=odd --budget=6 {METHOD}")

@@ -54,8 +54,8 @@ def for_lm_eval(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, lis
 
 
 def for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> str:
-    """Returns what `--sample-id` of inspect_ai takes: ids that commas separate, of several tasks
-    TASK:ID.
+    """Returns what `--sample-id` of inspect_ai takes: ids that commas separate; TASK:ID if the
+    board has several tasks, as a bare id stands for the samples of all tasks of a run.
 
     Raises:
       BadInput: the cache does not know the task of a sample, or inspect_ai would read its id as a
@@ -68,6 +68,6 @@ def for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> str:
                 f"sample {others[0]!r} of {task}: has one of , * ? [ which --sample-id reads as"
                 " several ids or a pattern. Give the samples other ids."
             )
-    if len(tasks) == 1:
+    if len({dataset(facts) for _, facts in cache.sample_provenance()}) == 1:
         return ",".join(*tasks.values())
     return ",".join(f"{task}:{name}" for task, names in tasks.items() for name in names)
