@@ -333,8 +333,7 @@ class Session:
                 )
                 for model, of_model in checked.items()
             }
-            new = {model: of_model for model, of_model in new.items() if of_model}
-            if new:
+            if new := {model: of_model for model, of_model in new.items() if of_model}:
                 self.log.add_answers({"source": source, "answers": new})
         return sum(map(len, new.values()))
 
@@ -344,7 +343,8 @@ class Session:
         ids = [str(sample) for sample, _ in answers.items()]
         values = given_numbers([value for _, value in answers.items()]).reshape(-1)
         known = [self._columns.get(sample, 0) for sample in ids]  # unknown ones are refused later
-        scale_values(values, ids, *(end[known] for end in self.ends), self.cache.scores, place)
+        low, high = (end[known] for end in self.ends)
+        scale_values(values, ids, low, high, self.cache.scores, place)
         numbers = [None if np.isnan(value) else float(value) for value in values]
         return dict(zip(ids, numbers, strict=True))
 

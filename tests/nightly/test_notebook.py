@@ -34,15 +34,19 @@ await session.run_async(answer, concurrency=8)
 def test_a_notebook_shows_the_interval_as_it_shrinks(loop, tmp_path):
     pages = []
 
-    class Client(nbclient.NotebookClient):
-        def process_message(self, message, cell, cell_index):
-            if message["msg_type"] in ("display_data", "update_display_data"):
-                pages.append(message["content"]["data"].get("text/html", ""))
-            return super().process_message(message, cell, cell_index)
-
     cells = [nbformat.v4.new_code_cell(each) for each in (STARTS, LOOPS[loop], "session")]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    Client(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    place = {"metadata": {"path": str(tmp_path)}}
+    client = nbclient.NotebookClient(notebook, timeout=300, resources=place)
+    process = client.process_message
+
+    def keep(message, cell, cell_index):
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            pages.append(message["content"]["data"].get("text/html", ""))
+        return process(message, cell, cell_index)
+
+    client.process_message = keep
+    client.execute()
 
     shown = [each for each in notebook.cells[1].outputs if each.output_type == "display_data"]
     assert len(shown) == 1 and shown[0].data["text/html"] == pages[-1]  # one place, the last state
