@@ -5,6 +5,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -22,7 +23,8 @@ from nevis_stream.launch import config_flag
 from nevis_stream.learners.table import TABLE
 from nevis_stream.named_learners import configure
 from nevis_stream.run_directory.config import read_config
-from tests import forked
+from nevis_stream.run_directory.records import PredictRecord
+from tests import forked, toy
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -150,6 +152,24 @@ def test_the_types_are_of_the_names(index):
         for alias in node.names
     }
     assert typed == index._HOMES
+
+
+def test_results_say_what_they_are(tmp_path):
+    """Where they are printed, and as a cell of a notebook."""
+    ledger = ns.Ledger(ROOT / "tests" / "golden" / "indep")
+    assert re.fullmatch(
+        r"Ledger of \S+indep: indep on \w+, seed 0, (\d+) of \1 tasks", repr(ledger)
+    )
+    predicted = len(ledger.of_kind(PredictRecord))
+    assert ledger._repr_html_().count("<tr>") == predicted and predicted > 1
+    assert repr(ns.Ledger(tmp_path)).endswith(": no record yet")
+    assert ns.Ledger(tmp_path)._repr_html_().startswith("<p>Ledger of")
+    assert repr(toy.stream()) == "Stream toy: 4 tasks, 1992 to 2015"
+    shutil.copytree(ROOT / "tests" / "evaluation_cache" / "golden", tmp_path / "cache")
+    cache = ns.EvaluationCache(tmp_path / "cache")
+    assert repr(cache).startswith(
+        f"EvaluationCache {tmp_path / 'cache'}: {len(cache.models())} mod"
+    )
 
 
 def test_every_public_name_is_in_the_reference():

@@ -88,6 +88,11 @@ class EvaluationCache:
         with self.index.reading():
             pass
 
+    def __repr__(self) -> str:
+        with self.index.reading() as db:
+            models, samples = entries.count(db, "models"), entries.count(db, "samples")
+        return f"EvaluationCache {self.directory}: {models:,} models × {samples:,} samples"
+
     def _check_index(self) -> None:
         """Refuses a file of cells without an index, for which no new index is made."""
         # in this order: another process may just have made both files

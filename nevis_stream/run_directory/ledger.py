@@ -3,6 +3,7 @@
 See docs/run-directory.md.
 """
 
+import html
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -184,6 +185,21 @@ class Ledger(History):
                     f"{self.path}: written with schema {schema}; this version reads up to"
                     f" {SCHEMA}. Install a newer nevis_stream."
                 )
+
+    def __repr__(self) -> str:
+        if not self.records:
+            return f"Ledger of {self.run_dir}: no record yet"
+        header, trained = self.header, len(self.of_kind(TrainRecord))
+        tasks = f"{trained} tasks" if header.tasks is None else f"{trained} of {header.tasks} tasks"
+        run = f"{header.learner} on {header.stream}, seed {header.seed}"
+        return f"Ledger of {self.run_dir}: {run}, {tasks}"
+
+    def _repr_html_(self) -> str:
+        """Shows each predicted task's error and FLOPs in a notebook."""
+        columns = ["year", "task_id", "split", "n", "metric", "error", *_FLOPS]
+        table = self.to_pandas()
+        rows = table[columns].to_html(index=False) if len(table) else ""
+        return f"<p>{html.escape(repr(self))}</p>{rows}"
 
     def append(self, record: Record) -> None:
         """Writes one more record durably, or raises and leaves the file as it was."""

@@ -136,6 +136,10 @@ class Stream:
                 )
             seen.add(task.task_id)
 
+    def __repr__(self) -> str:
+        years = f"{self.tasks[0].year} to {self.tasks[-1].year}"
+        return f"Stream {self.name}: {plural(len(self.tasks), 'task')}, {years}"
+
     @classmethod
     def from_datasets(
         cls, name: str, datasets: Sequence[DataSet], years: Sequence[int], meta_test: int = 0
