@@ -35,7 +35,7 @@ def distort(images: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
 
 def main(words: Sequence[str]) -> None:
     """Writes the file."""
-    file = Path(entry.only(words, "the file to write"))
+    file = Path(entry.take_only_word(words, "the file to write"))
     if not file.parent.is_dir():
         raise BadInput(f"{file.parent}: there is no such folder.")
     draw = np.random.RandomState(0)

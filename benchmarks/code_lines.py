@@ -57,7 +57,7 @@ def by_part(folder: Path) -> Counter[str]:
 
 def main(words: Sequence[str]) -> None:
     """Prints the table."""
-    counts = by_part(Path(entry.only(words, "one folder") if words else "."))
+    counts = by_part(Path(entry.take_only_word(words, "one folder") if words else "."))
     for name, count in sorted(counts.items()):
         print(f"{name:40} {count:7,}")
     print(f"{'all':40} {counts.total():7,}")

@@ -112,7 +112,7 @@ def arguments() -> list[str]:
     return sys.argv[1:]
 
 
-def only(words: Sequence[str], meaning: str) -> str:
+def take_only_word(words: Sequence[str], meaning: str) -> str:
     """Returns the only one of a command's words that are not flags.
 
     Raises:

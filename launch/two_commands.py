@@ -11,7 +11,7 @@ def start(run: Callable[[], None], table: Callable[[], None]) -> None:
 
     def main(words: Sequence[str]) -> None:
         commands = {"run": run, "table": table}
-        name = entry.only(words, " or ".join(commands))
+        name = entry.take_only_word(words, " or ".join(commands))
         if name not in commands:
             raise BadInput(unknown("command", name, commands))
         commands[name]()

@@ -75,5 +75,6 @@ if __name__ == "__main__":
     from nevis_stream.launch import entry
 
     entry.start(
-        lambda words: main(Path(entry.only(words, "the folder of the runs"))), words="FOLDER"
+        lambda words: main(Path(entry.take_only_word(words, "the folder of the runs"))),
+        words="FOLDER",
     )

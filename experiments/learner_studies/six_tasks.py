@@ -57,4 +57,6 @@ def main(folder: Path) -> None:
 if __name__ == "__main__":
     from nevis_stream.launch import entry
 
-    entry.start(lambda words: main(Path(entry.only(words, "one run directory"))), words="RUN_DIR")
+    entry.start(
+        lambda words: main(Path(entry.take_only_word(words, "one run directory"))), words="RUN_DIR"
+    )

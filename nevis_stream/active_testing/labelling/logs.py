@@ -25,7 +25,7 @@ class SessionSettings:
     """What identifies a session.
 
     Attributes:
-      pool: where the images are, see `pools.absolute`.
+      pool: where the images are, see `pools.make_absolute`.
       models: absolute paths of the tested models.
       classes: names of the c classes.
       loss, rule, surrogate: names.

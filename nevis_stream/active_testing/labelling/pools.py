@@ -186,7 +186,7 @@ class Generation:
     """Samples that were added together.
 
     Attributes:
-      pool: where their images are, see `pools.absolute`.
+      pool: where their images are, see `make_absolute`.
       ids: their ids.
       predictions: float64[models, n, c].
       data: what the surrogate can learn from.

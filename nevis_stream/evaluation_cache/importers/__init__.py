@@ -4,7 +4,7 @@ A path is a file or a directory, which is searched with all its subdirectories. 
 in the same record (`record.Log`). A task is a data set, a sample's id is TASK/ID, and its content
 is known by a hash. A task may have several metrics (acc, acc_norm; or one metric with several
 filters or reducers; or several scorers): `metrics` chooses one. Which row a log belongs to is
-decided in `variants`, which of several logs of a row counts in `counting`, and `joining` makes one
+decided in `variants`, and `joining` chooses which of several logs of a row counts and makes one
 table of them.
 """
 
