@@ -4,9 +4,11 @@
     [--method=default] [--budget=256]
 
 Makes a synthetic board, starts a session, and answers it 20 samples at a time in one process; then
-asks, tells and shows another one by commands. CPU seconds, and the largest memory of the
-process that started it, by then, and of the commands. `default` is the method that is chosen for
-the board; its stages go to the standard error.
+asks, tells and shows another one by commands, each of them twice. CPU seconds, the less of two for
+commands, also scaled to a machine of 365 GFLOP/s in matrix products; and the largest memory of the
+process and of the commands. `default` is the method that is chosen for the board; its stages go to
+the standard error. A session that was started under `--out` before is used again, and its start not
+measured.
 """
 
 import resource
@@ -14,18 +16,22 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.board import read_board
 from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.dynamic_evaluation.session_records import ANSWERS, ROUNDS
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.launch import entry
 
 _ROWS = 50  # models that are made together
+REFERENCE_PEAK = 365e9  # FLOPs per second of two cores
 
 
 def make_board(directory: Path, models: int, samples: int) -> EvaluationCache:
@@ -54,11 +60,17 @@ def show_stage(name: str) -> None:
     print(f"{time.process_time():8.1f} CPU s {memory:5.2f} GB  {name}", file=sys.stderr, flush=True)
 
 
-def timed(name: str, work):
+def show(name: str, seconds: float) -> None:
+    """Prints a line of the table, scaled by what matrix products of the machine take just now."""
+    share = 2 * matrix_product_peak() / REFERENCE_PEAK
+    print(f"| {name} | {seconds:.2f} | {seconds * share:.2f} |", flush=True)
+
+
+def timed(name: str, work: Callable[[], Any]) -> Any:
     """Prints the CPU seconds of a piece of work and returns its result."""
     before = time.process_time()
     result = work()
-    print(f"| {name} | {time.process_time() - before:.2f} |", flush=True)
+    show(name, time.process_time() - before)
     return result
 
 
@@ -73,29 +85,42 @@ def answer(session: Session) -> None:
         start = time.process_time()
         session.tell({each: int(str(each)[1:]) % 2 for each in ids})
         tells.append(time.process_time() - start)
-    print(f"| ask, first | {asks[0]:.2f} |\n| ask, longest of {len(asks) - 1} others |", end="")
-    print(
-        f" {max(asks[1:], default=0):.2f} |\n| tell, longest of {len(tells)} | {max(tells):.2f} |"
-    )
+    show("ask, first", asks[0])
+    show(f"ask, longest of {len(asks) - 1} others", max(asks[1:], default=0))
+    show(f"tell, longest of {len(tells)}", max(tells))
 
 
-def measure_commands(directory: Path) -> None:
-    """Prints what the commands cost in processes of their own."""
-    answers = directory.parent / "answers.csv"
-
-    def run(*words: object) -> str:
+def measure_command(name: str, *words: object, undo: Callable[[], Any] = list) -> str:
+    """Prints what a command costs in a process of its own, the less of two, and returns what it
+    prints; `undo` is called between them.
+    """
+    spent, printed = [], ""
+    for again in (False, True):
+        if again:
+            undo()
         command = [sys.executable, "-m", "launch.evaluate", *map(str, words)]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        print(f"| command {words[0]} | {spent:.2f} |", flush=True)
-        return printed
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    show(f"command {name}", min(spent))
+    return printed
 
-    ids = run("ask", directory, "--count=20").split()
-    answers.write_text("sample,value\n" + "".join(f"{each},1\n" for each in ids))
-    run("tell", directory, answers)
-    run("status", directory)
+
+def measure_commands(directory: Path) -> None:
+    """Prints what the commands of a session without answers cost."""
+    answers, rounds = directory.parent / "answers.csv", directory / ROUNDS
+
+    def ask(name: str) -> None:
+        before = rounds.read_bytes() if rounds.exists() else b""
+        ids = measure_command(name, "ask", directory, undo=lambda: rounds.write_bytes(before))
+        lines = "".join(f"{each},1\n" for each in ids.split())
+        answers.write_text(f"sample,value\n{lines}")
+
+    ask("ask, first")
+    measure_command("tell", "tell", directory, answers, undo=(directory / ANSWERS).unlink)
+    ask("ask, next")
+    measure_command("status", "status", directory)
 
 
 def main() -> None:
@@ -109,26 +134,30 @@ def main() -> None:
     values = parser.parse_args()
     entry.use_compilation_cache()
     print(f"{describe()}\n\n{values.models:,} models × {values.samples:,} samples,", end=" ")
-    print(f"{values.method}, budget {values.budget}; n = 1\n\n| work | CPU s |\n|---|---:|")
+    print(f"{values.method}, budget {values.budget}; n = 1\n")
+    print("| work | CPU s | scaled |\n|---|---:|---:|", flush=True)
     board = read_board(make_board(values.out / "board", values.models, values.samples))
-    shutil.rmtree(values.out / "session", ignore_errors=True)
-    shutil.rmtree(values.out / "commands", ignore_errors=True)
-
-    def start(name: str) -> Session:
+    started, used, commands = (values.out / each for each in ("started", "session", "commands"))
+    for directory in (used, commands):
+        shutil.rmtree(directory, ignore_errors=True)
+    if started.exists():
+        shutil.copytree(started, used)
+        session = Session(used)
+        timed("opening", lambda: session.fitted)
+    else:
         method = None if values.method == "default" else values.method
-        return Session.start(
-            values.out / name, board, values.budget, method=method, progress=show_stage
-        )
-
-    session = timed("start", lambda: start("session"))
-    print(f"| start, GB | {_memory(resource.RUSAGE_SELF):.2f} |", flush=True)
-    shutil.copytree(session.directory, values.out / "commands")
+        arguments = {"method": method, "progress": show_stage}
+        session = timed("start", lambda: Session.start(used, board, values.budget, **arguments))
+        print(f"| start, GB | {_memory(resource.RUSAGE_SELF):.2f} | |", flush=True)
+        shutil.copytree(used, started)
+    shutil.copytree(started, commands)
     answer(session)
     timed("estimate", session.estimate)
     most = _memory(resource.RUSAGE_SELF)
-    measure_commands(values.out / "commands")
+    measure_commands(commands)
+    measure_command("status, at the end", "status", used)
     print(
-        f"\nAt most {most:.2f} GB in the process that started and answered, and"
+        f"\nAt most {most:.2f} GB in the process that answered, and"
         f" {_memory(resource.RUSAGE_CHILDREN):.2f} GB in a command. Method"
         f" {session.settings.method}: {session.settings.reason or 'as given'}."
     )

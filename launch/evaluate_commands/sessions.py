@@ -60,6 +60,8 @@ def start(words: Sequence[str], values: FlagValues) -> None:
         )
     settings = session.settings
     print(f"session of {', '.join(settings.models)}: method {settings.method}; {session.rule}")
+    if settings.unit is not None:
+        print(f"  expected, by a known model: {session.fitted.rehearse()}")
     if settings.reason:
         print(f"  method {settings.method}: {settings.reason}")
     if methods.get(settings.method).policy.adaptive:

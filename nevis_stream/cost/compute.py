@@ -141,3 +141,20 @@ class Compute:
 
     def progress(self, step: int, steps: int) -> None:
         """Reports that `step` of `steps` steps are done; here to nobody."""
+
+
+class Uncounted(Compute):
+    """Compiles without counting FLOPs, where nobody is told of them: counting a program takes about
+    as long as compiling it.
+    """
+
+    def jit(self, function: Callable | None = None, **options: Any) -> Callable:
+        """As `Compute.jit`, with the same programs."""
+        if function is None:
+            return functools.partial(self.jit, **options)
+        from nevis_stream.cost.counted import count_flops
+
+        return count_flops(function, **options).call
+
+    def charge(self, flops: int) -> None:
+        """Does nothing."""

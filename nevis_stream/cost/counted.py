@@ -134,12 +134,19 @@ class CountedFunction:
         """
         signature = self._signature(args, named)
         cost = self._count(signature, args, named)
+        return self._call(signature, args, named), cost
+
+    def call(self, *args: Any, **named: Any) -> Any:
+        """Calls the function without counting."""
+        return self._call(self._signature(args, named), args, named)
+
+    def _call(self, signature: Any, args: Any, named: Any) -> Any:
         if signature in self._compiled:
-            return self._jitted(*args, **named), cost
+            return self._jitted(*args, **named)
         with self._lock:  # other threads that need the same program wait for it
             result = self._jitted(*args, **named)
             self._compiled.add(signature)
-        return result, cost
+        return result
 
     def shapes(self, *args: Any, **named: Any) -> Any:
         """Returns the shapes and dtypes of the result of a call."""

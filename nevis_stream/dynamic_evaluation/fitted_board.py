@@ -8,7 +8,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import memory, methods
+from nevis_stream.cost.compute import Uncounted
+from nevis_stream.dynamic_evaluation import folds, memory, methods, response
 from nevis_stream.dynamic_evaluation.adding_part import with_missing
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
@@ -22,8 +23,15 @@ from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.facts_files import groups_of
 from nevis_stream.evaluation_cache.oracles import bound_means
 from nevis_stream.queries.matrix import is_observed, unknown_cells
-from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Query, Responses
-from nevis_stream.queries.prices import Prices
+from nevis_stream.queries.oracle import (
+    NOBODY,
+    Cost,
+    Estimate,
+    MatrixOracle,
+    Query,
+    Responses,
+)
+from nevis_stream.queries.prices import Prices, Spending
 
 
 class FittedBoard:
@@ -61,8 +69,23 @@ class FittedBoard:
         stored = StoredFit(folder, used, self.known, seed, additions)
         fit_key, self._key = jax.random.split(jax.random.key(seed))
         self._evaluator = stored.evaluator(readable, budget, fit_key, context())
+        self._evaluator.ctx = Uncounted.standalone()  # accounts have the cost of the fit alone
         self._budget, self._cost = budget, Cost(stored.flops(budget), uncounted=UNCOUNTED)
         self._scores = cache.scores
+
+    def rehearse(self) -> Spending | None:
+        """Evaluates a known model, and its opposite, as if they were new, so that the programs that
+        choices and estimates need are compiled.
+
+        Returns: what the known model would have cost, where samples differ in price.
+        """
+        row = folds.fill(self.known.matrix(np.array([0])), np.random.default_rng(0)).clip(0, 1)
+        prices, budget = self.known.facts.prices, self._budget
+        for values in (1 - row, row):
+            answers = self._evaluator.evaluate(MatrixOracle(values), 1, budget, self._key).answers
+            for count in response.padded_lengths(budget - 1):
+                self._evaluator.predict(answers.first(count), budget)
+        return prices and prices.spending(answers.samples[0])
 
     def next_query(self, query: Query, values: np.ndarray, asked: np.ndarray) -> Query:
         """Returns the cells to ask next, [1, b].

@@ -88,9 +88,12 @@ def nearest(rows: jax.Array, evidence: PaddedAnswers, temperature: float) -> jax
       evidence: of m models.
       temperature: 1 gives weights by Bayes' rule; a higher one includes more neighbours.
     """
-    zeros = jnp.zeros((len(evidence.samples), rows.shape[1]))
-    correct = evidence.scatter(zeros, evidence.values)
-    wrong = evidence.scatter(zeros, 1 - evidence.values)
-    likelihood = correct @ jnp.log(rows).T + wrong @ jnp.log1p(-rows).T
+
+    def compare(one: tuple[jax.Array, ...]) -> Float[jax.Array, " models"]:
+        samples, values, mask = one
+        theirs = rows[:, samples]  # of all samples, logarithms would take most of the time
+        return (values * mask) @ jnp.log(theirs).T + ((1 - values) * mask) @ jnp.log1p(-theirs).T
+
+    likelihood = jax.lax.map(compare, (evidence.samples, evidence.values, evidence.mask))
     p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
     return jnp.log(p) - jnp.log1p(-p)

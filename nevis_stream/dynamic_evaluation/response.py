@@ -11,6 +11,8 @@ regression. A score in [0, 1] enters like an outcome: its quasi-likelihood is th
 """
 
 import functools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jax
@@ -298,9 +300,7 @@ class PaddedAnswers:
     @classmethod
     def of(cls, answers: Responses, budget: int) -> "PaddedAnswers":
         """Pads answers to a length that depends on the budget only, not on their number."""
-        length = SHORTEST
-        while length < budget:
-            length *= 2
+        length = next(each for each in padded_lengths() if each >= budget)
         samples, values = answers.samples, answers.values
         empty = ((0, 0), (0, length - samples.shape[1]))
         mask = np.pad(np.ones(samples.shape, np.float32), empty)
@@ -311,6 +311,14 @@ class PaddedAnswers:
         """Returns `into`, float32[m, n], with values [m, b] written into the asked cells."""
         columns = jnp.where(self.mask > 0, self.samples, into.shape[1])
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
+
+
+def padded_lengths(most: float = math.inf) -> Iterator[int]:
+    """Yields the lengths to which answers are padded, up to `most`."""
+    length = SHORTEST
+    while length <= most:
+        yield length
+        length *= 2
 
 
 def infer(items: Items, evidence: PaddedAnswers) -> Abilities:

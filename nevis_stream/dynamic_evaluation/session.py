@@ -139,8 +139,11 @@ class Session:
         board = Board(board) if isinstance(board, EvaluationCache) else board
         asked = None if budget is None else priced_budget(board, budget, prices)
         rule = Rule(asked, until, until_better_than, until_decided)
-        begin(Path(directory), board, rule, models, method, seed, progress)
-        return cls(directory)
+        fitted = begin(Path(directory), board, rule, models, method, seed, progress)
+        session = cls(directory)
+        if fitted is not None:
+            session.fitted = fitted
+        return session
 
     # What is known
 
@@ -166,10 +169,8 @@ class Session:
     @cached_property
     def fitted(self) -> FittedBoard:
         """The known models with the fitted method."""
-        settings = self.settings
-        return FittedBoard(
-            self.cache, settings.method, settings.budget, settings.seed, self._prices
-        )
+        of = self.settings
+        return FittedBoard(self.cache, of.method, of.budget, of.seed, self._prices)
 
     @cached_property
     def _prices(self) -> Prices | None:
@@ -279,8 +280,7 @@ class Session:
         else:
             query = self.fitted.next_query(track.query, track.values, track.asked)
         ids = [self.ids[column] for column in query.samples[0].tolist()]
-        told = int(track.asked.sum())  # all of them
-        self.log.add_round(round_line(model, query, places, told, ids))
+        self.log.add_round(round_line(model, query, places, int(track.asked.sum()), ids))
         return True
 
     # Telling

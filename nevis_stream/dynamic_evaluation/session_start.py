@@ -7,7 +7,7 @@ from typing import Any
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import check_priced, fit_method
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.fitted_board import board_digest, copy_board
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, board_digest, copy_board
 from nevis_stream.dynamic_evaluation.ranking import known_models
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
@@ -48,9 +48,12 @@ def begin(
     method: str | None,
     seed: int,
     progress: Callable[[str], None],
-) -> None:
+) -> FittedBoard | None:
     """Writes the files of a session, or checks that they are of the same one; arguments as of
     `session.Session.start`.
+
+    Returns: the fit of a session that begins now, of which all that asking needs is compiled: the
+    first `ask` does not wait for it, nor do commands that have the cache of compiled programs.
     """
     _check_names(models, board.models)
     method = check_rule(board.cache, method, rule, len(models))
@@ -94,7 +97,10 @@ def begin(
         if method in (None, begun.method):
             chosen = {"method": begun.method, "reason": begun.reason}
 
+    fitted = None
+
     def prepare() -> None:
+        nonlocal fitted
         progress("copying the board")
         cache = copy_board(board.cache, directory / BOARD)
         if not board.temporary:
@@ -104,12 +110,17 @@ def begin(
         name, reason, _ = fit_method(
             cache, budget, method, seed=seed, prices=prices, progress=progress
         )
+        fitted = FittedBoard(cache, name, budget, seed, prices)
         if rule.by_interval:
-            check_draws(name)
+            check_draws(name)  # what it asks is drawn at once
+        else:
+            progress("compiling")
+            fitted.rehearse()
         # what was asked for, which for few known models falls back to another one
         chosen.update(method=method or name, reason=reason)
 
     log.start(lambda: _content(facts | chosen), _OTHER, prepare)
+    return fitted
 
 
 def _count_affordable(board: Board, method: str, prices: Prices) -> int:

@@ -6,7 +6,7 @@ On shared samples what is hard for both models cancels: the differences vary les
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.special import ndtr, stdtrit
 
 from nevis_stream.estimation.betting import capital, confidence_sequence
 
@@ -63,7 +63,7 @@ def compare_pair(
     terms, fpc = scale * (away - value), max(1 - k / n, 0)
     variance = fpc * float((terms**2).sum() + 1) / (k + 1) / (k + 2)
     error = np.sqrt(variance)
-    probability = float(norm.cdf(value / error)) if error else float(np.sign(value) / 2 + 0.5)
+    probability = float(ndtr(value / error)) if error else float(np.sign(value) / 2 + 0.5)
     if anytime:
         left = n - np.arange(k)
         residuals = None if weights is None else (np.zeros(k), left * most)
@@ -73,7 +73,7 @@ def compare_pair(
     elif k < FEWEST and k < n:
         low, high = -1.0, 1.0
     else:
-        half = float(t.ppf((1 + LEVEL) / 2, max(k - 1, 1))) * error
+        half = float(stdtrit(max(k - 1, 1), (1 + LEVEL) / 2)) * error
         low, high = max(value - half, -1.0), min(value + half, 1.0)
     return Difference(value, low, high, probability, k)
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from nevis_stream.array_types import Float
 
@@ -113,8 +114,6 @@ def estimate(
       weights: float64[n], w, adding up to 1.
       outcomes: whether all values are 0 or 1.
     """
-    from scipy.stats import t
-
     known = ~np.isnan(values)
     least = float(weights[known] @ values[known])
     most = least + float(weights[~known].sum())
@@ -130,7 +129,7 @@ def estimate(
         observed, claimed = observed + fraction**2 * spread, claimed + fraction**2 * model
     prior = PRIOR if outcomes else 0.0
     variance = (draws * observed + prior * claimed) / (draws + prior)
-    half = float(t.ppf(0.975, max(draws - FITTED, 1)) * np.sqrt(variance))
+    half = float(stdtrit(max(draws - FITTED, 1), 0.975) * np.sqrt(variance))
     low, high = np.clip([value - half, value + half], least, most).tolist()
     answers = values[known]
     if (answers == 1).all():

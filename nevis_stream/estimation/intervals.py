@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import stdtrit
 
 from nevis_stream.array_types import Float
 
@@ -62,13 +63,11 @@ def half_width(errors: PerModel, unit: PerModel, independent: int, prior: float 
       independent: number of independent errors (groups), which limits the degrees of freedom.
       prior: number of further errors of one unit that are assumed.
     """
-    from scipy.stats import t
-
     usable = unit > 0
     squares = ((errors[usable] / unit[usable]) ** 2).sum()
     freedom = min(usable.sum(), independent) + prior
     return (
-        float(np.sqrt((squares + prior) / (usable.sum() + prior)) * t.ppf(0.975, freedom))
+        float(np.sqrt((squares + prior) / (usable.sum() + prior)) * stdtrit(freedom, 0.975))
         if freedom
         else np.nan
     )

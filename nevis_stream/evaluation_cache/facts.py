@@ -1,6 +1,6 @@
 """Facts that the provenance of samples gives: data set, group, and the range of their scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,26 +66,33 @@ def facts(
       features: float32[n, d] or None; used only if every sample has them (no NaN).
       weights: by data set.
     """
-    names = {"dataset": DATASET, "group": GROUP}
-    texts = {name: [_first(each, keys) for each in provenances] for name, keys in names.items()}
+    # samples that were added together share one provenance, which is read once
+    kinds = {id(each): each for each in provenances}
+    place = {kind: row for row, kind in enumerate(kinds)}
+    rows = np.array([place[id(each)] for each in provenances], np.int64)
+
+    def read_each(read: Callable[[Mapping[str, Any]], Any]) -> np.ndarray | None:
+        """Returns what is read of each sample; None if there is nothing."""
+        values = [read(each) for each in kinds.values()]
+        return np.array(values)[rows] if any(values) else None
+
     low = high = None
-    if any(RANGE[0] in each for each in provenances):
-        low, high = np.array([value_range(each) for each in provenances], np.float32).T
+    if any(RANGE[0] in each for each in kinds.values()):
+        low, high = (
+            np.array([value_range(each)[end] for each in kinds.values()], np.float32)[rows]
+            for end in (0, 1)
+        )
     return SampleFacts(
         len(provenances),
         None if features is None or np.isnan(features).any() else features,
-        **{name: np.array(each, str) if any(each) else None for name, each in texts.items()},
+        dataset=read_each(dataset),
+        group=read_each(lambda each: _first(each, GROUP)),
         low=low,
         high=high,
-        lower=_flags([direction(each) == LOWER for each in provenances]),
-        unbounded=_flags([bool(each.get(UNBOUNDED)) for each in provenances]),
+        lower=read_each(lambda each: direction(each) == LOWER),
+        unbounded=read_each(lambda each: bool(each.get(UNBOUNDED))),
         dataset_weights=weights,
     )
-
-
-def _flags(values: Sequence[bool]) -> np.ndarray | None:
-    """Returns bool[n]; None if none is true."""
-    return np.array(values) if any(values) else None
 
 
 def _first(provenance: Mapping[str, Any], names: Sequence[str]) -> str:

@@ -92,7 +92,11 @@ class Tile:
           models, samples: numbers of them in the cache.
           size: bytes of the file that count.
         """
-        shape, *numbers = self.shape, *astuple(self.shape)[4:], self.shape.model, self.offset
+        shape = self.shape  # by name: a cache has many tiles, and `astuple` copies each value
+        numbers = (
+            *(shape.model, shape.first, shape.span, shape.cells, shape.ones, shape.classes),
+            self.offset,
+        )
         if not all(isinstance(value, int) for value in numbers):
             return "its place in the index has changed since it was written"
         if shape.form not in _FORMS or shape.plane not in PLANES or shape.state not in STATES:

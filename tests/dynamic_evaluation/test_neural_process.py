@@ -17,9 +17,8 @@ from nevis_stream.dynamic_evaluation.neural_process import prediction, training
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.neural_process.network import (
     NeuralProcessNetwork,
-    Sizes,
-    sizes,
 )
+from nevis_stream.dynamic_evaluation.neural_process.sizes import Sizes, sizes
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts

@@ -300,6 +300,7 @@ def test_the_commands_read_prices_and_say_what_was_spent(tmp_path, monkeypatch):
     spent = sum(int(COSTS[int(q[1:])]) for q in asked)
     line = f"new: spent {spent:,} of 600 tokens, saved {int(COSTS.sum()) - spent:,}"
     assert line in evaluate("status s")
+    assert f"expected, by a known model: {line[5:]}" in begun  # whose draws are the same
     evaluate("report s")
     assert f",tokens,600.0,{spent}.0," in (tmp_path / "s/report/estimates.csv").read_text()
 

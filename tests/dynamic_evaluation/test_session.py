@@ -142,7 +142,7 @@ def test_files_of_anybody_are_refused_by_name(tmp_path, board):
     prices.unlink()
     os.mkfifo(prices)  # it would be waited for
     with pytest.raises(BadInput, match=f"{PRICES}: damaged .*pipe"):
-        session.ask(2)
+        de.Session(session.directory).ask(2)
     session = start(tmp_path / "other", board)
     cell = {"model": "new model", "samples": [session.ids[0]]}
     for worker in (5, ["process-1"], None):

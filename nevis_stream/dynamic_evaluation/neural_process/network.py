@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from nevis_stream.array_types import Bool, Float, Int
+from nevis_stream.dynamic_evaluation.neural_process.sizes import Sizes
 
 Queries = Float[jax.Array, "... queries width"]
 Vectors = Float[jax.Array, "... samples dimension"]
@@ -24,32 +25,6 @@ HEADS = 8
 START = 0.05  # of the last layer's weights, so that training starts near the samples' means
 LEAST_NOISE = 0.02  # standard deviation of a score
 LEAST_SCALE = 0.01  # standard deviation of a latent variable
-FEW, SOME = 40, 500  # numbers of known models up to which a network is small
-
-
-class Sizes(NamedTuple):
-    """Sizes of a network, from table A.1.
-
-    Attributes:
-      width: of the layers.
-      layers: of encoder and decoder each.
-      points: induced points; 0: layers treat each element alone.
-      latent: of the latent variable.
-    """
-
-    width: int
-    layers: int
-    points: int
-    latent: int
-
-
-def sizes(models: int) -> Sizes:
-    """Returns the sizes for a number of known models: those of HELM-Lite (23 known models in the
-    paper), AlpacaEval (91) and MMLU (1,000).
-    """
-    if models < FEW:
-        return Sizes(32, 1, 0, 16)
-    return Sizes(32, 1, 16, 16) if models < SOME else Sizes(32, 2, 16, 32)
 
 
 class Memory(NamedTuple):

@@ -19,7 +19,8 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation import positions
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions
-from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork, Sizes
+from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork
+from nevis_stream.dynamic_evaluation.neural_process.sizes import Sizes
 from nevis_stream.queries.sampling import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 

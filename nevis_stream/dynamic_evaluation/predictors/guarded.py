@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
@@ -260,8 +260,15 @@ def _abilities() -> np.ndarray:
     """Returns abilities that stand for their prior distribution, made wider, as a new model may be
     unlike the known ones, float32[s, k].
     """
-    points = qmc.Halton(model_assisted.FACTORS, scramble=False).random(ABILITIES + 1)[1:]
-    return (WIDE * norm.ppf(points)).astype(np.float32)
+    columns = []
+    for base in (2, 3, 5, 7)[: model_assisted.FACTORS]:  # a Halton sequence
+        left, scale, column = np.arange(1, ABILITIES + 1), 1.0, np.zeros(ABILITIES)
+        while left.any():
+            scale /= base
+            column += left % base * scale
+            left //= base
+        columns.append(column)
+    return (WIDE * ndtri(np.stack(columns, axis=1))).astype(np.float32)
 
 
 def _misfit(
