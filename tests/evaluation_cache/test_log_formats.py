@@ -169,6 +169,21 @@ def test_what_the_files_say_beside_the_values(tmp_path):
         assert facts["high"] == 10 and facts["higher_is_better"] == (name == "score")
 
 
+def test_an_evaluation_of_several_results_has_a_metric_for_each(tmp_path):
+    every_eval_ever(tmp_path)
+    path, about = tmp_path / "1b2c_samples.jsonl", tmp_path / "1b2c.json"
+    first = [json.loads(line) | {"evaluation_result_id": "em"} for line in path.open()]
+    grades = {"evaluation": {"score": 4.0, "is_correct": True}, "evaluation_result_id": "judge"}
+    dump(path, [*first, *(line | grades for line in first)], lines=True)
+    (result,) = json.loads(about.read_text())["evaluation_results"]
+    config = {"lower_is_better": False, "min_score": 1, "max_score": 5}
+    judge = {"evaluation_result_id": "judge", "metric_config": config}
+    dump(about, {"evaluation_results": [result | {"evaluation_result_id": "em"}, result | judge]})
+    assert read_values(tmp_path, metrics=["score,em"]).values.tolist() == [[0, 1, 1]]
+    table = read_values(tmp_path, metrics=["score,judge"])
+    assert table.values.tolist() == [[0.75] * 3] and table.sample_provenance[0]["high"] == 5
+
+
 def test_a_failed_sample_is_unknown_or_wrong(tmp_path):
     every_eval_ever(tmp_path)
     path = tmp_path / "1b2c_samples.jsonl"

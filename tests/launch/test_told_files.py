@@ -35,6 +35,14 @@ def test_answers_as_people_bring_them(folder):
     assert "there are only" in too_many
 
 
+def test_true_is_no_score(folder):
+    rows = [f"m{row},q{k},{(row + k) % 5 / 4}" for row in range(4) for k in range(20)]
+    (folder / "scores.csv").write_text("\n".join(["model,sample,score", *rows]))
+    evaluate("start scores.csv --model=new --out=s --budget=5 --method=random_mean")
+    (folder / "told.csv").write_text(f"sample,value\n{evaluate('ask s').split()[0]},True\n")
+    assert "'True' is no number" in evaluate("tell s told.csv", 2)
+
+
 def test_tables_of_pandas_have_names(tmp_path):
     models, samples = [f"m{row}" for row in range(len(KNOWN))], [f"q{k}" for k in range(20)]
     board = de.read_board(pd.DataFrame(KNOWN[:, :20], index=models, columns=samples))

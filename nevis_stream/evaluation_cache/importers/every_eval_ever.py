@@ -1,8 +1,9 @@
 """Reads sample-level files of every_eval_ever, *.jsonl of its schema instance_level_eval.
 
 Every line states its model and evaluation, so that a file may have several. Direction and range
-stand in the aggregate file of the same name, where there is one. Follows the package's schema,
-version 0.2.1, and its fixtures.
+stand in the aggregate file of the same name, where there is one. Since version 0.2.2 a sample has a
+line for each result, with its id, where an evaluation has several: each is a metric, METRIC,ID.
+Follows the package's schema, versions 0.2.1 and 0.2.2, and its fixtures.
 """
 
 from pathlib import Path
@@ -21,6 +22,7 @@ from nevis_stream.evaluation_cache.importers.record import (
 
 _NEEDED = ("model_id", "evaluation_name", "sample_id", "evaluation")
 _METRICS = ("score", "is_correct")
+_RESULT = "evaluation_result_id"
 
 
 def is_one(path: Path) -> bool:
@@ -36,6 +38,7 @@ def read(path: Path, context: Context) -> list[Log]:
       BadInput: a line is not of the schema; the message names it.
     """
     logs: dict[tuple[str, str], Log] = {}
+    several = _find_several(path)
     whole = Log(path, "", "", "")
     for place, line in json_lines(whole):
         missing = [name for name in _NEEDED if not isinstance(line, dict) or name not in line]
@@ -49,7 +52,8 @@ def read(path: Path, context: Context) -> list[Log]:
         else:
             for name in _METRICS:
                 if values.get(name) is not None:
-                    log.add(name, sample, values[name], place)
+                    metric = f"{name},{line.get(_RESULT)}" if key in several else name
+                    log.add(metric, sample, values[name], place)
         log.add_price("tokens", sample, inner_object(line, "token_usage").get("total_tokens"))
         log.add_price(
             "seconds", sample, inner_object(line, "performance").get("latency_ms"), per=1000
@@ -64,17 +68,31 @@ def read(path: Path, context: Context) -> list[Log]:
     return list(logs.values())
 
 
+def _find_several(path: Path) -> set[tuple[str, str]]:
+    """Returns the models and evaluations of which a file has several results."""
+    if f'"{_RESULT}"' not in begins_with(path):
+        return set()
+    found: dict[tuple[str, str], set[str]] = {}
+    for _, line in json_lines(Log(path, "", "", "")):
+        if isinstance(line, dict):
+            key = str(line.get("model_id")), str(line.get("evaluation_name"))
+            found.setdefault(key, set()).add(str(line.get(_RESULT)))
+    return {key for key, results in found.items() if len(results) > 1}
+
+
 def _describe(log: Log, results: list[Any]) -> None:
     """Adds direction and range of the score, which the aggregate results state."""
     for each in results:
         if isinstance(each, dict) and each.get("evaluation_name") == log.task:
+            own = f"score,{each.get(_RESULT)}"
+            name = own if own in log.values else "score"
             config = inner_object(each, "metric_config")
             if isinstance(lower := config.get("lower_is_better"), bool):
-                log.higher_is_better["score"] = not lower
+                log.higher_is_better[name] = not lower
             ends = config.get("min_score"), config.get("max_score")
             low, high = (end if isinstance(end, int | float) else None for end in ends)
             if low is not None and high is not None and low < high and (low, high) != (0, 1):
-                log.ranges["score"] = float(low), float(high)
+                log.ranges[name] = float(low), float(high)
 
 
 FORMAT = Format("every_eval_ever", "*.jsonl of samples", JSONL, read, is_one)
