@@ -16,7 +16,7 @@ BATCH = 16
 """Images per step; on a CPU core a larger batch takes longer per image."""
 UNKNOWN = -1
 """A class that is not the right one; which it is was not kept."""
-_ANSWERED = 250  # images per call of `answers`
+_TOGETHER = 250  # images that are predicted at a time
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def training(
     def predict() -> np.ndarray:
         with ctx.phase("predict"):
             parts = [
-                np.asarray(answer(parameters, pool.images[begin : begin + _ANSWERED]))
-                for begin in range(0, len(pool), _ANSWERED)
+                np.asarray(answer(parameters, pool.images[begin : begin + _TOGETHER]))
+                for begin in range(0, len(pool), _TOGETHER)
             ]
         return np.concatenate(parts).astype(np.int16)
 

@@ -53,7 +53,7 @@ def active_test(
     choose: ProportionalSampling | TopK = ProportionalSampling(),  # noqa: B008, it is frozen
     batch: int | Callable[[int], int] = 1,
 ) -> Iterator[LabelledDraws]:
-    """Yields the evidence after each batch of labels.
+    """Yields the labelled draws after each batch of labels.
 
     A sample without a label (see `oracle.ask_checked`) is left out and counted; estimates allow for
     any label of it.

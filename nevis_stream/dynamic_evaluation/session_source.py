@@ -55,8 +55,8 @@ def later_corrections(directory: Path, board: EvaluationCache) -> list[str]:
             for model, cells in record.values.items()
         )
         removed = not record.values and all(
-            names is None or not there.isdisjoint(names)
-            for names, there in ((record.models, models), (record.samples, samples))
+            names is None or not own.isdisjoint(names)
+            for names, own in ((record.models, models), (record.samples, samples))
         )
         if touched or removed:
             lines.append(f"rests on values from before a correction: {record.line()}")
