@@ -1,5 +1,6 @@
 """Tests never see the data that the user has prepared."""
 
+import functools
 import gc
 import importlib.metadata
 import os
@@ -9,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from nevis_stream.datasets import embedded
 from nevis_stream.launch import entry
 from tests import array_shapes, wheel
 
@@ -97,6 +99,14 @@ def own_data_root(tmp_path_factory):
     """Prepared data of the tests are in a separate folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEVIS_STREAM_DATA", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def embedded_once():
+    """Embedded data sets are made once for all tests of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded, "build", functools.cache(embedded.build))
         yield
 
 

@@ -96,6 +96,7 @@ SMALLER = {
     r"(--config=studies/(?!.*(--dry_run|--commands)).*)": r"\1 --dry_run",
     rf"^({PLANNED}.* (run|pretrain) .*--config=(indep|ft_|pt_).*)": rf"\1 {NETWORK} {STEPS}",
     rf"^({PLANNED}.* sweep .*--config=(indep|ft_).*)": rf"\1 {NETWORK}",
+    r"^((?!.*network\.(name|width)).*--config=(indep|ft_|studies/).*--dry_run.*)": rf"\1 {NETWORK}",
     r"(adaptive:\w+),rule": r"\1,rounds=3,samples=50,rule",
     r"samples=50": "samples=4,candidates=20",
     r"^(?!.*--dry_run)(.*--executor=ray.*)": r"\1 --dry_run",
@@ -114,8 +115,7 @@ SMALLER = {
     r"quadrature_local\+neural_process": "quadrature_local+mean",
     r"--labels=200 --repetitions=20": "--labels=10 --repetitions=2",
     r"(label simulate (?!.*--labels).*)": r"\1 --labels=10 --repetitions=2",
-    # with all rules on the guide's page
-    r"(label simulate (?!.*--rules).* --pool=\S+ --out=.*)": r"\1 --rules=uniform",
+    r"(label simulate (?!.*--rules).*)": r"\1 --rules=uniform",  # of all in tests/active_testing
     r"(--import_file=resnet34.*)": r"\1 --config.network.width=1",
     r"--policies=\S+ --predictors=\S+": "--policies=strata,mean_variance --predictors=mean,irt_2pl",
     r"(evaluate study (?!.*--policies).*)": rf"\1 {QUICK}",
@@ -329,6 +329,13 @@ def answers(path):
     path.write_text("sample,value\n" + "".join(rows))
 
 
+def session(path):
+    """Begins a session about a new model."""
+    board(Path("leaderboard.csv"))
+    start = f"nevis-stream evaluate start leaderboard.csv --model=new --out={path} --budget=8"
+    run(shorter(start))
+
+
 def prices(path):
     """Writes what the samples of the board cost."""
     path.write_text("sample,tokens\n" + "".join(f"q{k},{300 + k}\n" for k in range(40)))
@@ -343,6 +350,7 @@ INPUTS = {
     r"caches": caches_of_runs,
     r"caches/\w+|cache": cache,
     r"studies/\w+": study,
+    r"sessions/(new|until)": session,
     r"photos|photos-of-may": images,
     r"lm_eval_results": logs,
     r"models\.csv": facts,
@@ -362,9 +370,7 @@ INPUTS = {
 def make_inputs(text: str) -> None:
     """Makes what a command names and no one has made, in the working directory."""
     read = re.sub(r"--(run_dir|out)=\S+|(?<= import )(.*)--cache=\S+", r"\2", text)
-    for word in re.findall(
-        r"(?:(?<=\s)|(?<==))[\w./*-]+", read + "\n" + "mine.py" * ("mine:" in text)
-    ):
+    for word in re.findall(r"(?<=[\s='])[\w./*-]+", read + "\n" + "mine.py" * ("mine:" in text)):
         if glob.glob(word):
             continue
         whole = Path(word.replace("*", "one"))
@@ -440,16 +446,25 @@ def run(text: str) -> tuple[int, str]:
     return status, output.getvalue()
 
 
+_run_on_pages: set[str] = set()
+
+
 def run_page(page: Path, folder: Path) -> Iterator[str]:
-    """Runs a page's commands in a folder and yields the faults."""
+    """Runs a page's commands in a folder and yields the faults; what a module's help repeats of the
+    pages is not run again.
+    """
     folder.mkdir(parents=True)
     os.chdir(folder)
     os.environ |= {"NEVIS_STREAM_DATA": str(folder / "data"), "NEVIS_STREAM_SHARED": str(folder)}
     for line, command in commands_of(page):
+        text, status, output = shorter(command), 0, ""
         if any(re.search(pattern, command) for pattern in NOT_RUN):
             continue
+        does = re.sub(r" --out=\S+", "", text)
+        if page.suffix == ".py" and does in _run_on_pages:
+            continue
+        _run_on_pages.add(does)
         begin = time.process_time()
-        text, status, output = shorter(command), 0, ""
         try:
             make_inputs(text)
             for part in text.split("| xargs"):
@@ -466,8 +481,9 @@ def run_page(page: Path, folder: Path) -> Iterator[str]:
 
 if __name__ == "__main__":
     embedded.build = small_dataset
-    for name in ("worst_cases", "depths"):  # computed once, for all pages
-        setattr(results, name, functools.cache(getattr(results, name)))
+    for name, less in (("worst_cases", (10, 12, 16)), ("depths", 10)):  # once, for all pages
+        less_of_it = functools.partial(getattr(results, name), less)
+        setattr(results, name, functools.cache(less_of_it))
     pages = [ROOT / page for page in sys.argv[2:]] or PAGES + HELP
     outside = Path(sys.argv[1]).absolute()
     for page in pages:

@@ -41,7 +41,9 @@ def expected(tmp_path_factory):
     ).path.read_bytes()
 
 
-@pytest.mark.parametrize("limit", [200, 1200, 2000, 3000])
+@pytest.mark.parametrize(
+    "limit", [200, 2000, *(pytest.param(n, marks=pytest.mark.slow) for n in (1200, 3000))]
+)
 def test_no_file_may_grow_further(tmp_path, expected, limit):
     """The system refuses writes beyond a size, as a quota does, at four different moments of the
     run.

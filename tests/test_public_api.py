@@ -252,6 +252,7 @@ def test_a_resolver_finds_every_import_name(wheel_environment, name):
         assert found == str(place.joinpath(*name.split("."), "__init__.py"))
 
 
+@pytest.mark.usefixtures("embedded_once")
 def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path):
     words = ["--config=nearest_class_mean", f"--run_dir={tmp_path / 'a'}", "--notensorboard"]
     done = forked.run("launch.run", *words)

@@ -204,20 +204,24 @@ def interrupted(run_dir, at):
         run(StopsAt(task=at), toy.stream(), run_dir, keep="all", config={"learner": "ToyLearner"})
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The ledger of a run that nothing happens to."""
+    folder, config = tmp_path_factory.mktemp("whole"), {"learner": "ToyLearner"}
+    return run(LEARNER, toy.stream(), folder, keep="all", config=config).path.read_bytes()
+
+
 @pytest.mark.parametrize("event", ["0000-alpha", "0002-beta", "0004-gamma"])
 @pytest.mark.parametrize(
     "file", ["manifest.json", "state.safetensors", "predictor-002.safetensors"]
 )
 @pytest.mark.parametrize("damage", ["truncated", "altered"])
 def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(
-    tmp_path, event, file, damage
+    tmp_path, whole, event, file, damage
 ):
     """Whether the newest checkpoint (the state) or an older one (a predictor that the learner asks
     for) is damaged.
     """
-    expected = run(
-        LEARNER, toy.stream(), tmp_path / "whole", keep="all", config={"learner": "ToyLearner"}
-    )
     interrupted(tmp_path / "hurt", at=3)
     target = tmp_path / "hurt" / "checkpoints" / event / file
     data = bytearray(target.read_bytes())
@@ -235,7 +239,7 @@ def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(
             mended = run(LEARNER, toy.stream(), tmp_path / "hurt", **arguments)
     else:
         mended = run(LEARNER, toy.stream(), tmp_path / "hurt", **arguments)
-    assert mended.path.read_bytes() == expected.path.read_bytes()
+    assert mended.path.read_bytes() == whole
 
 
 def test_a_chain_of_damaged_checkpoints_is_made_again_from_the_start(tmp_path):

@@ -99,7 +99,9 @@ def shifted_pool(seed, n=400, classes=4):
     return softmax(logits + shift), labels, softmax(logits + noise)
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "zero_one"])
+@pytest.mark.parametrize(
+    "loss", [pytest.param("cross_entropy", marks=pytest.mark.slow), "zero_one"]
+)
 def test_intervals_cover(loss):
     """200 repetitions; at a coverage of 95% fewer than 90% have a probability below 0.2%."""
     names = ("lure", "equal_steps", "difference", "tuned_difference")

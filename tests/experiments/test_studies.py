@@ -12,6 +12,7 @@ from nevis_stream.experiments.studies import STUDIES
 from nevis_stream.launch import config_flag
 from nevis_stream.streams.named_streams import load_stream, stream_rows
 
+pytestmark = pytest.mark.usefixtures("embedded_once")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "studies.md"
 SECTIONS = dict(part.split(": ", 1) for part in PAGE.read_text().split("\n## ")[1:])
 

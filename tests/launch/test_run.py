@@ -9,11 +9,13 @@ import time
 
 import pytest
 
+from nevis_stream.launch import config_flag
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
 NCM = "--config=nearest_class_mean"
 FT = "--config=ft_prev"
+MLP = ["--config.network.name=mlp", "--config.network.hidden=(8,)"]
 
 
 def launch(module, *words, start=forked.run, **options):
@@ -22,7 +24,7 @@ def launch(module, *words, start=forked.run, **options):
 
 @pytest.mark.parametrize("last", ["--dry_run", "--run_dir=run"])
 def test_a_run_makes_its_config_and_its_learner_once(tmp_path, last):
-    words = [FT, "--config.train.steps=2", "--config.search.trials=1", last]
+    words = [FT, "--config.train.steps=2", "--config.search.trials=1", *MLP, last]
     words.append("--config.stream=adaptive:pico_digits,rounds=2,samples=20")
     if last == "--dry_run":
         words[-1] = "--config.stream=pico"
@@ -188,6 +190,7 @@ def test_help_may_be_read_in_part():
 def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
     words = [
         FT,
+        *MLP,
         f"--config.stream={small_stream}",
         f"--config.budget={budget}",
         f"--run_dir={tmp_path / 'r'}",
@@ -203,18 +206,14 @@ def test_dry_run_plans_and_runs_nothing(small_stream, tmp_path, budget):
 
 
 @pytest.mark.parametrize("config", [[FT], FT.split("=")])
-def test_values_may_stand_before_their_config(small_stream, config):
-    done = launch(
-        "run",
-        f"--config.stream={small_stream}",
-        "--dry_run",
-        "--config.budget=small",
-        "--config.network.name=mlp",
-        *config,
-        "--config.seed=3",
+def test_values_may_stand_before_their_config(config):
+    words = config_flag.split_words(
+        ["--config.budget=small", "--dry_run", "--config.network.name=mlp", *config]
+        + ["--config.seed=3"]
     )
-    assert done.returncode == 0, done.stderr
-    assert "budget small, stream own" in done.stdout
+    made = words.config()
+    assert (made.learner, made.budget, made.network.name) == ("ft_prev", "small", "mlp")
+    assert made.seed == 3 and words.rest == ["--dry_run"]
 
 
 def test_seeds_reports_and_resuming(small_stream, tmp_path):

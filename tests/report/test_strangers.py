@@ -116,7 +116,7 @@ PLACES = [(i, *place) for i, record in enumerate(RECORDS) for place in places(re
 
 
 @pytest.mark.usefixtures("undrawn")
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(PLACES), _values), min_size=1, max_size=2))
 def test_any_value_in_a_ledger_is_shown_or_left_out(changes):
     """A ledger that passes the checks makes a page."""

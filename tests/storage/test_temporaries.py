@@ -43,7 +43,10 @@ def leftovers(folder):
     return sorted(path.name for path in folder.rglob(".*-*"))
 
 
-@pytest.mark.parametrize("is_there", [False, True], ids=["new", "replaced"])
+@pytest.mark.parametrize(
+    "is_there",
+    [pytest.param(False, id="new", marks=pytest.mark.slow), pytest.param(True, id="replaced")],
+)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_killed_at_every_change_and_started_again(tmp_path, writer, is_there):
     """Nothing is left but the result, and a kill did leave something."""

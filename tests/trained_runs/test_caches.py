@@ -26,6 +26,8 @@ from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, Movabl
 from nevis_stream.trained_runs.predictors import kept_model
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
+pytestmark = pytest.mark.usefixtures("embedded_once")
+
 
 @pytest.fixture(scope="module")
 def kept_run(tmp_path_factory):

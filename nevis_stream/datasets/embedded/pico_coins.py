@@ -6,6 +6,8 @@ rendered ground (a grey slope with noise). The coins of the image's first three 
 the six of its last row in test. The same coin occurs in many images of its part.
 """
 
+import functools
+
 import numpy as np
 from PIL import Image
 
@@ -57,6 +59,12 @@ def _places(count: int, rng: np.random.RandomState) -> list[tuple[int, int, int]
     return placed
 
 
+@functools.cache
+def _disc(size: int) -> np.ndarray:
+    disc = drawing.regular_polygon(32, size / 2 - 0.3) + size / 2
+    return drawing.polygon_mask(size, [(disc, True)])
+
+
 def _scene(coins: list[Image.Image], count: int, rng: np.random.RandomState) -> np.ndarray:
     slope = rng.randint(-12, 13, 2)
     rows, columns = np.mgrid[:SIZE, :SIZE]
@@ -67,9 +75,8 @@ def _scene(coins: list[Image.Image], count: int, rng: np.random.RandomState) -> 
             float(rng.uniform(0, 360)), Image.Resampling.BILINEAR
         )
         coin = np.asarray(coin.resize((size, size), Image.Resampling.BILINEAR))
-        disc = drawing.regular_polygon(32, size / 2 - 0.3) + size / 2
         spot = np.s_[top : top + size, left : left + size]
-        scene[spot] = drawing.blend(drawing.polygon_mask(size, [(disc, True)]), coin, scene[spot])
+        scene[spot] = drawing.blend(_disc(size), coin, scene[spot])
     return np.clip(scene, 0, 255).astype(np.uint8)
 
 

@@ -190,18 +190,18 @@ def test_a_study_of_an_earlier_version_opens_and_grows(tmp_path):
     assert "z_4" in page.write(tmp_path / "out", [grown]).read_text()
 
 
-@pytest.mark.parametrize("most", [2, pytest.param(30, marks=pytest.mark.slow)])
-def test_killed_anywhere_the_rollouts_are_the_same(tmp_path, most):
+@pytest.mark.slow
+def test_killed_anywhere_the_rollouts_are_the_same(tmp_path):
     folder = tmp_path / "rollouts"
     whole, chance, kills = rollouts(folder / "whole"), random.Random(0), 0
     while True:
-        fatal = chance.randint(20, 60) if kills < most else 0
+        fatal = chance.randint(20, 60)
         done = forked.run("tests.experiments.rollouts.rollouts_target", folder / "killed", fatal)
         if done.returncode == 0:
             break
         assert done.returncode == KILLED, done.stderr
         kills += 1
-    assert min(most, 3) <= kills < 30
+    assert 3 <= kills < 30
     again = rollouts(folder / "killed")
     assert np.array_equal(again.errors, whole.errors) and again.flops == whole.flops
     assert np.array_equal(again.base.right, whole.base.right)
@@ -262,6 +262,7 @@ def test_data_come_from_the_package_where_nothing_is_shared(tmp_path, monkeypatc
         load_pool("pico_digits", 3)
 
 
+@pytest.mark.slow  # tests/test_documented_commands.py runs it too
 def test_the_command(tmp_path):
     words = ["--data=pico_digits", "--images=48", "--rounds=4", "--width=2", "--rollouts=1"]
     words += ["--base_accuracy=0.2", f"--out={tmp_path / 'out'}"]

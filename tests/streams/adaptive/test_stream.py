@@ -25,6 +25,7 @@ from tests import forked, toy
 from tests.report.page_reader import Page
 from tests.test_kill import KILLED, command, results
 
+pytestmark = pytest.mark.usefixtures("embedded_once")
 NAME = "adaptive:pico_digits+pico_coins,rounds=3,samples=15,candidates=200"
 
 
