@@ -329,13 +329,6 @@ def answers(path):
     path.write_text("sample,value\n" + "".join(rows))
 
 
-def session(path):
-    """Begins a session about a new model."""
-    board(Path("leaderboard.csv"))
-    start = f"nevis-stream evaluate start leaderboard.csv --model=new --out={path} --budget=8"
-    run(shorter(start))
-
-
 def prices(path):
     """Writes what the samples of the board cost."""
     path.write_text("sample,tokens\n" + "".join(f"q{k},{300 + k}\n" for k in range(40)))
@@ -350,7 +343,6 @@ INPUTS = {
     r"caches": caches_of_runs,
     r"caches/\w+|cache": cache,
     r"studies/\w+": study,
-    r"sessions/(new|until)": session,
     r"photos|photos-of-may": images,
     r"lm_eval_results": logs,
     r"models\.csv": facts,
@@ -446,25 +438,16 @@ def run(text: str) -> tuple[int, str]:
     return status, output.getvalue()
 
 
-_run_on_pages: set[str] = set()
-
-
 def run_page(page: Path, folder: Path) -> Iterator[str]:
-    """Runs a page's commands in a folder and yields the faults; what a module's help repeats of the
-    pages is not run again.
-    """
+    """Runs a page's commands in a folder and yields the faults."""
     folder.mkdir(parents=True)
     os.chdir(folder)
     os.environ |= {"NEVIS_STREAM_DATA": str(folder / "data"), "NEVIS_STREAM_SHARED": str(folder)}
     for line, command in commands_of(page):
-        text, status, output = shorter(command), 0, ""
         if any(re.search(pattern, command) for pattern in NOT_RUN):
             continue
-        does = re.sub(r" --out=\S+", "", text)
-        if page.suffix == ".py" and does in _run_on_pages:
-            continue
-        _run_on_pages.add(does)
         begin = time.process_time()
+        text, status, output = shorter(command), 0, ""
         try:
             make_inputs(text)
             for part in text.split("| xargs"):

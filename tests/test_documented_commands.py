@@ -17,9 +17,18 @@ COMMANDS = [
 ]
 
 
+# most examples of `--help` stand in a guide too; that they exist is seen in tests/test_docs.py
 @pytest.mark.timeout(900)
-def test_documented_commands_run(tmp_path):
-    done = forked.run("tests.documented_commands", tmp_path, env=ENVIRONMENT, timeout=900)
+@pytest.mark.parametrize(
+    "pages",
+    [
+        pytest.param(documented.PAGES, id="guides"),
+        pytest.param(documented.HELP, id="help", marks=pytest.mark.slow),
+    ],
+)
+def test_documented_commands_run(tmp_path, pages):
+    words = ["tests.documented_commands", tmp_path, *pages]
+    done = forked.run(*words, env=ENVIRONMENT, timeout=900)
     assert done.returncode == 0, done.stderr
     assert not done.stdout, done.stdout
 

@@ -266,8 +266,10 @@ def test_explicit_values_win_over_the_budget(small_stream, tmp_path):
     "sent",
     [
         signal.SIGTERM,
-        signal.SIGINT,
-        *(pytest.param(name, marks=pytest.mark.slow) for name in (signal.SIGUSR1, signal.SIGUSR2)),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+        ),
     ],
 )
 def test_a_signal_stops_it_and_the_same_command_goes_on(small_stream, tmp_path, sent):

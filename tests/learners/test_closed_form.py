@@ -216,7 +216,7 @@ def test_equal_patches_give_finite_features(contrast):
 @pytest.mark.parametrize(
     ("gradients", "expected"),
     [
-        ((16,), ["colour"]),
+        pytest.param((16,), ["colour"], marks=pytest.mark.slow),
         pytest.param((32, 64), ["colour", "gradients_4"], marks=pytest.mark.slow),
         ((32, 64, 128), ["colour", "gradients_4", "gradients_8"]),
     ],

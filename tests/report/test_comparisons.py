@@ -8,6 +8,7 @@ from nevis_stream.report.build import write_report
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
+pytestmark = pytest.mark.usefixtures("all_undrawn")
 RUN = SyntheticRun(tasks=8, meta_test=5, thumbnails=False)
 
 

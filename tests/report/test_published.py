@@ -60,6 +60,7 @@ def test_costs_are_those_of_own_runs(beside):
         assert f"{learner} · published: {published.FLOPS_REASON}" in beside.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_alone_they_make_a_page_without_a_plane(paths, tmp_path):
     page = Page(write_report(paths, tmp_path / "report"))
     assert "points-1-published" not in page.source

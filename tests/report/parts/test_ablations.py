@@ -1,10 +1,13 @@
 """The part of stream variants: a table across sections, beside the published values."""
 
 import pandas as pd
+import pytest
 
 from nevis_stream.report.build import write_report
 from tests.analysis.test_ablations import ERRORS, FULL, short
 from tests.report.page_reader import Page
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def test_the_page_sets_streams_side_by_side(tmp_path):

@@ -20,6 +20,7 @@ def written(tmp_path, *runs):
     return [run.write(tmp_path / str(i)) for i, run in enumerate(runs)]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_tells_every_source_and_in_how_many_seeds_it_is_the_same(tmp_path):
     related = RUN.but(learner="FT-d", start="related")
     paths = written(

@@ -32,6 +32,7 @@ def test_a_matrix_alone_makes_a_page(tmp_path):
     assert (tmp_path / "out" / "figures" / "transfer_matrix_a.png").is_file()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_beside_runs_it_stands_behind_them_and_a_damaged_one_is_left_out(tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
