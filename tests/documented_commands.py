@@ -67,7 +67,6 @@ NOT_RUN = {
     r"^make ": "makes an environment from a package registry",
     r"(nevis-stream|launch\.)demo$|nevis-stream demo$": "trains for minutes",
     r"benchmarks/gpu\.sh": "tests/test_gpu_script.py runs its pieces",
-    r"^pip install (lm_eval|inspect-ai)": "needs a package registry",
     r"^ray ": "needs Ray, an extra, and several machines",
     r"^(lm_eval|inspect) |evaluate (tell sessions/(lm|in)|with-)": (
         "needs a model, or what it wrote; tests/launch/test_harnesses.py runs small ones"
