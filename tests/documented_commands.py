@@ -68,7 +68,7 @@ NOT_RUN = {
     r"(nevis-stream|launch\.)demo$|nevis-stream demo$": "trains for minutes",
     r"benchmarks/gpu\.sh": "tests/test_gpu_script.py runs its pieces",
     r"^ray ": "needs Ray, an extra, and several machines",
-    r"^(lm_eval|inspect) |evaluate (tell sessions/(lm|in)|with-)": (
+    r"^(lm_eval|inspect) |evaluate (with-|tell sessions/lm|\w+ (inspect_logs|sessions/in\b))": (
         "needs a model, or what it wrote; tests/launch/test_harnesses.py runs small ones"
     ),
 }
@@ -110,6 +110,7 @@ SMALLER = {
         r"\1 --method=stratified_mean"
     ),
     r"import FILE": "import mnist.npz",
+    r" > [\w.]+$": "",
     r"--task=NAME": "--task=mnist",
     r"quadrature_local\+neural_process": "quadrature_local+mean",
     r"--labels=200 --repetitions=20": "--labels=10 --repetitions=2",
