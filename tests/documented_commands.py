@@ -95,7 +95,7 @@ SMALLER = {
     r"(--config=studies/(?!.*(--dry_run|--commands)).*)": r"\1 --dry_run",
     rf"^({PLANNED}.* (run|pretrain) .*--config=(indep|ft_|pt_).*)": rf"\1 {NETWORK} {STEPS}",
     rf"^({PLANNED}.* sweep .*--config=(indep|ft_).*)": rf"\1 {NETWORK}",
-    r"^((?!.*network\.(name|width)).*--config=(indep|ft_|studies/).*--dry_run.*)": rf"\1 {NETWORK}",
+    r"^((?!.*network\.).*--config=(indep|ft_|studies/).*--dry_run.*)": rf"\1 {NETWORK}",
     r"(adaptive:\w+),rule": r"\1,rounds=3,samples=50,rule",
     r"samples=50": "samples=4,candidates=20",
     r"^(?!.*--dry_run)(.*--executor=ray.*)": r"\1 --dry_run",
