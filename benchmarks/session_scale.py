@@ -31,6 +31,13 @@ from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.launch import entry
 
 _ROWS = 50  # models that are made together
+# runs a command from a small process, as a fork counts the memory of the one that it comes from
+_WATCH = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:])
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6, file=sys.stderr)
+"""
 REFERENCE_PEAK = 365e9  # FLOPs per second of two cores
 
 
@@ -49,14 +56,14 @@ def make_board(directory: Path, models: int, samples: int) -> EvaluationCache:
     return cache
 
 
-def _memory(who: int) -> float:
-    """Returns the largest memory of this process, or of its children, so far, in GB."""
-    return resource.getrusage(who).ru_maxrss / 1e6
+def _memory() -> float:
+    """Returns the largest memory of this process so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def show_stage(name: str) -> None:
     """Prints when a stage begins."""
-    memory = _memory(resource.RUSAGE_SELF)
+    memory = _memory()
     print(f"{time.process_time():8.1f} CPU s {memory:5.2f} GB  {name}", file=sys.stderr, flush=True)
 
 
@@ -91,19 +98,21 @@ def answer(session: Session) -> None:
 
 
 def measure_command(name: str, *words: object, undo: Callable[[], Any] = list) -> str:
-    """Prints what a command costs in a process of its own, the less of two, and returns what it
-    prints; `undo` is called between them.
+    """Prints what a command costs in a process of its own, the less of two, and its memory, and
+    returns what it prints; `undo` is called between them.
     """
-    spent, printed = [], ""
+    measured, printed = [], ""
     for again in (False, True):
         if again:
             undo()
         command = [sys.executable, "-m", "launch.evaluate", *map(str, words)]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    show(f"command {name}", min(spent))
+        found = subprocess.run(
+            [sys.executable, "-c", _WATCH, *command], capture_output=True, text=True, check=True
+        )
+        measured.append(tuple(map(float, found.stderr.splitlines()[-1].split())))
+        printed = found.stdout
+    seconds, memory = min(measured)
+    show(f"command {name}: {memory:.2f} GB", seconds)
     return printed
 
 
@@ -148,17 +157,16 @@ def main() -> None:
         method = None if values.method == "default" else values.method
         arguments = {"method": method, "progress": show_stage}
         session = timed("start", lambda: Session.start(used, board, values.budget, **arguments))
-        print(f"| start, GB | {_memory(resource.RUSAGE_SELF):.2f} | |", flush=True)
+        print(f"| start, GB | {_memory():.2f} | |", flush=True)
         shutil.copytree(used, started)
     shutil.copytree(started, commands)
     answer(session)
     timed("estimate", session.estimate)
-    most = _memory(resource.RUSAGE_SELF)
+    most = _memory()
     measure_commands(commands)
     measure_command("status, at the end", "status", used)
     print(
-        f"\nAt most {most:.2f} GB in the process that answered, and"
-        f" {_memory(resource.RUSAGE_CHILDREN):.2f} GB in a command. Method"
+        f"\nAt most {most:.2f} GB in the process that answered. Method"
         f" {session.settings.method}: {session.settings.reason or 'as given'}."
     )
 

@@ -9,7 +9,7 @@ place, again and again, and at last compares the session with that of one worker
 """
 
 import random
-import subprocess
+import signal
 import sys
 import threading
 import time
@@ -19,6 +19,7 @@ from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, ROUNDS
 from nevis_stream.queries.session_log import read_lines
 from tests.dynamic_evaluation.making import one_order
+from tests.forked import Started
 
 OUTCOMES = one_order(13, 60, seed=3)
 KNOWN, NEW = OUTCOMES[1:], OUTCOMES[0]
@@ -52,17 +53,19 @@ def work(directory, threads, pause):
 
 
 def kill_often(directory, threads, pause, processes, kills):
-    words = [sys.executable, "-m", __spec__.name, str(directory), str(threads), str(pause)]
-    running = [subprocess.Popen(words) for _ in range(processes)]
-    while kills and any(each.poll() is None for each in running):
-        time.sleep(random.uniform(0, 20 * pause))
+    def start():
+        return Started(__spec__.name, directory, threads, pause)
+
+    running, killed = [start() for _ in range(processes)], 0
+    while killed < kills and not de.Session(directory).ended:
+        time.sleep(random.uniform(0, 2 * pause))
         place = random.randrange(processes)
         if running[place].poll() is None:
-            running[place].kill()
-            kills -= 1
+            running[place].send_signal(signal.SIGKILL)
+            killed += 1
         running[place].wait()
-        running[place] = subprocess.Popen(words)
-    print(f"{kills} kills were left when the session ended")
+        running[place] = start()
+    print(f"{killed} kills of {kills}, then the session was left to itself")
     return [each.wait() for each in running]
 
 
