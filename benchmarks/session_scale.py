@@ -29,6 +29,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe, matrix_product_peak
 from nevis_stream.launch import entry
+from nevis_stream.progress import Silent
 
 _ROWS = 50  # models that are made together
 # runs a command from a small process, as a fork counts the memory of the one that it comes from
@@ -61,10 +62,13 @@ def _memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def show_stage(name: str) -> None:
+class Told(Silent):
     """Prints when a stage begins."""
-    memory = _memory()
-    print(f"{time.process_time():8.1f} CPU s {memory:5.2f} GB  {name}", file=sys.stderr, flush=True)
+
+    def stage(self, name: str, done: int = 0, total: int | None = None) -> None:
+        """As `Progress.stage`."""
+        spent = f"{time.process_time():8.1f} CPU s {_memory():5.2f} GB"
+        print(f"{spent}  {name}", file=sys.stderr, flush=True)
 
 
 def show(name: str, seconds: float) -> None:
@@ -155,7 +159,7 @@ def main() -> None:
         timed("opening", lambda: session.fitted)
     else:
         method = None if values.method == "default" else values.method
-        arguments = {"method": method, "progress": show_stage}
+        arguments = {"method": method, "progress": Told()}
         session = timed("start", lambda: Session.start(used, board, values.budget, **arguments))
         print(f"| start, GB | {_memory():.2f} | |", flush=True)
         shutil.copytree(used, started)

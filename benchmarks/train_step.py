@@ -27,7 +27,7 @@ from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import clock, describe, matrix_product_peak
 from nevis_stream.launch import entry
-from nevis_stream.learners.budgets import BUDGETS
+from nevis_stream.learners.config import PRESETS
 from nevis_stream.learners.parts.augmentation import Augmentation, training_view
 from nevis_stream.learners.parts.feed import Batches
 from nevis_stream.learners.parts.fit import Recipe
@@ -238,7 +238,7 @@ def main() -> None:
         usual = [16, 64, 256] if arguments.all or "32×32" in name else [16, 64]
         batches = batches_of(arguments.batches) or usual
         step_rows(name, network, batches, repeats, peak, arguments.together)
-    assert set(BUDGETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
+    assert set(PRESETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
     if arguments.steps_only:
         return
     print(f"\n| input path, 64×64 RGB | batch | µs per image | images/{unit} | spread |")

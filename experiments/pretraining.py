@@ -17,12 +17,12 @@ import safetensors.numpy
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.executor import Progress
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import weight_layouts, weights
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.multi_task_pretraining import fit_jointly
+from nevis_stream.progress import Progress
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, write_file
 from nevis_stream.storage.identity import as_lines, refuse_other, write_once

@@ -9,15 +9,13 @@ from typing import Any
 
 import ml_collections
 
-from nevis_stream import user_code
+from nevis_stream import former_names, user_code
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Learner
 from nevis_stream.learners import fields
 from nevis_stream.learners.table import TABLE
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, kept_model
-
-_OURS = ("nevis_stream.learners", "learners")  # as recorded now and formerly
 
 
 def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learner:
@@ -38,7 +36,8 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
             " code, and only that code can build it."
         )
     if ":" in learner:
-        user_code.check_trusted(learner, trust, "learner", _OURS)
+        name = former_names.present_name(learner)
+        user_code.check_trusted(name, trust, "learner", ("nevis_stream.learners",))
     return run_config.learner_of(learner, _known(config, learner))
 
 
@@ -58,15 +57,13 @@ def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
 def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
     """Returns the recorded values of the learner's fields, with the table's for open ones."""
     values, fields_by_name = fields.flat(config), run_config.fields_of(learner)
-    preset = TABLE[learner].values if learner in TABLE else {}
+    row = TABLE[learner].values if learner in TABLE else {}
     recorded = {
         name: value
         for name, value in values.items()
         if name in fields_by_name and value is not None
     }
-    return dict(preset) | {
-        name: fields_by_name[name].check(value) for name, value in recorded.items()
-    }
+    return dict(row) | {name: fields_by_name[name].check(value) for name, value in recorded.items()}
 
 
 def open_run(run_dir: Path, stream: str | None = None, trust: Sequence[str] = ()) -> KeptRun:

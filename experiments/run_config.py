@@ -1,7 +1,7 @@
 """The config of a run: the typed values that fully determine it.
 
 It consists of common values and the fields of the learner's frozen dataclass (learners.fields). A
-value of None is open: the learner's row of the table or the budget sets it. Values from the command
+value of None is open: the learner's row of the table or the preset sets it. Values from the command
 line or a config file are never changed.
 """
 
@@ -135,7 +135,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     section = learners.class_of(learner)
     own_values = _fill(section, learner, common["budget"], values)
     own = _make(section, own_values, learner)
-    if not hasattr(section, "BUDGETS"):
+    if presets_of(section) is None:
         common["budget"] = ""
     if not common["label"]:
         defaults = _fill(section, learner, common["budget"], {})
@@ -151,17 +151,23 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     return RunConfig(**common, own=own)
 
 
-def _fill(section: Any, learner: str, budget: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def presets_of(section: Any) -> Mapping[str, Mapping[str, Any]] | None:
+    """Returns a learner's presets by name; None if its class has none."""
+    return getattr(section, "PRESETS", getattr(section, "BUDGETS", None))  # its former name
+
+
+def _fill(section: Any, learner: str, preset: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of a learner's fields, checked, with every open one filled in."""
-    preset = TABLE[learner].values if learner in TABLE else {}
+    row = TABLE[learner].values if learner in TABLE else {}
     checked = fields.check(
-        section, {**values, **{k: v for k, v in preset.items() if values.get(k) is None}}
+        section, {**values, **{k: v for k, v in row.items() if values.get(k) is None}}
     )
-    if not hasattr(section, "BUDGETS"):
+    presets = presets_of(section)
+    if presets is None:
         return checked
-    if budget not in section.BUDGETS:
-        raise BadInput(unknown("budget", budget, section.BUDGETS))
-    return section.fill(checked, section.BUDGETS[budget])
+    if preset not in presets:
+        raise BadInput(unknown("budget", preset, presets))
+    return section.fill(checked, presets[preset])
 
 
 def _make(section: type, values: Mapping[str, Any], learner: str) -> Any:

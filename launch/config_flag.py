@@ -182,9 +182,9 @@ def help_text() -> str:
     has_config = config_words.source or config_words.values
     try:
         learner = config_words.config().learner if has_config else "ft_prev"
-        budgets = getattr(class_of(learner), "BUDGETS", {})
+        presets = run_config.presets_of(class_of(learner)) or {}
         fields = run_config.fields_of(learner).values()
-        keys = "\n".join(_key(field, budgets) for field in fields)
+        keys = "\n".join(_key(field, presets) for field in fields)
     except BadInput as error:
         return f"\n{error}\n"
     width = max(map(len, TABLE))
@@ -197,18 +197,18 @@ def help_text() -> str:
     )
 
 
-def _key(field: Field, budgets: Mapping[str, Mapping[str, Any]]) -> str:
+def _key(field: Field, presets: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns the lines of a key: its meaning, type, default and range or choices."""
     kind = field.type.__name__
     kind = f"{kind} of {field.element.__name__}" if field.element else kind
     default = repr(field.default)
     if field.default is None:
-        presets = [
-            f"{budget} {values[field.name]}"
-            for budget, values in budgets.items()
+        sets = [
+            f"{name} {values[field.name]}"
+            for name, values in presets.items()
             if field.name in values
         ]
-        default = "set by the learner or the budget" + f" ({', '.join(presets)})" * bool(presets)
+        default = "set by the learner or the budget" + f" ({', '.join(sets)})" * bool(sets)
     limits = f"; {field.range[0]} to {field.range[1]}" if field.range else ""
     limits = f"; {', '.join(field.choices)}" if field.choices else limits
     return f"  --config.{field.name}: {field.help}\n      {kind}; default: {default}{limits}"

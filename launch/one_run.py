@@ -4,8 +4,9 @@ import warnings
 from pathlib import Path
 
 from nevis_stream.errors import DataWarning
-from nevis_stream.executor import Executor, Progress
+from nevis_stream.executor import Executor
 from nevis_stream.experiments import run_config
+from nevis_stream.progress import Progress
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.runner import run
 from nevis_stream.streams.named_streams import list_unprepared

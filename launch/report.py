@@ -32,10 +32,12 @@ def main(argv):
         entry.fail(
             "name at least one run directory: python -m launch.report runs/a runs/b --out=report"
         )
-    from nevis_stream.launch.terminal import track
     from nevis_stream.report.build import make_report
+    from nevis_stream.terminal import TerminalProgress
 
-    report = make_report([Path(name) for name in argv], Path(_OUT.value), _FIGURES.value, track)
+    with TerminalProgress("report") as progress:
+        paths = [Path(name) for name in argv]
+        report = make_report(paths, Path(_OUT.value), _FIGURES.value, progress)
     print(report.page)
     if not report.complete:
         sys.exit(entry.INCOMPLETE)

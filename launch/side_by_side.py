@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nevis_stream.executor import Silent, Trial
+from nevis_stream.executor import Trial
+from nevis_stream.progress import Silent
 
 
 class SideBySide:

@@ -110,8 +110,8 @@ def _refuse_own_fields(axes: list[tuple[str, str]], learner: str) -> None:
 
 
 def _run_all(runs, load) -> None:
-    from nevis_stream.executor import Silent
     from nevis_stream.launch.one_run import run_config_once
+    from nevis_stream.progress import Silent
     from nevis_stream.run_directory.ledger import Ledger
 
     executor = _EXECUTOR.build()

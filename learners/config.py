@@ -1,6 +1,8 @@
-"""The configuration of the paper's family of learners: initialisation × training data × search.
+"""The configuration of the paper's family of learners, initialisation × training data × search, and
+its presets.
 
-A value of None is open: the learner's row of the table (learners.table) or the budget sets it.
+A value of None is open: the learner's row of the table (learners.table) or the preset sets it. A
+preset never changes a value that the user set.
 """
 
 import math
@@ -10,7 +12,68 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from nevis_stream.errors import BadInput
-from nevis_stream.learners.budgets import BUDGETS
+
+# tiny takes at most 5 seconds per task of the stream pico on two cores, small at most 15; crops are
+# milder because there are few steps.
+_CPU = {
+    "search.method": "random",
+    "search.learning_rate": (0.03, 0.3),
+    "search.label_smoothing": (0.0, 0.2),
+    "search.space": "small",
+    "search.batch": (8, 16, 32),
+    "network.name": "resnet",
+    "network.stage_sizes": (1, 1, 1),
+    "network.width": 16,
+    "network.stem": "strided",
+    "network.resolution": 32,
+    "other_network.name": "vgg11",
+    "other_network.stage_sizes": (1, 1, 1),
+    "other_network.width": 16,
+    "augmentation.min_area": 0.5,
+    "select.train_cap": 500,
+    "select.dev_cap": 250,
+    "select.margin": 4.0,
+}
+_PUBLISHED = {
+    "search.space": "small",
+    "network.resolution": 64,
+    "other_network.name": "vgg11",
+    "augmentation.min_area": 0.08,
+    "select.train_cap": 10_000,
+    "select.dev_cap": 5_000,
+    "select.margin": 0.0,
+    "train.validate_every": 1000,
+}
+
+PRESETS: dict[str, Mapping[str, Any]] = {
+    "tiny": _CPU | {"search.trials": 2, "train.steps": 120, "train.validate_every": 30},
+    "small": _CPU | {"search.trials": 4, "train.steps": 240, "train.validate_every": 60},
+    # Appendix C of NEVIS'22.
+    "cheap": _PUBLISHED
+    | {
+        "search.method": "grid",
+        "search.trials": 4,
+        "search.learning_rate": (1e-4, 1e-3, 1e-2, 1e-1),
+        "search.label_smoothing": (0.15,),
+        "search.batch": (16, 32, 64, 128),
+        "train.steps": 25_000,
+        "network.name": "resnet18",
+        "network.stem": "standard",
+    },
+    # Section 4 of NEVIS'22, the reference code's default budget.
+    "paper": _PUBLISHED
+    | {
+        "search.method": "random",
+        "search.trials": 16,
+        "search.learning_rate": (1e-4, 1e-1),
+        "search.label_smoothing": (0.0, 0.3),
+        "search.batch": (16, 32, 64, 128, 256, 512),
+        "train.steps": 50_000,
+        "network.name": "resnet34",
+        "network.stem": "small",
+    },
+}
+
 
 Initialisations = Literal[
     "random", "previous", "related", "related_static", "pretrained", "pretrained_or_related"
@@ -150,7 +213,7 @@ class AugmentationConfig:
 class BaselineConfig:
     """A learner of the paper's family."""
 
-    BUDGETS: ClassVar = BUDGETS
+    PRESETS: ClassVar = PRESETS
 
     initialisation: Initialisations | None = _option(
         None, "parameters that a task starts from", label=True
@@ -168,19 +231,19 @@ class BaselineConfig:
     augmentation: AugmentationConfig = AugmentationConfig()
 
     @staticmethod
-    def fill(values: Mapping[str, Any], budget: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns values by dotted name, with open ones filled in from the weights and a budget.
+    def fill(values: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns values by dotted name, with open ones filled in from the weights and a preset.
 
         Raises:
           BadInput: a file without weights, or values that cannot be combined.
         """
-        filled, preset = _with_weights(values), dict(budget)
+        filled, preset = _with_weights(values), dict(preset)
         if preset["search.method"] == "grid" and filled["search.method"] not in (None, "grid"):
             for name in _RANGES:  # the ranges that the grid spans
                 if name in preset:
                     preset[name] = (min(preset[name]), max(preset[name]))
         for section in ("network", "other_network"):
-            # the budget's options of a network fit only the budget's network
+            # the preset's options of a network fit only the preset's network
             if filled[f"{section}.name"] is not None:
                 resolution = f"{section}.resolution"
                 preset = {

@@ -3,7 +3,7 @@
 A field is an int, float, str or bool, a tuple of one of these, or a frozen dataclass. Its metadata
 may have `help` (a text), `range` (lowest and highest value, of a number or of each number of a
 tuple) and `label` (true if a run whose value differs from the learner's own shows it in its label).
-`typing.Literal` lists the valid strings. A field whose default is None is open: a budget sets it.
+`typing.Literal` lists the valid strings. A field whose default is None is open: a preset sets it.
 """
 
 import dataclasses

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from nevis_stream.errors import StorageFull as StorageFull
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
     from nevis_stream.executor import Executor as Executor
-    from nevis_stream.executor import Progress as Progress
-    from nevis_stream.executor import Silent as Silent
     from nevis_stream.executor import Trial as Trial
     from nevis_stream.learner import Context as Context
     from nevis_stream.learner import Learner as Learner
@@ -45,6 +43,8 @@ if TYPE_CHECKING:
     from nevis_stream.metrics import Metric as Metric
     from nevis_stream.named_learners import learner_names as learner_names
     from nevis_stream.named_learners import make_learner as make_learner
+    from nevis_stream.progress import Progress as Progress
+    from nevis_stream.progress import Silent as Silent
     from nevis_stream.queries.oracle import Estimate as Estimate
     from nevis_stream.report.build import write_report as write_report
     from nevis_stream.run_directory.ledger import Ledger as Ledger
@@ -78,12 +78,12 @@ _HOMES = {
     "Metric": "metrics",
     "NevisStreamError": "errors",
     "Predictor": "learner",
-    "Progress": "executor",
+    "Progress": "progress",
     "RunLocked": "errors",
     "RunWarning": "errors",
     "Samples": "datasets.dataset",
     "Schedule": "streams.stream",
-    "Silent": "executor",
+    "Silent": "progress",
     "StorageFull": "errors",
     "Stream": "streams.stream",
     "Task": "streams.task",

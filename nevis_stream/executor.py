@@ -12,35 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from nevis_stream.cost.meter import Counts
+from nevis_stream.progress import Progress
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage.checkpoint import Tree, to_host
 
 Result = tuple[Tree, Counts]
 """The tree that a trial returned, and its FLOPs by phase and trial."""
-
-
-class Progress(Protocol):
-    """Receives the state of a run; the methods here do nothing."""
-
-    def event(self, index: int, events: int | None, description: str) -> None:
-        """Event `index` of `events` (None: unknown) begins; -1 is what comes before the first."""
-        return
-
-    def trial(self, trial: int, trials: int) -> None:
-        """Of the event's `trials`, `trial` are done."""
-        return
-
-    def step(self, step: int, steps: int) -> None:
-        """Of `steps` steps, `step` are done: of the running trial, or of all that run now."""
-        return
-
-    def result(self, text: str) -> None:
-        """A task has a result, described by `text`."""
-        return
-
-
-class Silent(Progress):
-    """A `Progress` that shows nothing."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ FORMER = {
     "experiments": ("nevis_stream.experiments", "0.2"),
     "learners": ("nevis_stream.learners", "0.2"),
     "Context.sparing": ("Context.small_batches", "0.2"),
+    "Config.BUDGETS": ("Config.PRESETS", "0.2"),
 }
 """A former name: the present one, and the version from which the former one is unknown."""
 PACKAGES = tuple(name for name in FORMER if "." not in name)

@@ -17,7 +17,8 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
-from nevis_stream.executor import Executor, Inline, Progress, Result, Silent, Trial
+from nevis_stream.executor import Executor, Inline, Result, Trial
+from nevis_stream.progress import Progress, Silent
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
 from nevis_stream.run_directory.workspace import EventWorkspace, leaves, rebuild
 from nevis_stream.storage.checkpoint import Tree, to_host

@@ -105,14 +105,15 @@ def progress_bars() -> Progress:
 
 
 class TerminalProgress:
-    """Shows the events, trials and steps of a run; use it as a context manager.
+    """A `Progress` that shows what it is told as bars; use it as a context manager.
 
     Args:
-      title: of the run.
+      title: of the work.
+      lines: whether to print a line for each new stage if there is no terminal.
     """
 
-    def __init__(self, title: str):
-        self._title = title
+    def __init__(self, title: str, lines: bool = False):
+        self._title, self._lines, self._printed = title, lines, ""
         self._bars = progress_bars()
         self._events = self._bars.add_task(f"{title}: events", total=None)
         self._trials = self._bars.add_task("trials", total=None, visible=False)
@@ -148,3 +149,11 @@ class TerminalProgress:
     def result(self, text: str) -> None:
         """A task has a result."""
         self._bars.console.print(f"{self._title}: {text}", highlight=False)
+
+    def stage(self, name: str, done: int = 0, total: int | None = None) -> None:
+        """A stage begins, or goes on."""
+        text = f"{self._title}: {name}"
+        self._bars.update(self._events, completed=done, total=total, description=text)
+        if self._lines and not self._bars.console.is_terminal and name != self._printed:
+            self._printed = name
+            print(text, file=sys.stderr)

@@ -49,6 +49,7 @@ BASE = of_nevis_stream(
     "extensions",
     "former_names",
     "lazy",
+    "progress",
     "seeds",
     "spreadsheet",
     "storage",

@@ -296,6 +296,8 @@ def test_a_former_name_is_documented_and_means_the_present_one(former):
     assert until.split(".") > importlib.metadata.version("nevis_stream").split(".")
     if former in former_names.PACKAGES:
         assert former_names.present_name(f"{former}.table") == f"{present}.table"
+    elif former == "Config.BUDGETS":  # of a learner's config
+        assert run_config.presets_of(type("Old", (), {"BUDGETS": {"tiny": {}}})) == {"tiny": {}}
     else:
         ctx = ns.Context.standalone()
         old, new = former.removeprefix("Context."), present.removeprefix("Context.")

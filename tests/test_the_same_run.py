@@ -19,8 +19,8 @@ from nevis_stream.analysis.points import phase_flops, point
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.errors import BadInput, LearnerFault, RunWarning
-from nevis_stream.executor import Progress, Silent
 from nevis_stream.learner import Context, Predictor
+from nevis_stream.progress import Progress, Silent
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run

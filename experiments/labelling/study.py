@@ -21,8 +21,9 @@ from nevis_stream.active_testing.simulation import Acquisition, simulate, square
 from nevis_stream.active_testing.surrogate import PUBLISHED, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.errors import plural
-from nevis_stream.executor import Executor, Progress
+from nevis_stream.executor import Executor
 from nevis_stream.learner import Context
+from nevis_stream.progress import Progress
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.run_directory.workspace import RecordWorkspace
 from nevis_stream.storage import exclusive

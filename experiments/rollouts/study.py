@@ -15,12 +15,13 @@ import numpy as np
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.executor import Executor, Progress
+from nevis_stream.executor import Executor
 from nevis_stream.experiments.rollouts.statistics import RiskCurve, curve, plurality_risks
 from nevis_stream.experiments.rollouts.training import BATCH, UNKNOWN, ImagePool, Trainer, training
 from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.populations import Population
 from nevis_stream.learner import Context
+from nevis_stream.progress import Progress
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive
 from nevis_stream.storage.study_record import keep_settings

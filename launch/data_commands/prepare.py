@@ -23,10 +23,22 @@ from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.launch.data_commands.list import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
-from nevis_stream.launch.terminal import bar, progress_bars
+from nevis_stream.progress import Silent
 from nevis_stream.storage.names import check_name
 from nevis_stream.storage.reading import absence
 from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.terminal import TerminalProgress, progress_bars
+
+
+class _Messages(Silent):
+    """Sends the stages of a data set to the process that shows them."""
+
+    def __init__(self, source: str, messages: Any):
+        self._source, self._messages = source, messages
+
+    def stage(self, name: str, done: int = 0, total: int | None = None) -> None:
+        """As `Progress.stage`."""
+        self._messages.put((self._source, name, done, total))
 
 
 def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
@@ -34,9 +46,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
     from nevis_stream.datasets.preparation import prepare as preparation
 
     scheme, _, dataset_id = source.partition(":")
-
-    def progress(stage: str, done: int, total: int) -> None:
-        messages.put((source, stage, done, total))
+    progress = _Messages(source, messages)
 
     warnings.simplefilter("ignore")
     try:
@@ -198,7 +208,7 @@ def import_file(
             before = _counts(prepared.about(task, "local")["splits"])
         except BadInput:
             before = "damaged"
-    with bar(task) as progress:
+    with TerminalProgress(task) as progress:
         folder = preparation.import_file(
             path, task, choices=choices, year=year, domain=domain, form=form, progress=progress
         )

@@ -12,8 +12,9 @@ from nevis_stream.datasets import derived_arrays, prepared, sources
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.data_commands.list import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE
-from nevis_stream.launch.terminal import bar, console
+from nevis_stream.launch.terminal import console
 from nevis_stream.spreadsheet import quote
+from nevis_stream.terminal import TerminalProgress
 
 
 def verify(tasks: Sequence[str]) -> None:
@@ -101,7 +102,7 @@ def overlap(stream: str, form: str) -> None:
     from nevis_stream.datasets.overlap import to_csv
     from nevis_stream.streams.named_streams import load_stream
 
-    with bar("overlap") as progress:
+    with TerminalProgress("overlap") as progress:
         overlaps = load_stream(stream).overlaps(progress)
     if form == "csv":
         rows = [

@@ -1,6 +1,6 @@
 """`launch.evaluate add-model` and `add-samples`: a few cells are asked, the others predicted."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache as cached
 from functools import partial
 from pathlib import Path
@@ -33,13 +33,15 @@ from nevis_stream.launch.evaluate_commands.caches import (
 )
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import bar, flops
+from nevis_stream.launch.terminal import flops
+from nevis_stream.progress import Progress, Silent, Within
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOT_STATED, Oracle, Query, Responses
 from nevis_stream.queries.samples import Part
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import absence, real_path
+from nevis_stream.terminal import TerminalProgress
 from nevis_stream.trained_runs.caches import open_cache
 from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
 from nevis_stream.trained_runs.predictors import (
@@ -175,9 +177,9 @@ def _add(
     for model in complete:
         _print_complete(model, measure, parts[model.dataset])
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
-    with bar(title, lines=len(complete) < len(asks)) as move:
+    with TerminalProgress(title, lines=len(complete) < len(asks)) as progress:
         each = 1 if kind == "samples" else facts.n // facts.points
-        asking = _AskingBar(move, cells * each * (len(asks) - len(complete)))
+        asking = _Asking(progress, cells * each * (len(asks) - len(complete)))
         asking.stage("learning from the known models")
         accounts = adding.add_models(
             cache,
@@ -189,7 +191,7 @@ def _add(
             most_flops=values.choice_flops,
             available=available,
             drawn=values.answered == "random",
-            progress=asking.stage,
+            progress=asking,
             report_choice=choices.append,
             report_values=expected.__setitem__,
         )
@@ -241,14 +243,14 @@ def fit(_: Sequence[str], values: FlagValues) -> None:
     facts = cache.facts()
     kind = "samples" if facts.image is None else "images"
     cells = budget(values.budget, facts.points, kind, cache)
-    with bar(f"fit {cache.directory.name}") as show_progress:
+    with TerminalProgress(f"fit {cache.directory.name}") as progress:
         name, reason, cost = adding.fit_method(
             cache,
             cells,
             values.method,
             seed=values.seed,
             most_flops=values.choice_flops,
-            progress=lambda name: show_progress(f"fit {name}", 0, None),
+            progress=Within(progress, "fit"),
         )
     if reason:
         _print_choice(name, reason)
@@ -298,8 +300,8 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
             for facts in sample_facts(task, split, part)
         ]
     cells = budget(values.budget, cache.shape[0], "models", cache)
-    with bar(f"{cache.directory.name}, {values.method}", lines=True) as move:
-        asking = _AskingBar(move, cells * len(samples))
+    with TerminalProgress(f"{cache.directory.name}, {values.method}", lines=True) as progress:
+        asking = _Asking(progress, cells * len(samples))
         asking.stage("learning from the known models")
         account = adding.add_samples(
             cache,
@@ -311,7 +313,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
             provenances=provenances,
             source=values.samples or str(cache.directory),
             remedy=_FILE_REMEDY if values.samples else _RUN_REMEDY,
-            progress=asking.stage,
+            progress=asking,
         )
     _print_account(account, from_file=bool(values.samples))
 
@@ -361,23 +363,23 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
     return checkpoints
 
 
-class _AskingBar:
-    """A bar with the stage of an addition and the number of answers so far.
+class _Asking(Silent):
+    """Reports the stage of an addition with the number of answers so far.
 
     Args:
-      move: updates the bar.
+      progress: is told them.
       cells: number of cells that will be asked.
     """
 
-    def __init__(self, move: Callable[[str, int, int], None], cells: int):
-        self._move, self._cells, self._done = move, cells, 0
+    def __init__(self, progress: Progress, cells: int):
+        self._progress, self._cells, self._done = progress, cells, 0
 
-    def stage(self, name: str) -> None:
+    def stage(self, name: str, done: int = 0, total: int | None = None) -> None:
         """A stage begins."""
-        self._move(name, self._done, self._cells)
+        self._progress.stage(name, self._done, self._cells)
 
     def counting(self, asks: Mapping[str, Oracle]) -> dict[str, Oracle]:
-        """Returns asks that also move the bar."""
+        """Returns asks that also report the number of answers."""
         return {model: self._counting(oracle) for model, oracle in asks.items()}
 
     def _counting(self, oracle: Oracle) -> Oracle:

@@ -24,10 +24,11 @@ from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import bar, flops
+from nevis_stream.launch.terminal import flops
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.ledger import FILE_NAME, find_run_dirs
 from nevis_stream.storage.reading import absence
+from nevis_stream.terminal import TerminalProgress
 from nevis_stream.trained_runs.caches import add_features, fill
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
@@ -155,13 +156,13 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
         return
     if values.rows:
         raise BadInput(f"--rows={values.rows}: names rows of a .npy matrix; {name} is none.")
-    with bar(f"import {name}") as show_progress:
+    with TerminalProgress(f"import {name}") as progress:
         table = import_file(
             target,
             path,
             values.threshold,
             features=features if values.features else None,
-            progress=lambda stage: show_progress(stage, 0, None),
+            progress=progress,
             **reading_of(values),
         )
     print_import(name, Imported(Path(name).name, table.remarks, table.left_out))
@@ -175,13 +176,13 @@ def _import_matrix(path: Path, target: Path, values: FlagValues) -> None:
     given = [name for name in how if name not in used and how[name]]
     if given or values.threshold is not None or values.features:
         raise BadInput(f"{path}: a bare matrix takes --range and --rows only.")
-    with bar(f"import {path}") as show_progress:
+    with TerminalProgress(f"import {path}") as progress:
         record = import_matrix(
             target,
             path,
             Ranges.of(how["value_range"]),
             Path(values.rows) if values.rows else None,
-            lambda stage: show_progress(stage, 0, None),
+            progress,
         )
     print_import(str(path), record)
     for other in sorted(path.parent.glob("rank_idx_*.npy")) if not values.rows else ():
@@ -216,14 +217,14 @@ def import_run(
       backbone: computes features of the samples; None adds none.
     """
     run = open_run(path, stream, trust)
-    with bar(f"import {path}") as show_progress:
+    with TerminalProgress(f"import {path}") as progress:
         additions = fill(
             run,
             folder,
             which=which,
             splits=splits,
             probabilities=probabilities,
-            progress=show_progress,
+            progress=progress,
         )
     for added in additions:
         print(
@@ -231,7 +232,7 @@ def import_run(
             f" {_size(EvaluationCache(added.cache))}"
         )
     for added in additions if backbone else ():
-        with bar(f"features for {added.cache}"):
+        with TerminalProgress(f"features for {added.cache}"):
             features, spent = add_features(EvaluationCache(added.cache), run, *backbone)
         print(f"{added.cache}: {features.shape[1]} features of each sample, {flops(spent)}")
     if not run.ledger.complete:
@@ -251,8 +252,8 @@ def merge(words: Sequence[str], values: FlagValues) -> None:
         for source in caches_in(path):
             directory = folder if single else folder / source.directory.name
             target = EvaluationCache(directory, create=True, about=source.about)
-            with bar(f"merge {source.directory}") as show_progress:
-                merged = target.merge(source, show_progress)
+            with TerminalProgress(f"merge {source.directory}") as progress:
+                merged = target.merge(source, progress)
             merge_additions(target.directory, source.directory, merged.names)
             for line in merged.lines:
                 print(f"{source.directory}: {line}")
@@ -271,10 +272,8 @@ def export(words: Sequence[str], values: FlagValues) -> None:
 def repair(_: Sequence[str], values: FlagValues) -> None:
     """Copies the undamaged parts of --cache to the new cache --out, and prints what is left out."""
     cache, target = one_cache(Path(values.cache)), Path(values.out)
-    with bar(f"repair {values.cache}") as show_progress:
-        damage = cache.repair(
-            target, lambda stage, done, total: show_progress(stage, done, total or None)
-        )
+    with TerminalProgress(f"repair {values.cache}") as progress:
+        damage = cache.repair(target, progress)
     if not (lines := damage.lines()):
         print(
             f"{cache.directory}: undamaged, so there is nothing to repair; {target} was not created"

@@ -27,8 +27,9 @@ from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import samples_or_amount
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import bar, console, estimate_cells
+from nevis_stream.launch.terminal import console, estimate_cells
 from nevis_stream.storage import write_file
+from nevis_stream.terminal import TerminalProgress
 
 
 def start(words: Sequence[str], values: FlagValues) -> None:
@@ -44,7 +45,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     count = None
     if values.budget is not None:
         count = samples_or_amount(values.budget, board.shape[1], "samples")
-    with bar("start") as show_progress:
+    with TerminalProgress("start") as progress:
         session = Session.start(
             values.out,
             board,
@@ -56,7 +57,7 @@ def start(words: Sequence[str], values: FlagValues) -> None:
             until_better_than=values.until_better_than,
             until_decided=values.until_decided,
             prices=values.prices,
-            progress=lambda stage: show_progress(stage, 0, None),
+            progress=progress,
         )
     settings = session.settings
     print(f"session of {', '.join(settings.models)}: method {settings.method}; {session.rule}")

@@ -39,7 +39,7 @@ from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups
 from nevis_stream.launch.evaluate_commands.crossing import cross
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import console, progress_bars
+from nevis_stream.launch.terminal import console
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.report import palette
 from nevis_stream.report.evaluation_plots import budget_plot, styles_of
@@ -47,6 +47,7 @@ from nevis_stream.report.names import add_legend
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.study_record import StudyRecord
+from nevis_stream.terminal import progress_bars
 
 RECORD, TABLE = "study.jsonl", "study.csv"  # in the folder of a study, with its study.json
 MAIN = (

@@ -20,7 +20,7 @@ from nevis_stream.experiments.labelling.models import TestedModel, gather, load_
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import one_cache
-from nevis_stream.launch.terminal import bar
+from nevis_stream.terminal import TerminalProgress
 
 _SHOWN = 10  # names of classes in a note
 
@@ -97,12 +97,12 @@ def load_subject(
     twice = [model for model, file in zip(models, files, strict=True) if files.count(file) > 1]
     if twice:
         raise BadInput(f"--model={twice[-1]}: given twice.")
-    with bar("start", lines=True) as move:
-        move("reading the pool", 0, None)
+    with TerminalProgress("start", lines=True) as progress:
+        progress.stage("reading the pool")
         pool = load_pool(values.pool)
         tested = []
         for number, path in enumerate(models):
-            move(f"model {path} on {len(pool.ids):,} samples", number, len(models))
+            progress.stage(f"model {path} on {len(pool.ids):,} samples", number, len(models))
             tested.append(load_tested_model(path, pool, values.stream, values.trust))
         counts = sorted({model.predictions.shape[1] for model in tested})
         if len(counts) > 1:
@@ -118,7 +118,7 @@ def load_subject(
         if values.cache is not None:
             first = tested[0].predictor
             cache = one_cache(Path(values.cache), first.task.dataset_id if first else "")
-        move(f"what the surrogate {surrogate!r} needs", 0, None)
+        progress.stage(f"what the surrogate {surrogate!r} needs")
         kind = SURROGATES[surrogate]
         data = gather(tested[0], pool, kind.needs, runs, cache, seed)
     kind.check(surrogate, data)

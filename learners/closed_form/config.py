@@ -1,4 +1,4 @@
-"""The configuration of the learner `closed_form`, and its budgets."""
+"""The configuration of the learner `closed_form`, and its presets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.learners.closed_form.maps import CELLS
 
 # For the 30 tasks of local25: about 2e10, 5e10, 1.5e11, 1e12 and 3e12 FLOPs of all phases.
-BUDGETS: dict[str, Mapping[str, Any]] = {
+PRESETS: dict[str, Mapping[str, Any]] = {
     "tiny": {
         "gradients": (32,),
         "pixels": 8,
@@ -65,7 +65,7 @@ def _option(default: Any, help: str, low: float, high: float) -> Any:
 class ClosedFormConfig:
     """Which features are used, from how many images, and what leave-one-out error chooses."""
 
-    BUDGETS: ClassVar = BUDGETS
+    PRESETS: ClassVar = PRESETS
 
     gradients: tuple[int, ...] | None = _option(
         None,
@@ -121,13 +121,13 @@ class ClosedFormConfig:
     )
 
     @staticmethod
-    def fill(values: Mapping[str, Any], budget: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns values by name, with open ones filled in from a budget.
+    def fill(values: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns values by name, with open ones filled in from a preset.
 
         Raises:
           BadInput: values that contradict each other.
         """
-        filled = {**values, **{k: v for k, v in budget.items() if values[k] is None}}
+        filled = {**values, **{k: v for k, v in preset.items() if values[k] is None}}
         for name in ("gradients", "widths", "regularisations", "mirrored"):
             if not filled[name]:
                 raise BadInput(f"config.{name} is empty; give at least one value.")
@@ -152,24 +152,24 @@ class ClosedFormConfig:
 
 # closed_form's; up to `large`, the FLOPs that repeats save are spent on more images (`huge` uses
 # all images already). Two more with networks.
-FRONTIER_BUDGETS: dict[str, Mapping[str, Any]] = {
-    "tiny": BUDGETS["tiny"] | {"pictures": 450, "centres": 450},
-    "small": BUDGETS["small"] | {"pictures": 1085, "centres": 1085},
-    "medium": BUDGETS["medium"] | {"pictures": 1445, "centres": 1445},
-    "large": BUDGETS["large"] | {"pictures": 3530, "centres": 3530},
-    "huge": BUDGETS["huge"],
-    "giant": BUDGETS["huge"]
+FRONTIER_PRESETS: dict[str, Mapping[str, Any]] = {
+    "tiny": PRESETS["tiny"] | {"pictures": 450, "centres": 450},
+    "small": PRESETS["small"] | {"pictures": 1085, "centres": 1085},
+    "medium": PRESETS["medium"] | {"pictures": 1445, "centres": 1445},
+    "large": PRESETS["large"] | {"pictures": 3530, "centres": 3530},
+    "huge": PRESETS["huge"],
+    "giant": PRESETS["huge"]
     | {"patches": 256, "components": 768, "sample": 768, "network_steps": 1200},
 }
-FRONTIER_BUDGETS["colossal"] = FRONTIER_BUDGETS["giant"] | {"network_steps": 16_000}
+FRONTIER_PRESETS["colossal"] = FRONTIER_PRESETS["giant"] | {"network_steps": 16_000}
 
 
 @dataclass(frozen=True)
 class FrontierConfig(ClosedFormConfig):
     """The configuration of `closed_form`, whether predictors are reused, and of added networks."""
 
-    BUDGETS: ClassVar = {
-        name: {"network_steps": 0} | values for name, values in FRONTIER_BUDGETS.items()
+    PRESETS: ClassVar = {
+        name: {"network_steps": 0} | values for name, values in FRONTIER_PRESETS.items()
     }
 
     repeats: bool = field(

@@ -18,6 +18,7 @@ import numpy as np
 from nevis_stream.datasets.dataset import Samples
 from nevis_stream.datasets.prepared import derived_directory
 from nevis_stream.errors import BadInput, StorageFull, plural
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.vocabulary import SPLITS
@@ -58,7 +59,7 @@ def count_leaks(splits: Mapping[str, Samples], split: str) -> int:
 def find_overlaps(
     tasks: Sequence[tuple[str, str]],
     splits_of: Callable[[str], Mapping[str, Samples]],
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: Progress = SILENT,
 ) -> list[Overlap]:
     """Returns the overlaps of every task's dev_test and test splits with earlier training data.
 
@@ -68,14 +69,14 @@ def find_overlaps(
       tasks: (task_id, dataset_id) in stream order; only the first task of a data set counts, since
         its repeats overlap intentionally.
       splits_of: returns the splits of a data set.
-      progress: called with the stage, how much of it is done, and its total.
+      progress: is told the stages.
     """
     first: dict[str, str] = {}
     for task_id, dataset_id in tasks:
         first.setdefault(dataset_id, task_id)
     exact_hashes, near_hashes = [], []
     for number, dataset_id in enumerate(first):
-        progress("hash images", number, len(first))
+        progress.stage("hash images", number, len(first))
         splits = splits_of(dataset_id)
         images = [splits[name].images for name in (*TRAINING, *TESTED)]
         exact_hashes += [part.pixel_hashes() for part in images]
@@ -85,7 +86,7 @@ def find_overlaps(
     earlier: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     overlaps = []
     for number, task_id in enumerate(first.values()):
-        progress("compare tasks", number, len(first))
+        progress.stage("compare tasks", number, len(first))
         exact = dict(zip((*TRAINING, *TESTED), numbered, strict=False))
         near = dict(zip((*TRAINING, *TESTED), perceptual, strict=False))
         for split in TESTED:
@@ -112,7 +113,7 @@ def cached_overlaps(
     digest: str,
     tasks: Sequence[tuple[str, str]],
     splits_of: Callable[[str], Mapping[str, Samples]],
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: Progress = SILENT,
 ) -> list[Overlap]:
     """Returns the result of `find_overlaps`, which is kept in the folder of derived files.
 

@@ -30,6 +30,7 @@ from nevis_stream.evaluation_cache.additions import Addition, append, read_addit
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.facts_files import groups_of
 from nevis_stream.evaluation_cache.oracles import TooFewAnswers
+from nevis_stream.progress import SILENT, Progress, Within
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget
 from nevis_stream.queries.prices import Prices
@@ -49,7 +50,7 @@ def add_models(
     most_flops: float = MOST_FLOPS,
     available: Mapping[str, np.ndarray] | None = None,
     drawn: bool = False,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = SILENT,
     report_choice: Callable[[Choice], None] = lambda choice: None,
     report_values: Callable[[str, np.ndarray], None] = lambda model, values: None,
 ) -> list[Addition]:
@@ -83,7 +84,7 @@ def add_models(
       drawn: whether the available samples were drawn at random from all; otherwise, if similar ones
         had to be asked, the interval allows for any values of the others, and there is none if they
         are many.
-      progress: called with the name of each stage when it begins.
+      progress: is told the stages.
       report_choice: called with the choice, if there is one, before anything is asked.
       report_values: called with each model's name and values, float32[n]: the observed ones, and
         the expected ones of the other samples, which the cache has as 0 or 1 where it has outcomes.
@@ -123,7 +124,7 @@ def add_models(
             most_flops,
             available or {},
             drawn,
-            lambda stage, part=part: progress(f"{part.name}: {stage}" if part.name else stage),
+            Within(progress, part.name) if part.name else progress,
             report_choice,
             expected,
         )
@@ -172,7 +173,7 @@ def fit_method(
     seed: int = 0,
     most_flops: float = MOST_FLOPS,
     prices: Prices | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = SILENT,
 ) -> tuple[str, str, int]:
     """Fits a method to a cache's known models for a budget; `add_models` uses the stored fit until
     these models change, and the first addition is charged for it.
@@ -182,7 +183,7 @@ def fit_method(
     Args:
       cache, budget, method, seed, most_flops: as of `add_models`.
       prices: of the samples, with a method that takes them; the budget is then what they afford.
-      progress: called with the name of each method that is fitted, and with its stages.
+      progress: is told the stages.
 
     Returns: the method's name, why it was chosen ("" if it was given), and the FLOPs of its fit.
     """
@@ -205,11 +206,11 @@ def fit_method(
         method, reason = choice.method, choice.reason
     used = methods.within_budget(method).for_known(known)
     used.check(budget, known)
-    progress(used.name)
+    progress.stage(used.name)
     readable = memory.readable(used, known, 1)
     stored = _stored_fit(cache, used.name, used, known, seed)
     fit_key, _ = jax.random.split(jax.random.key(seed))
-    ctx = staged_context(lambda stage: progress(f"{used.name}: {stage}"))
+    ctx = staged_context(Within(progress, used.name))
     stored.evaluator(readable, budget, fit_key, ctx)
     return used.name, reason, stored.flops(budget)
 
@@ -225,7 +226,7 @@ def add_samples(
     provenances: Sequence[dict[str, Any]] | None = None,
     source: str = "",
     remedy: str = "",
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = SILENT,
 ) -> Addition:
     """Evaluates a few of the known models on new samples: models and samples change places.
 
@@ -239,7 +240,7 @@ def add_samples(
       provenances: of each sample; a sample with `low` and `high` has scores.
       source: what the asks read, for messages; default: the cache.
       remedy: what to do if a model has no `Oracle`, for messages.
-      progress: called with the name of each stage when it begins.
+      progress: is told the stages.
 
     Raises:
       BadInput: there is no known model, the method is unknown, the budget is not valid, or there is

@@ -33,6 +33,7 @@ from nevis_stream.evaluation_cache.oracles import (
     askable_cells,
     bound_means,
 )
+from nevis_stream.progress import Progress, Within
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, Responses
 from nevis_stream.queries.prices import Prices
@@ -69,7 +70,7 @@ class PartAdder:
         most_flops: float,
         available: Mapping[str, np.ndarray],
         drawn: bool,
-        progress: Callable[[str], None],
+        progress: Progress,
         report_choice: Callable[[Choice], None],
         expected: Mapping[str, np.ndarray],
     ) -> list[Addition]:
@@ -112,7 +113,7 @@ class PartAdder:
                 additions,
                 most_flops,
                 saved,
-                lambda name: progress(f"trying {name}"),
+                Within(progress, "trying"),
             )
             report_choice(choice)
             method = choice.method
@@ -280,11 +281,11 @@ def evaluate(
     new: int,
     budget: int,
     seed: int,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> tuple[Estimates, OwnCost]:
     """Returns the estimates of new models, and the FLOPs that the method computed itself."""
     if stored.outdated:
-        progress("the stored fit is of other known models or another seed; fitting anew")
+        progress.stage("the stored fit is of other known models or another seed; fitting anew")
     ctx = staged_context(progress)
     fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
     evaluator = stored.evaluator(known, budget, fit_key, ctx)

@@ -13,7 +13,7 @@ is for models like the known ones, and nothing of others.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from nevis_stream.dynamic_evaluation.methods import stratified
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.evaluation_cache.additions import Addition
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_json
@@ -89,7 +90,7 @@ def choose(
     additions: Sequence[Addition],
     most_flops: float = MOST_FLOPS,
     saved: float = np.inf,
-    progress: Callable[[str], None] = lambda candidate: None,
+    progress: Progress = SILENT,
 ) -> Choice:
     """Chooses a method; the choice and the fits that it took are stored with the cache.
 
@@ -104,7 +105,7 @@ def choose(
         ones.
       saved: FLOPs that asking fewer cells saves: another such limit, which does not make an earlier
         choice invalid.
-      progress: called with each candidate's name before it is fitted.
+      progress: is told the stages.
 
     Returns: the choice; its FLOPs are 0 if an earlier addition has paid for it.
     """
@@ -134,7 +135,7 @@ def choose(
         facts, part = known.facts.take(columns), "-choice"
         compared = InMemory(known.matrix(None, columns), known.groups, facts)
     for name in affordable:
-        progress(name)
+        progress.stage(name)
         errors[name], costs[name] = _errors(
             directory, methods.get(name), compared, budget, seed, additions, part
         )

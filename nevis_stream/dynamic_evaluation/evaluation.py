@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation.method import UNCOUNTED
 from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Query, Responses, given_numbers
 from nevis_stream.queries.samples import SampleFacts
 
@@ -30,7 +31,7 @@ def evaluate(
     *,
     seed: int = 0,
     prices: PricesGiven = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = SILENT,
 ) -> Estimate:
     """Estimates a new model's mean over all samples of a board from a few of them.
 
@@ -51,7 +52,7 @@ def evaluate(
       seed: of the method's random choices.
       prices: of the samples, in that unit: by id, in their order, or a file (see `read_prices`);
         None: those of the board's file.
-      progress: called with the name of each stage.
+      progress: is told the stages.
 
     Returns: the estimate, in the units of the board. Its cost is of the method; what `model`
       computes is not in it.
@@ -77,7 +78,7 @@ def evaluate(
 
     with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
         cache = EvaluationCache(Path(folder) / "cache", create=True, about=board.cache.about)
-        progress("reading the board")
+        progress.stage("reading the board")
         cache.merge(board.cache)
         _copy_fits(board.cache.directory, cache.directory)
         name = "new model"

@@ -51,6 +51,8 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Decisions
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.oracles import TooFewAnswers
+from nevis_stream.progress import SILENT
+from nevis_stream.progress import Progress as Reports
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog
@@ -108,7 +110,7 @@ class Session:
         until_better_than: str | None = None,
         until_decided: str | None = None,
         prices: PricesGiven = None,
-        progress: Callable[[str], None] = lambda stage: None,
+        progress: Reports = SILENT,
     ) -> "Session":
         """Begins a session, or opens it if it was begun with the same arguments.
 
@@ -131,7 +133,7 @@ class Session:
           until_decided: "best" or "order": the models are asked the same samples, and the session
             ends when the best of them, or their order, is known (see `comparison`).
           prices: by id, in the order of the samples, or a file; None: those of the board's file.
-          progress: called with the name of each stage.
+          progress: is told the stages.
 
         Raises:
           BadInput: an argument cannot be used, or the directory has another session.

@@ -1,6 +1,6 @@
 """The start of a session of live evaluation: its method is chosen and fitted, its board copied."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from nevis_stream.dynamic_evaluation.session_records import (
 from nevis_stream.dynamic_evaluation.session_source import write_source
 from nevis_stream.dynamic_evaluation.stopping import Rule, check_draws, check_rule
 from nevis_stream.errors import BadInput
+from nevis_stream.progress import Progress
 from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog, Words
@@ -47,7 +48,7 @@ def begin(
     models: Sequence[str],
     method: str | None,
     seed: int,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> FittedBoard | None:
     """Writes the files of a session, or checks that they are of the same one; arguments as of
     `session.Session.start`.
@@ -101,7 +102,7 @@ def begin(
 
     def prepare() -> None:
         nonlocal fitted
-        progress("copying the board")
+        progress.stage("copying the board")
         cache = copy_board(board.cache, directory / BOARD)
         if not board.temporary:
             write_source(directory, board.cache)

@@ -1,9 +1,10 @@
 """Reports which stage of an evaluation is running."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from nevis_stream.cost.compute import Compute
+from nevis_stream.progress import Progress
 
 STAGES = {
     "train": "fitting",
@@ -18,7 +19,7 @@ class _Staged(Compute):
     of a cross-validation are part of it.
     """
 
-    report: Callable[[str], None]
+    report: Progress
     _inside = False
     _stage = ""
 
@@ -28,7 +29,7 @@ class _Staged(Compute):
         outermost, self._inside = not self._inside, True
         if outermost:
             self._stage = STAGES.get(name, name)
-            self.report(self._stage)
+            self.report.stage(self._stage)
         try:
             with super().phase(name):
                 yield
@@ -39,16 +40,15 @@ class _Staged(Compute):
         """Reports every tenth of a long training, with the stage."""
         tenths = 10 * step // steps
         if tenths > 10 * (step - 1) // steps:
-            self.report(f"{self._stage}, {tenths}0% of a training")
+            self.report.stage(f"{self._stage}, {tenths}0% of a training")
 
 
-def staged_context(report: Callable[[str], None]) -> Compute:
+def staged_context(progress: Progress) -> Compute:
     """Returns a context like `method.context()` that reports the stages of an evaluation.
 
     Args:
-      report: called with the name of each stage, one of the values of `STAGES`, when it begins, and
-        after each tenth of a long training.
+      progress: is told the stages, of the values of `STAGES`, and each tenth of a long training.
     """
     ctx = _Staged.standalone(path=("dynamic evaluation",))
-    ctx.report = report
+    ctx.report = progress
     return ctx

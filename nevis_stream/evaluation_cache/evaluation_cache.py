@@ -14,7 +14,7 @@ it wrote is safe on disk: several processes may write at a time, and any of them
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from nevis_stream.evaluation_cache.packing import (
 )
 from nevis_stream.evaluation_cache.reading import Snapshot, Which
 from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.queries.whole_images import images_of
@@ -276,7 +277,7 @@ class EvaluationCache:
     def merge(
         self,
         other: "EvaluationCache",
-        progress: Callable[[str, int, int], None] = lambda model, done, total: None,
+        progress: Progress = SILENT,
     ) -> merge.Merged:
         """Adds everything in another cache; see `merge.merge`. Into an empty cache this makes a
         smaller copy, without replaced predictions.
@@ -286,7 +287,7 @@ class EvaluationCache:
     def repair(
         self,
         directory: str | Path,
-        progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+        progress: Progress = SILENT,
     ) -> integrity.Damage:
         """Copies the undamaged parts of this cache to a new one; see `repair.repair`."""
         return integrity.repair(self, Path(directory), progress)

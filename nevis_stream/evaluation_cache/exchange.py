@@ -27,6 +27,7 @@ from nevis_stream.evaluation_cache.files import ValueTable, read_values, source
 from nevis_stream.evaluation_cache.identity import TASKS, merged_tasks, missing_line
 from nevis_stream.evaluation_cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
 from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.storage import write_file
 
@@ -37,7 +38,7 @@ def import_file(
     threshold: float | None = None,
     value_range: ValueRange | Mapping[str, ValueRange] | None = None,
     features: Callable[[list[str]], tuple[np.ndarray, list[str]]] | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = SILENT,
     **how: Any,
 ) -> ValueTable:
     """Adds a file's values to a cache, all or nothing.
@@ -49,19 +50,19 @@ def import_file(
       path, threshold, value_range, **how: as of `read_values`.
       features: takes samples' ids; returns float32[n, d], NaN for a sample without features, and
         lines for people (see `read_features`).
-      progress: called with the name of each stage.
+      progress: is told the stages.
 
     Raises:
       BadInput: as `read_values`; or a value or range contradicts that of the cache.
     """
-    progress("read")
+    progress.stage("read")
     table = read_values(path, threshold, value_range, **how)
     path = Path(source(path))
     vectors = table.features
     if features is not None:
         vectors, lines = features(table.samples)
         table = dataclasses.replace(table, remarks=(*table.remarks, *lines))
-    progress(f"write {len(table.models)} models × {len(table.samples):,} samples")
+    progress.stage(f"write {len(table.models)} models × {len(table.samples):,} samples")
     cache = EvaluationCache(cache, create=True) if isinstance(cache, Path) else cache
     with cache.index.reading() as db:
         table = _scale(db, table)

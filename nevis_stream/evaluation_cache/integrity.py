@@ -5,7 +5,7 @@ undamaged parts of a damaged cache, which itself stays unchanged.
 import itertools
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from nevis_stream.evaluation_cache.packing import (
     SCORE,
     Tile,
 )
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage import checked_lines
 
 
@@ -217,7 +218,7 @@ _BYTES_AT_ONCE = 1 << 26  # of tiles that are written and synced together
 def repair(
     source,
     directory: Path,
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: Progress = SILENT,
 ) -> Damage:
     """Makes a cache of the undamaged parts of another one: ids, provenance, hashes of contents,
     records of imports, tiles, and the account of additions.
@@ -228,7 +229,7 @@ def repair(
     Args:
       source: an `EvaluationCache`.
       directory: of the new cache.
-      progress: called with the stage, the number of tiles copied and of all.
+      progress: is told the stages.
 
     Returns:
       What is damaged and left out; if nothing is, no cache is made.
@@ -239,7 +240,7 @@ def repair(
       BadInput: there is a cache in `directory` already.
     """
     with source.index.reading() as db, lenient(db):
-        progress("verify", 0, 0)
+        progress.stage("verify")
         damage = inspect(source, db)
         if damage.index:
             raise DamagedCache(damage.lines()[0])
@@ -272,7 +273,7 @@ def repair(
             tiles = entries.tiles(db, checked=False)
             sound = [tile for tile in tiles if tile.number not in damage.tiles]
             for made_by, tiles in _together(db, sound):
-                progress("copy", done, len(sound))
+                progress.stage("copy", done, len(sound))
                 copies = [
                     (
                         entries.name_of(names, tile.shape.model),

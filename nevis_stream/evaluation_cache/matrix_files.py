@@ -5,7 +5,7 @@ it ranks by, rank_idx_*.npy: `rows` reads these alone, so that the others can be
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from nevis_stream.evaluation_cache.directions import NONE, Ranges
 from nevis_stream.evaluation_cache.facts import RANGE
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
 from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.storage.reading import load_array, open_file
 
@@ -74,7 +75,7 @@ def import_matrix(
     path: Path,
     ranges: Ranges | None = None,
     rows: Path | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = SILENT,
 ) -> Imported:
     """Adds a matrix to a cache, all or nothing; models and samples are named by their numbers,
     model/0, … and sample/0, ….
@@ -84,12 +85,12 @@ def import_matrix(
       path: of the matrix: outcomes 0 and 1, 255 or NaN unknown; or scores.
       ranges: of the scores; None: 0 to 1.
       rows: a .npy file with the numbers of the models that are read; None: all.
-      progress: called with the name of each stage.
+      progress: is told the stages.
 
     Raises:
       BadInput: the file cannot be read, a value is not in the range, or contradicts the cache.
     """
-    progress("read")
+    progress.stage("read")
     matrix, ends = MatrixFile(path), (ranges or Ranges()).default
     if ends == NONE:
         raise BadInput(f"{path}: --range=none; a bare matrix needs a range of its scores.")
@@ -114,7 +115,7 @@ def import_matrix(
         places = [entries.add_model(db, model, {"file": path.name}) for model in models]
         numbers = list(zip(models, places, strict=True))
         for part, values in matrix.blocks():
-            progress(f"write {part.stop:,}")
+            progress.stage(f"write {part.stop:,}")
             values = values if are_outcomes else _scaled(values, ends or (0.0, 1.0))
             _write(db, cache, matrix.by_model, part, values, chosen, numbers, columns)
         texts.add_imports(db, [record])

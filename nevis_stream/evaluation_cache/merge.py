@@ -2,7 +2,7 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from nevis_stream.evaluation_cache.packing import (
     Tile,
 )
 from nevis_stream.evaluation_cache.reading import Snapshot
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage.reading import real_path
 
 _MOST_MODELS = 500  # of a transaction
@@ -56,15 +57,13 @@ class Merged(NamedTuple):
     names: dict[str, str]
 
 
-def merge(
-    target, source, progress: Callable[[str, int, int], None] = lambda model, done, total: None
-) -> Merged:
+def merge(target, source, progress: Progress = SILENT) -> Merged:
     """Adds everything in `source` to `target`: the samples, then the models, each as a whole or not
     at all. Repeating it adds nothing; after a kill it adds what is missing.
 
     Args:
       target, source: two `EvaluationCache`.
-      progress: called with each model's id, the number of models done and of all.
+      progress: is told the stages.
 
     Raises:
       BadInput: the caches are about different things, or contradict each other; the models before
@@ -127,7 +126,7 @@ def merge(
     own_names = list(models)
     for part in _batches(models_there, len(names), classes):
         for each in part:
-            progress(own_names[each.row], each.row, len(models))
+            progress.stage(own_names[each.row], each.row, len(models))
         try:
             add(part)
         except BadInput:  # the models before the one that contradicts are added

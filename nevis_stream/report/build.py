@@ -13,9 +13,10 @@ from nevis_stream.analysis.points import describe_progress
 from nevis_stream.analysis.runs import LeftOut, NothingToRead, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput, NevisStreamError
+from nevis_stream.progress import SILENT, Progress, follow
 from nevis_stream.report.across import Across
 from nevis_stream.report.cache_summaries import Evaluation, is_cache, read_evaluation
-from nevis_stream.report.exports import Track, write_figures, write_tables
+from nevis_stream.report.exports import write_figures, write_tables
 from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS
 from nevis_stream.report.manifest import Files
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
@@ -60,13 +61,11 @@ class Chapter:
     html: Markup
 
 
-def _silent(stage: str, items: Sequence[T]) -> Sequence[T]:
-    """A `Track` that shows nothing."""
-    return items
-
-
 def write_report(
-    run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _silent
+    run_dirs: Iterable[str | Path],
+    out: str | Path,
+    figures: bool = False,
+    progress: Progress = SILENT,
 ) -> Path:
     """Writes report.html and, next to it, each part's tables (NAME.csv, latex/NAME.tex).
 
@@ -80,7 +79,7 @@ def write_report(
         removed, others stay; one that somebody has changed since stays with a warning where this
         report has none of its name.
       figures: write the figures too (figures/NAME.png and .pdf).
-      track: shows how far the work has come.
+      progress: is told the stages.
 
     Returns:
       The path of report.html; a warning lists the paths that are left out, with the reasons.
@@ -88,16 +87,23 @@ def write_report(
     Raises:
       BadInput: no run can be used (the message says why, path by path), or `out` is a file.
     """
-    return make_report(run_dirs, out, figures, track).page
+    return make_report(run_dirs, out, figures, progress).page
 
 
 def make_report(
-    run_dirs: Iterable[str | Path], out: str | Path, figures: bool = False, track: Track = _silent
+    run_dirs: Iterable[str | Path],
+    out: str | Path,
+    figures: bool = False,
+    progress: Progress = SILENT,
 ) -> Report:
     """As `write_report`, but also returns what is left out."""
     paths = [Path(run_dir) for run_dir in run_dirs]
     runs, left_out = read_runs(
-        track("read runs", [path for path in paths if not any(kind(path) for kind in _OTHERS)])
+        follow(
+            progress,
+            "read runs",
+            [path for path in paths if not any(kind(path) for kind in _OTHERS)],
+        )
     )
     matrices = _read(read_matrix, filter(is_matrix, paths), left_out)
     evaluations = _read(read_evaluation, filter(is_cache, paths), left_out)
@@ -113,7 +119,7 @@ def make_report(
         raise BadInput(f"{out}: not a directory; give a directory for the report.") from None
 
     def write() -> Files:
-        return _write(_across(runs, *others), left_out, out, figures, track)
+        return _write(_across(runs, *others), left_out, out, figures, progress)
 
     try:
         files = write()
@@ -179,13 +185,13 @@ def _across(
 
 
 def _write(
-    across: Across, left_out: Sequence[LeftOut], out: Path, figures: bool, track: Track
+    across: Across, left_out: Sequence[LeftOut], out: Path, figures: bool, progress: Progress
 ) -> Files:
     files = Files(out)
-    write_tables(across, files, track)
+    write_tables(across, files, progress)
     if figures:
-        write_figures(across, files, track)
-    page = embed_pictures(_page(across, left_out, files.names, track))
+        write_figures(across, files, progress)
+    page = embed_pictures(_page(across, left_out, files.names, progress))
     files.write(_PAGE, as_text(page).encode())
     return files
 
@@ -202,10 +208,12 @@ def _read(read: Callable[[Path], T], paths: Iterable[Path], left_out: list[LeftO
     return values
 
 
-def _page(across: Across, left_out: Sequence[LeftOut], written: Sequence[str], track: Track) -> str:
+def _page(
+    across: Across, left_out: Sequence[LeftOut], written: Sequence[str], progress: Progress
+) -> str:
     sections = across.sections
-    chapters = [(section, _chapters(section, PARTS, track)) for section in sections]
-    chapters_across = _chapters(across, PARTS_ACROSS, track)
+    chapters = [(section, _chapters(section, PARTS, progress)) for section in sections]
+    chapters_across = _chapters(across, PARTS_ACROSS, progress)
     whole = [(across, chapters_across)] if chapters_across else []
     # braces keep the names of one from clashing with another's
     script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
@@ -281,8 +289,10 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else several}"
 
 
-def _chapters(section: Section | Across, parts: Sequence[Part], track: Track) -> list[Chapter]:
-    markups = [(part, part.html(section)) for part in track("write the page", parts)]
+def _chapters(
+    section: Section | Across, parts: Sequence[Part], progress: Progress
+) -> list[Chapter]:
+    markups = [(part, part.html(section)) for part in follow(progress, "write the page", parts)]
     return [
         Chapter(
             f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}",

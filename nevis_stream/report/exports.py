@@ -2,8 +2,7 @@
 
 import io
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import matplotlib
 import pandas as pd
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from nevis_stream.analysis.stand_ins import MARK
+from nevis_stream.progress import Progress, follow
 from nevis_stream.report import palette, svg
 from nevis_stream.report.across import Across
 from nevis_stream.report.latex import MOST_ROWS, latex_document, latex_table
@@ -20,10 +20,6 @@ from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
 from nevis_stream.spreadsheet import csv_bytes
 
-Track = Callable[[str, Sequence[Any]], Iterable[Any]]
-"""Goes through the items of a step of work, whose name comes first, and shows how far it has come.
-"""
-
 _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200
 _LETTERS_PER_INCH = 15  # of a caption
@@ -31,14 +27,14 @@ _LINE = 0.16  # inches of one of its lines
 _DOCUMENT = "all_tables"  # of all tables in LaTeX
 
 
-def write_tables(across: Across, files: Files, track: Track) -> None:
+def write_tables(across: Across, files: Files, progress: Progress) -> None:
     """Writes NAME.csv for each table that has rows, and latex/NAME.tex where they can be printed.
 
     In csv files FLOPs that are sums are exact integers and errors have digits that read back equal;
     the LaTeX is rounded. latex/all_tables.tex is a document of all of them.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
-    for section, part in track("gather tables", _each(across.sections)):
+    for section, part in follow(progress, "gather tables", _each(across.sections)):
         for name, frame in part.tables(section).items():
             if not frame.empty:
                 frames.setdefault(name, []).append(_identify(frame, section))
@@ -49,7 +45,7 @@ def write_tables(across: Across, files: Files, track: Track) -> None:
             if not frame.empty
         }
     printed = []
-    for name, pieces in track("write tables", list(frames.items())):
+    for name, pieces in follow(progress, "write tables", list(frames.items())):
         frame = pd.concat(pieces, ignore_index=True)
         files.write(f"{name}.csv", csv_bytes(frame))
         if len(frame) <= MOST_ROWS:
@@ -58,13 +54,15 @@ def write_tables(across: Across, files: Files, track: Track) -> None:
     files.write(f"latex/{_DOCUMENT}.tex", latex_document(printed).encode())
 
 
-def write_figures(across: Across, files: Files, track: Track) -> None:
+def write_figures(across: Across, files: Files, progress: Progress) -> None:
     """Writes figures/NAME.png and .pdf for each figure with its caption, NAME-1 and so on where
     there are several sections.
     """
     with palette.printed():
-        for section, part in track(
-            "figures", [*_each(across.sections), *((across, part) for part in PARTS_ACROSS)]
+        for section, part in follow(
+            progress,
+            "figures",
+            [*_each(across.sections), *((across, part) for part in PARTS_ACROSS)],
         ):
             number = (
                 f"-{section.number}" if section is not across and len(across.sections) > 1 else ""

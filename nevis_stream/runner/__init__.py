@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput, LearnerFault
-from nevis_stream.executor import Executor, Inline, Progress
+from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Learner
 from nevis_stream.named_learners import configure
+from nevis_stream.progress import Progress
 from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.config import config_of, describe
 from nevis_stream.run_directory.ledger import Ledger

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Collection
 
 from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
-from nevis_stream.executor import Progress
+from nevis_stream.progress import Progress
 from nevis_stream.run_directory import environment, scalars
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import (

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning, unknown
-from nevis_stream.executor import Executor, Progress
+from nevis_stream.executor import Executor
 from nevis_stream.learner import Context, Learner
+from nevis_stream.progress import Progress
 from nevis_stream.run_directory import config as config_file
 from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.config import RecordedConfig

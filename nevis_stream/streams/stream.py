@@ -17,6 +17,7 @@ from nevis_stream.datasets.overlap import disjoint as without_copies
 from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, plural, unknown
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import EventRecord, TrainRecord
 from nevis_stream.storage.names import check_name
@@ -211,9 +212,7 @@ class Stream:
             return overlap.count_leaks(self.splits_of(event), split)
         return self._leaked(event.task.dataset_id, split)
 
-    def overlaps(
-        self, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
-    ) -> list[Overlap]:
+    def overlaps(self, progress: Progress = SILENT) -> list[Overlap]:
         """Returns how many images of later tasks earlier tasks train on; cached on disk."""
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
         return overlap.cached_overlaps(self.digest, tasks, self._divide, progress)

@@ -1,7 +1,7 @@
 """Fills evaluation caches from run directories: kept predictors × samples of their data sets."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.trained_runs.predictors import (
     KeptPredictor,
@@ -40,7 +41,7 @@ def fill(
     which: str = "all",
     splits: Sequence[str] = HELD_OUT_SPLITS,
     probabilities: bool = False,
-    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    progress: Progress = SILENT,
 ) -> list[Filled]:
     """Adds a run's predictors to caches, one for each data set: `out/DATASET_ID`.
 
@@ -53,7 +54,7 @@ def fill(
       which: "all" kept predictors, or each task's "chosen" one.
       splits: the splits that the predictors answer.
       probabilities: whether the classes' probabilities are kept too (single-label tasks).
-      progress: called with the current predictor, the number of predictors done, and their total.
+      progress: is told the stages.
 
     Raises:
       BadInput: an unknown choice, or a cache of other data under the same name.
@@ -69,7 +70,7 @@ def fill(
     added: dict[str, Filled] = {}
     for done, predictor in enumerate(predictors):
         task = predictor.task
-        progress(f"{task.task_id}, trial {predictor.trial}", done, len(predictors))
+        progress.stage(f"{task.task_id}, trial {predictor.trial}", done, len(predictors))
         path = out / task.dataset_id
         _check_trust(run, predictor, splits, probabilities and task.kind == SINGLE_LABEL)
         cache = open_cache(path, run, predictor)
@@ -79,7 +80,7 @@ def fill(
         total = added.get(task.dataset_id, Filled(path, 0, 0))
         models = total.models + (flops is not None)
         added[task.dataset_id] = Filled(path, models, total.flops + (flops or 0))
-    progress("done", len(predictors), len(predictors))
+    progress.stage("done", len(predictors), len(predictors))
     return list(added.values())
 
 

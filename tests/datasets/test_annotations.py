@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 from nevis_stream.datasets.preparation.content import from_examples
-from nevis_stream.datasets.preparation.prepare import silent
 from nevis_stream.datasets.raw_formats.coco import coco
 from nevis_stream.datasets.raw_formats.table import table
 from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.raw_formats.voc import voc_actions, voc_objects
 from nevis_stream.errors import BadInput
+from nevis_stream.progress import SILENT
 
 SETS = [{"part": "train", "images": "{file_name}", "annotations": "a.json"}]
 
@@ -52,7 +52,7 @@ def test_a_coco_annotation_of_nothing_is_named(tmp_path, changes, message):
 def test_a_box_outside_of_its_image_is_named(tmp_path, box):
     examples = list(annotated(tmp_path, bbox=box))
     with pytest.raises(BadInput, match=r"a\.json, annotation 5, image .*0\.jpg: the box from"):
-        from_examples("x", examples, {}, "single_label", 1, 3, "x", silent)
+        from_examples("x", examples, {}, "single_label", 1, 3, "x", SILENT)
 
 
 @pytest.mark.parametrize(

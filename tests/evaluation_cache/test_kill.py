@@ -117,12 +117,14 @@ def test_what_a_writer_left_is_skipped_and_never_written_over(tmp_path, monkeypa
 _MERGE = """
 import os, signal, sys
 from nevis_stream.evaluation_cache import EvaluationCache, merge
+from nevis_stream.progress import Silent
 merge._MOST_MODELS = 2
-def die(model, done, total):
-    if done == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
+class Die(Silent):
+    def stage(self, name, done=0, total=None):
+        if done == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
 target, source = map(EvaluationCache, sys.argv[1:])
-target.merge(source, die)
+target.merge(source, Die())
 """
 
 

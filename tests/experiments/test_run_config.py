@@ -9,7 +9,7 @@ import pytest
 from nevis_stream import learners
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.experiments import run_config
-from nevis_stream.learners.budgets import BUDGETS
+from nevis_stream.learners.config import PRESETS
 from nevis_stream.learners.table import TABLE
 
 FAMILY = [name for name, row in TABLE.items() if row.values]
@@ -32,7 +32,7 @@ def built(*args, **values):
     [
         (name, budget)
         for name in TABLE
-        for budget in getattr(learners.class_of(name), "BUDGETS", BUDGETS)
+        for budget in getattr(learners.class_of(name), "PRESETS", PRESETS)
     ],
 )
 def test_every_learner_resolves_at_every_budget(name, budget):

@@ -18,7 +18,6 @@ import psutil
 import pytest
 
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
-from nevis_stream.executor import Silent
 from nevis_stream.launch import executors
 from nevis_stream.launch.side_by_side import SideBySide
 from nevis_stream.learner import Context
@@ -27,6 +26,7 @@ from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.learners.parts.model import Network
 from nevis_stream.learners.parts.search import BayesianSearch, RandomSearch
+from nevis_stream.progress import Silent
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
 from tests import toy

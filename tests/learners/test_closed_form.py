@@ -595,4 +595,4 @@ def test_values_that_make_no_sense_are_refused(values, message):
 def test_the_budget_fills_only_what_is_open():
     assert learner(components=10).config.components == 10
     open_values = fields.check(ClosedFormConfig, {"components": None})
-    assert ClosedFormConfig.fill(open_values, ClosedFormConfig.BUDGETS["huge"])["components"] > 64
+    assert ClosedFormConfig.fill(open_values, ClosedFormConfig.PRESETS["huge"])["components"] > 64

@@ -7,11 +7,11 @@ from flax.traverse_util import flatten_dict
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.executor import Silent
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.fit import Recipe, fit
 from nevis_stream.learners.parts.linear_probe import fit_heads
 from nevis_stream.learners.parts.model import Network, head_size, initialise_program
+from nevis_stream.progress import Silent
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView

@@ -13,7 +13,6 @@ import safetensors.numpy
 
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.executor import Silent
 from nevis_stream.experiments import pretraining, run_config
 from nevis_stream.experiments.recorded import load_learner
 from nevis_stream.learner import Context
@@ -23,6 +22,7 @@ from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.initialisation import PRETRAINED, FromPretrained, FromRelated
 from nevis_stream.learners.parts.model import Network, initialise_program
 from nevis_stream.learners.parts.search import RandomSearch
+from nevis_stream.progress import Silent
 from nevis_stream.run_directory.config import recorded_values
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run

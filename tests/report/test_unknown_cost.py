@@ -6,12 +6,12 @@ import ml_collections
 from rich.console import Console
 
 from nevis_stream.errors import RunWarning
-from nevis_stream.executor import Silent
 from nevis_stream.experiments import grid_tables
 from nevis_stream.experiments.grid import Cell
 from nevis_stream.launch import entry
 from nevis_stream.launch.watching import screen
 from nevis_stream.launch.watching.state import state_of
+from nevis_stream.progress import Silent
 from nevis_stream.report.build import write_report
 from nevis_stream.runner import run
 from tests import toy

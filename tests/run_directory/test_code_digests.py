@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.executor import Silent
+from nevis_stream.progress import Silent
 from nevis_stream.run_directory import environment
 from nevis_stream.runner import run
 from tests import toy

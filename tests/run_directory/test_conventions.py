@@ -6,9 +6,9 @@ import pytest
 
 from nevis_stream import run
 from nevis_stream.errors import BadInput
-from nevis_stream.executor import Silent
 from nevis_stream.experiments import run_config
 from nevis_stream.learners.table import TABLE
+from nevis_stream.progress import Silent
 from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.config import config_of, read_config
 from nevis_stream.run_directory.environment import Convention

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,7 @@ from nevis_stream.datasets.raw_formats.tree import Example
 from nevis_stream.datasets.reading import Reading, left_out
 from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
-
-ReportProgress = Callable[[str, int, int], None]
-"""Takes a stage, how much of it is done, and its total."""
+from nevis_stream.progress import Progress
 
 _EVERY = 256  # examples between two reports of progress
 
@@ -89,7 +87,7 @@ def from_examples(
     num_classes: int,
     channels: int,
     origin: str,
-    progress: ReportProgress,
+    progress: Progress,
     reading: Reading | None = None,
 ) -> Content:
     """Examines all images, removes exact duplicates and divides the rest.
@@ -102,7 +100,7 @@ def from_examples(
       num_classes: as the catalogue says.
       channels: as the catalogue says; 3 is stored where an image has colours.
       origin: named in error messages.
-      progress: called with a stage, what is done of it, and its total.
+      progress: is told the stages.
       reading: what the files were understood as; None: as the examples show.
 
     Raises:
@@ -119,7 +117,7 @@ def from_examples(
     facts, readable, index, unreadable, grey = [], [], [], [], True
     for position, example in enumerate(examples):
         if position % _EVERY == 0:
-            progress("examine", position, len(examples))
+            progress.stage("examine", position, len(examples))
         try:
             opened = example.image.open()
         except BadInput:

@@ -15,17 +15,14 @@ from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.preparation import fetch, tfds_copy
-from nevis_stream.datasets.preparation.content import Content, ReportProgress, from_examples
+from nevis_stream.datasets.preparation.content import Content, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.datasets.raw_formats.tree import Example, FileTree
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput, RunLocked, unknown
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage import exclusive, recover
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """A `ReportProgress` that shows nothing."""
 
 
 def gather(
@@ -34,7 +31,7 @@ def gather(
     *,
     download: bool = True,
     verified: bool = True,
-    progress: ReportProgress = silent,
+    progress: Progress = SILENT,
 ) -> dict[str, Path]:
     """Returns the files of a catalogue data set by name.
 
@@ -54,7 +51,7 @@ def gather(
     )
     files: dict[str, Path] = {}
     for number, source in enumerate(plan.sources):
-        progress("fetch", number, len(plan.sources))
+        progress.stage("fetch", number, len(plan.sources))
         path = fetch.local_file(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
@@ -76,7 +73,7 @@ def content(
     dataset_id: str,
     files: dict[str, Path],
     work: Path,
-    progress: ReportProgress = silent,
+    progress: Progress = SILENT,
     copy: Path | None = None,
 ) -> Content:
     """Unpacks the files of a catalogue data set into `work`; reads, examines and divides samples.
@@ -85,7 +82,7 @@ def content(
       dataset_id: the data set.
       files: by name.
       work: folder for unpacked files.
-      progress: called with a stage, what is done of it, and its total.
+      progress: is told the stages.
       copy: read this copy that TFDS has prepared, and no files.
 
     Raises:
@@ -94,10 +91,10 @@ def content(
     layout = catalogue.file_layouts()[dataset_id]
     row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
     for number, path in enumerate(files.values()):
-        progress("unpack", number, len(files))
+        progress.stage("unpack", number, len(files))
         unpack(path, work)
     unpack_nested(work, layout.get("unpack", ()))
-    progress("read", 0, 1)
+    progress.stage("read", 0, 1)
     if copy is None:
         examples = raw_formats.read(FileTree(work), layout)
     else:
@@ -128,7 +125,7 @@ def prepare(
     download: bool = True,
     verified: bool = True,
     force: bool = False,
-    progress: ReportProgress = silent,
+    progress: Progress = SILENT,
 ) -> Path:
     """Prepares a data set of the catalogue, unless it is ready; returns its directory.
 
@@ -141,7 +138,7 @@ def prepare(
       download: whether missing files may be downloaded.
       verified: whether published checksums must hold.
       force: whether to prepare again what is ready.
-      progress: called with a stage, what is done of it, and its total.
+      progress: is told the stages.
 
     Raises:
       NevisStreamError: the message says what to do.
@@ -190,7 +187,7 @@ def import_file(
     year: int | None = None,
     domain: str | None = None,
     form: str = prepared.ARRAY_RECORD,
-    progress: ReportProgress = silent,
+    progress: Progress = SILENT,
 ) -> Path:
     """Prepares a user's file as a local data set; returns its directory.
 
@@ -205,14 +202,14 @@ def import_file(
       year: of the task, for a new one.
       domain: of the task, for a new one.
       form: "array_record" or "raw".
-      progress: called with a stage, what is done of it, and its total.
+      progress: is told the stages.
 
     Raises:
       BadInput: the file cannot be read as a data set.
     """
     from nevis_stream.datasets.readers import read
 
-    progress("read", 0, 1)
+    progress.stage("read", 0, 1)
     with reading.silent():  # the caller has it from prepared.json
         try:
             dataset = read(path, dataset_id, choices)

@@ -14,9 +14,10 @@ from safetensors.numpy import save
 
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
-from nevis_stream.datasets.preparation.content import Content, ReportProgress
+from nevis_stream.datasets.preparation.content import Content
 from nevis_stream.datasets.preparation.encode import encode_for_storage
 from nevis_stream.errors import INSTALL_DATA, BadInput
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage import (
     exclusive,
     make_directory,
@@ -33,7 +34,7 @@ BUSY = "is preparing this data set. Wait for it, or stop it and start the same c
 
 
 def write(
-    content: Content, origin: str, facts: dict[str, Any], form: str, progress: ReportProgress
+    content: Content, origin: str, facts: dict[str, Any], form: str, progress: Progress
 ) -> Path:
     """Writes a data set into the data root, replacing what was prepared before.
 
@@ -44,7 +45,7 @@ def write(
       origin: "published" or "local".
       facts: facts for prepared.json besides the content's own: sources, name, note.
       form: "array_record" or "raw".
-      progress: called with a stage, what is done of it, and its total.
+      progress: is told the stages.
 
     Returns:
       The directory.
@@ -100,7 +101,7 @@ def write(
     return target
 
 
-def _write_raw(content: Content, work: Path, progress: ReportProgress) -> Path:
+def _write_raw(content: Content, work: Path, progress: Progress) -> Path:
     folder = work / "raw"
     folder.mkdir()
     total, done = sum(len(split.images) for split in content.splits.values()), 0
@@ -119,7 +120,7 @@ def _write_raw(content: Content, work: Path, progress: ReportProgress) -> Path:
                 )
                 done += 1
                 if done % _EVERY == 0:
-                    progress("write", done, total)
+                    progress.stage("write", done, total)
     return folder
 
 
@@ -141,7 +142,7 @@ def check_form(form: str) -> None:
         )
 
 
-def _write_records(content: Content, work: Path, progress: ReportProgress) -> Path:
+def _write_records(content: Content, work: Path, progress: Progress) -> Path:
     check_form(prepared.ARRAY_RECORD)
     records = builder(content, work, progress)
     with _quiet():
@@ -149,9 +150,7 @@ def _write_records(content: Content, work: Path, progress: ReportProgress) -> Pa
     return Path(records.data_dir)
 
 
-def builder(
-    content: Content, data_dir: Path, progress: ReportProgress = lambda stage, done, total: None
-) -> Any:
+def builder(content: Content, data_dir: Path, progress: Progress = SILENT) -> Any:
     """Returns the TFDS builder of a data set: features image, label (or labels) and id.
 
     The splits are train, dev, dev_test, test.
@@ -159,7 +158,7 @@ def builder(
     Args:
       content: the samples.
       data_dir: where `download_and_prepare` writes.
-      progress: called with a stage, what is done of it, and its total.
+      progress: is told the stages.
     """
     import tensorflow_datasets as tfds
 
@@ -213,7 +212,7 @@ def builder(
             key = next(iter(label))
             for position, image in enumerate(split.images):
                 if (done + position) % _EVERY == 0:
-                    progress("write", done + position, total)
+                    progress.stage("write", done + position, total)
                 value = int(labels[position]) if single else labels[position]
                 sample_id = (
                     f"{content.dataset_id}/{content.parts[part[position]]}/{index[position]}"
