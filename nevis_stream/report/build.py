@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from markupsafe import Markup
 
@@ -289,13 +289,17 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else several}"
 
 
+def _module_name(part: Any) -> str:
+    return part.__name__.rpartition(".")[2]
+
+
 def _chapters(
     section: Section | Across, parts: Sequence[Part], progress: Progress
 ) -> list[Chapter]:
     markups = [(part, part.html(section)) for part in follow(progress, "write the page", parts)]
     return [
         Chapter(
-            f"{part.__name__.rpartition('.')[2].replace('_', '-')}-of-{section.number}",
+            f"{_module_name(part).replace('_', '-')}-of-{section.number}",
             part.TITLE,
             html,
         )
