@@ -115,7 +115,7 @@ def begin(
         if rule.by_interval:
             check_draws(name)  # what it asks is drawn at once
         else:
-            progress("compiling")
+            progress.stage("compiling")
             fitted.rehearse()
         # what was asked for, which for few known models falls back to another one
         chosen.update(method=method or name, reason=reason)
