@@ -117,11 +117,10 @@ def fill(directory: Path, models: int) -> tuple[float, float]:
 
 def measure(directory: Path) -> dict:
     """Returns the CPU seconds and the anonymous MB of each operation on a cache."""
-    from nevis_stream.dynamic_evaluation.search import cuts
-    from nevis_stream.dynamic_evaluation.sort import sort
+    from nevis_stream.dynamic_evaluation.sorting import cuts, sort
     from nevis_stream.evaluation_cache import EvaluationCache
     from nevis_stream.queries.oracle import Query, Responses
-    from nevis_stream.queries.sampling import centres
+    from nevis_stream.queries.samples import centres
 
     cache, lines = EvaluationCache(directory), {}
     models, random = cache.shape[0], np.random.default_rng(0)

@@ -24,7 +24,7 @@ from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies.representative import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe, matrix_product_peak

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from nevis_stream.dynamic_evaluation.sample_groups import SampleGroup
+from nevis_stream.dynamic_evaluation.estimates import SampleGroup
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.launch.terminal import console

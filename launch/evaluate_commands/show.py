@@ -10,7 +10,7 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
+from nevis_stream.dynamic_evaluation.estimates import means_by_group
 from nevis_stream.errors import DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.integrity import advice, list_unchecked

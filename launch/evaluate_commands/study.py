@@ -20,9 +20,9 @@ from nevis_stream.dynamic_evaluation import (
     methods,
     study_summary,
 )
+from nevis_stream.dynamic_evaluation.estimates import means_by_group
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
-from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.entries import repeat

@@ -18,11 +18,10 @@ from nevis_stream.dynamic_evaluation.adding_part import (
     warn_of_cost,
 )
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, staged_context, stored_name
 from nevis_stream.dynamic_evaluation.known_models import KNOWN_FRACTION, InMemory, KnownModels
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
-from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -34,8 +33,7 @@ from nevis_stream.progress import SILENT, Progress, Within
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.queries.whole_images import images_of, with_all_labels
+from nevis_stream.queries.samples import SampleFacts, images_of, with_all_labels
 from nevis_stream.vocabulary import MULTI_LABEL
 
 

@@ -15,12 +15,11 @@ from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, staged_context, stored_name
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, set_prices
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
-from nevis_stream.dynamic_evaluation.stages import staged_context
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, also
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.estimation import intervals

@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
-from nevis_stream.dynamic_evaluation.search import thresholds
+from nevis_stream.dynamic_evaluation.sorting import thresholds
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
 

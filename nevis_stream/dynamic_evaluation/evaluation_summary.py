@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import agreement, methods
+from nevis_stream.dynamic_evaluation.estimates import means_by_group
 from nevis_stream.dynamic_evaluation.known_models import learned_from
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
-from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions

@@ -1,23 +1,149 @@
-"""Fitted methods that are stored with a cache, for use until its known models change."""
+"""Fitted methods that are stored with a cache, for use until its known models change.
 
+While a method is fitted, its stages are reported, and trainings keep positions on disk, so that
+they continue after a kill, until their fit is stored.
+"""
+
+import contextlib
+import contextvars
 import hashlib
 import json
-from collections.abc import Sequence
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import positions
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.errors import DamagedCheckpoint
 from nevis_stream.evaluation_cache.additions import Addition
+from nevis_stream.progress import Progress
 from nevis_stream.storage import checkpoint, recover
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.record import json_object
+
+STAGES = {
+    "train": "fitting",
+    "validate": "cross-validation",
+    "select": "asking",
+    "predict": "predicting",
+}
+
+
+class _Staged(Compute):
+    """A context that reports each phase as it begins, except those inside another phase: the fits
+    of a cross-validation are part of it.
+    """
+
+    report: Progress
+    _inside = False
+    _stage = ""
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """As `Compute.phase`."""
+        outermost, self._inside = not self._inside, True
+        if outermost:
+            self._stage = STAGES.get(name, name)
+            self.report.stage(self._stage)
+        try:
+            with super().phase(name):
+                yield
+        finally:
+            self._inside = not outermost
+
+    def progress(self, step: int, steps: int) -> None:
+        """Reports every tenth of a long training, with the stage."""
+        tenths = 10 * step // steps
+        if tenths > 10 * (step - 1) // steps:
+            self.report.stage(f"{self._stage}, {tenths}0% of a training")
+
+
+def staged_context(progress: Progress) -> Compute:
+    """Returns a context like `method.context()` that reports the stages of an evaluation.
+
+    Args:
+      progress: is told the stages, of the values of `STAGES`, and each tenth of a long training.
+    """
+    ctx = _Staged.standalone(path=("dynamic evaluation",))
+    ctx.report = progress
+    return ctx
+
+
+SECONDS = 20.0  # between two positions of a training
+LEAVES = "leaves"
+
+_folder: contextvars.ContextVar[Path | None] = contextvars.ContextVar("positions", default=None)
+
+
+@contextlib.contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    """Inside the block trainings keep their positions in a folder, each in a checkpoint."""
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def remove(folder: Path) -> None:
+    """Deletes the positions in a folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def train(
+    ctx: Compute,
+    name: Callable[[], str],
+    start: Tree,
+    parts: int,
+    advance: Callable[[Tree, int], Tree],
+) -> Tree:
+    """Returns the state after all parts of a training; one that was killed continues at its last
+    position, and is charged the same FLOPs.
+
+    Args:
+      ctx: counts FLOPs and shows progress.
+      name: returns a file name that only this training has: a hash of all that it depends on.
+        Called only if positions are kept.
+      start: the state before the first part, a tree of arrays.
+      parts: number of parts.
+      advance: takes a state and the number of a part, from 0, and returns the state after it.
+    """
+    folder = _folder.get()
+    path = None if folder is None else folder / name()
+    state, done, flops = start, 0, 0
+    if path is not None and (saved := _read(path)) is not None:
+        leaves, done, flops = saved
+        state = jax.tree.unflatten(jax.tree.structure(start), leaves)
+        ctx.charge(flops)
+    before, due = total(ctx.meter.counts()) - flops, time.monotonic() + SECONDS
+    for part in range(done, parts):
+        state = advance(state, part)
+        ctx.progress(part + 1, parts)
+        if path is not None and (time.monotonic() >= due or part + 1 == parts):
+            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+            record = {"done": part + 1, "flops": total(ctx.meter.counts()) - before}
+            checkpoint.write(path, {LEAVES: leaves}, record)
+            due = time.monotonic() + SECONDS
+    return state
+
+
+def _read(path: Path) -> tuple[list[np.ndarray], int, int] | None:
+    """Returns the leaves of a position, the number of parts done, and their FLOPs; None if there is
+    no position or it is damaged.
+    """
+    try:
+        saved = Checkpoint(path)
+        return saved.load(LEAVES), saved.record["done"], saved.record["flops"]
+    except (DamagedCheckpoint, KeyError):
+        return None
+
 
 FOLDER = "fits"  # in the cache's directory
 VERSION = 6  # of the content of fits: an older fit is not used
@@ -92,7 +218,7 @@ class StoredFit:
           ctx: counts FLOPs, including those of the stored fit that were not charged before.
         """
         evaluator = self._fitted(known, budget, key, ctx)
-        positions.remove(self._unfinished)  # of a process killed after it had stored the fit
+        remove(self._unfinished)  # of a process killed after it had stored the fit
         return evaluator
 
     def _fitted(self, known: KnownModels, budget: int, key: Key, ctx: Compute) -> Evaluator:
@@ -101,13 +227,13 @@ class StoredFit:
                 ctx.charge(self._flops[part])
         before = total(ctx.meter.counts())
         if self.tree is None:
-            with positions.kept_in(self._unfinished):
+            with kept_in(self._unfinished):
                 evaluator = self._method.fit(known, None, key, ctx)
             self._write(FIT, evaluator, before)
         else:
             evaluator = Evaluator(self._method, known, self.tree, key, ctx)
         before = total(ctx.meter.counts())
-        with positions.kept_in(self._unfinished):
+        with kept_in(self._unfinished):
             evaluator.fit_budget(budget)
         if str(budget) not in self._flops:
             self._write(str(budget), evaluator, before)
@@ -119,11 +245,11 @@ class StoredFit:
         """
         evaluator = self._fitted(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
-        with positions.kept_in(self._unfinished):
+        with kept_in(self._unfinished):
             errors = evaluator.errors(budget)
         if part not in self._flops:
             self._write(part, evaluator, before)
-        positions.remove(self._unfinished)
+        remove(self._unfinished)
         return errors
 
     def flops(self, budget: int) -> int:
@@ -139,4 +265,4 @@ class StoredFit:
         self._flops[part] = total(evaluator.ctx.meter.counts()) - before
         record = {"key": self.key, "flops": self._flops}
         checkpoint.write(self._path, {FIT: evaluator.tree}, record)
-        positions.remove(self._unfinished)
+        remove(self._unfinished)

@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import Abilities, Items, PaddedAnswers
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 NAMES = (

@@ -16,11 +16,11 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import folds
+from nevis_stream.dynamic_evaluation import model_splits
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, known_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.upright import (
     is_lower,
     turn,
@@ -30,7 +30,7 @@ from nevis_stream.dynamic_evaluation.upright import (
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import intervals
-from nevis_stream.queries import whole_images
+from nevis_stream.queries import samples
 from nevis_stream.queries.oracle import (
     LIKE_KNOWN,
     NOBODY,
@@ -41,7 +41,7 @@ from nevis_stream.queries.oracle import (
     Responses,
     check_budget,
 )
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
@@ -382,7 +382,7 @@ class Evaluator:
         image = self.known.facts.image
         if image is None or not self.method.predictor.takes_all:
             return answers
-        rest = whole_images.complete_images(answers.samples, image)
+        rest = samples.complete_images(answers.samples, image)
         return answers.then(oracle(Query(rest))) if rest.size else answers
 
     def _predict(self, tuned: Tree, answers: Responses) -> Estimates:
@@ -451,11 +451,11 @@ class Evaluator:
         """
         method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
         random, trees = numpy_generator(self.key), self.tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(folds.divide(self.known, random)):
+        for number, (values, rest) in enumerate(model_splits.divide(self.known, random)):
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
-            oracle = MatrixOracle(folds.fill(values, random))
+            oracle = MatrixOracle(model_splits.fill(values, random))
             answers = evaluator._answers(oracle, len(values), budget, self.key)
             prediction, mean = evaluator._prediction(tuned, answers)
             errors.append(rest.facts.mean(oracle.truth) - mean)

@@ -24,11 +24,10 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_agreement
 from nevis_stream.dynamic_evaluation.choice import choose
-from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.estimates import Estimates, means_by_dataset
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
-from nevis_stream.dynamic_evaluation.sample_groups import means_by_dataset
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle

@@ -41,14 +41,13 @@ from nevis_stream.dynamic_evaluation.predictors.combination import Combination
 from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
-from nevis_stream.dynamic_evaluation.predictors.mean import Mean, UnweightedMean
+from nevis_stream.dynamic_evaluation.predictors.mean import Mean, Stratified, UnweightedMean
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.predictors.nearest import Nearest
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
-from nevis_stream.dynamic_evaluation.predictors.stratified import Stratified
 from nevis_stream.dynamic_evaluation.published_script import PublishedPolicy, PublishedPredictor
 from nevis_stream.dynamic_evaluation.reinforcement.trained_policy import Reinforcement
-from nevis_stream.dynamic_evaluation.response_posterior import QUANTITIES
+from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.oracle import ANY_MODEL
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import Oracle, Query, Responses
 from nevis_stream.queries.prices import Prices

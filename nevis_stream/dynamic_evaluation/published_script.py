@@ -15,8 +15,8 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
-from nevis_stream.dynamic_evaluation.sort import rank_samples
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
 

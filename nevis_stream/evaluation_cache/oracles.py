@@ -18,8 +18,7 @@ from nevis_stream.queries.oracle import (
     Responses,
     ask_checked,
 )
-from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.queries.whole_images import with_all_labels
+from nevis_stream.queries.samples import SampleFacts, with_all_labels
 
 IdsOfColumns = Callable[[np.ndarray], Sequence[str]]
 """int64[b], columns -> the ids of these samples."""

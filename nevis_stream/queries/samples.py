@@ -1,6 +1,14 @@
-"""Facts about the samples of a matrix, apart from the values of models on them."""
+"""Facts about the samples of a matrix, apart from the values of models on them, and positions of a
+ranked list to ask.
 
-from collections.abc import Mapping
+In multi-label data sets one forward pass answers for all labels of an image, so a sampled image
+gives all its values (Sort & Search, Appendix A).
+
+Positions are int64, ascending, 0-based. All schemes cover the whole list, also if the number of
+positions does not divide its length.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -190,3 +198,97 @@ def checked_weights(
     if missing := sorted(set(datasets) - set(weights)):
         raise BadInput(f"dataset_weights: no weight for {', '.join(missing)}.")
     return dict(weights)
+
+
+def images_of(samples: Sequence[str]) -> np.ndarray | None:
+    """Returns the image of each column, int64[n] from 0 in order of appearance; None unless all
+    images have the same number of columns.
+
+    Args:
+      samples: ids of n columns, IMAGE#LABEL.
+    """
+    names = np.array([sample.rpartition("#")[0] for sample in samples], str)
+    _, first, image, counts = np.unique(
+        names, return_index=True, return_inverse=True, return_counts=True
+    )
+    return np.argsort(np.argsort(first))[image] if len(set(counts.tolist())) == 1 else None
+
+
+def with_all_labels(columns: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """Returns all columns of the images of some columns, int64[b'], ascending.
+
+    >>> with_all_labels(np.array([3]), np.array([0, 0, 1, 1])).tolist()
+    [2, 3]
+    """
+    return np.flatnonzero(np.isin(image, image[columns]))
+
+
+def complete_images(samples: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """Returns the columns that complete b images of each model, int64[m, b (labels - 1)].
+
+    They are the other columns of the images of b asked columns. Where these have fewer than b
+    images, further images are taken at equal distances among those that were not asked. If all
+    columns were asked, nothing is left: int64[m, 0].
+
+    Args:
+      samples: int64[m, b], the asked columns.
+      image: int64[n], as of `SampleFacts`.
+
+    >>> complete_images(np.array([[0, 3], [0, 1]]), np.array([0, 0, 1, 1, 2, 2])).tolist()
+    [[1, 2], [4, 5]]
+    """
+    models, budget = samples.shape
+    if budget == len(image):
+        return np.empty((models, 0), np.int64)
+    columns_of = np.argsort(image, kind="stable").reshape(image.max() + 1, -1)
+    rest = np.empty((models, budget * (columns_of.shape[1] - 1)), np.int64)
+    for row, asked in zip(rest, samples, strict=True):
+        chosen = np.unique(image[asked])
+        spare = np.setdiff1d(np.arange(len(columns_of)), chosen)
+        more = spare[centres(len(spare), budget - len(chosen))]
+        whole = columns_of[np.concatenate([chosen, more])].reshape(-1)
+        row[:] = whole[~np.isin(whole, asked)]
+    return rest
+
+
+def numpy_generator(key) -> np.random.Generator:
+    """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every
+    machine.
+    """
+    import jax
+
+    if key is None:
+        raise BadInput("samples are drawn at random: give a key, for example jax.random.key(0).")
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+
+
+def strata(n: int, budget: int) -> np.ndarray:
+    """Returns the bounds of `budget` strata of n positions, int64[budget + 1]; their sizes differ
+    by at most one.
+    """
+    return np.arange(budget + 1, dtype=np.int64) * n // budget
+
+
+def centres(n: int, budget: int) -> np.ndarray:
+    """Returns the uniform grid: the centres (j + 1/2) n / budget of equal strata, int64[budget].
+
+    The published listing drops its first point if n is a multiple of the budget, and the published
+    script leaves out the remainder of the division at the easy end (reference: sort_and_search.csv,
+    erratum `uniform_sampling_count`).
+    """
+    return (2 * np.arange(budget, dtype=np.int64) + 1) * n // (2 * budget)
+
+
+def in_strata(sizes: np.ndarray, models: int, random: np.random.Generator) -> np.ndarray:
+    """Returns one random position from each of k strata of these sizes, int64[k], that follow each
+    other, drawn for each model: int64[models, k].
+    """
+    return np.cumsum(sizes) - sizes + random.integers(sizes, size=(models, len(sizes)))
+
+
+def at_random(n: int, budget: int, models: int, random: np.random.Generator) -> np.ndarray:
+    """Returns `budget` of n positions without replacement, drawn for each model, ascending:
+    int64[models, budget].
+    """
+    drawn = [random.choice(n, budget, replace=False, shuffle=False) for _ in range(models)]
+    return np.sort(np.asarray(drawn, np.int64).reshape(models, budget), axis=1)

@@ -8,7 +8,7 @@ from nevis_stream.dynamic_evaluation import methods, response
 from nevis_stream.dynamic_evaluation.known_models import known_models
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import adaptive
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import simulated
 

@@ -3,10 +3,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation import methods, search
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation import methods, sorting
+from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.sampling import centres
+from nevis_stream.queries.samples import centres
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 KEY = jax.random.key(0)
@@ -45,7 +45,7 @@ def predicted(matrix, outcomes):
     """
     rank = sort(matrix)
     places = centres(rank.n, max(1, rank.n // 3))[None]
-    cut = search.cuts(rank, places, outcomes[rank.order[places]])
+    cut = sorting.cuts(rank, places, outcomes[rank.order[places]])
     return (rank.place < cut[:, None]).astype(np.uint8)
 
 

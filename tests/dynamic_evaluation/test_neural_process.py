@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import fits, methods, positions
+from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import prediction, training
@@ -251,7 +251,7 @@ stored.evaluator(known, 8, jax.random.key(0), context())
 @pytest.mark.parametrize("fatal", [2, 5])
 def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     """In its training, and in its cross-validation, whose fits are trainings too."""
-    monkeypatch.setattr(positions, "SECONDS", 0.0)
+    monkeypatch.setattr(fits, "SECONDS", 0.0)
     monkeypatch.setattr(training, "STEPS", 50)
     method, known, parts = methods.get("uniform+neural_process"), InMemory(SMALL), []
     draw = training.draw

@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import sequential, staged_strata
 from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.session_records import PRICES
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference

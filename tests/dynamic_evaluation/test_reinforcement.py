@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import methods, positions
+from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policy import Plan
 from nevis_stream.dynamic_evaluation.reinforcement import training
 from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, ActorCritic, State
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import one_order
 
@@ -126,7 +126,7 @@ def test_cold_start_takes_the_representations_of_the_process():
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
-    monkeypatch.setattr(positions, "SECONDS", 0.0)
+    monkeypatch.setattr(fits, "SECONDS", 0.0)
     known, method = InMemory(one_order(8, 40)), methods.get("reinforcement+linear_gaussian")
 
     def fit():
@@ -136,7 +136,7 @@ def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
 
     whole, flops = fit()
     play = training.episodes
-    with positions.kept_in(tmp_path), monkeypatch.context() as patch:
+    with fits.kept_in(tmp_path), monkeypatch.context() as patch:
         parts = iter([play])
         patch.setattr(training, "episodes", lambda *arguments: next(parts)(*arguments))
         with pytest.raises(StopIteration):  # the second part

@@ -10,7 +10,7 @@ from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import combinatorial, sequential
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
-from nevis_stream.dynamic_evaluation.response_posterior import QUANTITIES
+from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import simulated

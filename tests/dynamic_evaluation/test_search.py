@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation import methods, search
+from nevis_stream.dynamic_evaluation import methods, sorting
 from nevis_stream.dynamic_evaluation.rank import ALL
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
-from nevis_stream.queries import sampling
+from nevis_stream.queries import samples
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order, outcomes
 
@@ -30,25 +30,25 @@ def test_thresholds_equal_brute_force_on_a_thousand_vectors():
     for _ in range(1000):
         n = int(random.integers(1, 60))
         row = (random.random(n) < random.random()).astype(np.uint8)
-        assert errors(row, search.thresholds(row)) == min(errors(row, k) for k in range(n + 1))
+        assert errors(row, sorting.thresholds(row)) == min(errors(row, k) for k in range(n + 1))
 
 
 @settings(deadline=None)
 @given(outcomes(values=(0, 1, 255)))
 def test_optima_equal_brute_force_with_holes(rows):
-    first, last = search.optima(rows)
+    first, last = sorting.optima(rows)
     for row, item, other in zip(rows, first, last, strict=True):
         least = [errors(row, cut) for cut in range(len(row) + 1)]
         best = np.flatnonzero(np.array(least) == min(least))
         assert (item, other) == (best[0], best[-1])
-    assert (search.thresholds(rows) == first).all()
+    assert (sorting.thresholds(rows) == first).all()
 
 
 def test_none_and_all_can_be_predicted():
     ends = np.array([[0, 0, 0], [1, 1, 1]], np.uint8)
-    assert search.thresholds(ends).tolist() == [0, 3]
-    positions = np.broadcast_to(sampling.centres(100, 3), ends.shape)
-    assert search.cuts(sort(one_order(9, 100)), positions, ends).tolist() == [0, 100]
+    assert sorting.thresholds(ends).tolist() == [0, 3]
+    positions = np.broadcast_to(samples.centres(100, 3), ends.shape)
+    assert sorting.cuts(sort(one_order(9, 100)), positions, ends).tolist() == [0, 100]
 
 
 @settings(deadline=None)
@@ -57,7 +57,7 @@ def test_with_every_sample_asked_nothing_is_guessed(matrix):
     rank, new = sort(matrix[:1]), matrix[1:]
     places = np.broadcast_to(np.arange(rank.n), new.shape)
     for row, cut in zip(
-        new[:, rank.order], search.cuts(rank, places, new[:, rank.order]), strict=True
+        new[:, rank.order], sorting.cuts(rank, places, new[:, rank.order]), strict=True
     ):
         assert errors(row, cut) == min(errors(row, k) for k in range(rank.n + 1))
     estimate, _ = searched(matrix[:1], new, rank.n)
@@ -97,9 +97,9 @@ def test_the_expected_share_of_thresholds_rises_from_the_first_to_all(known, dat
 @given(outcomes(models=(2, 12), samples=(2, 40)), st.data())
 def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix, data):
     rank, new = sort(matrix[:-1]), matrix[-1:]
-    places = sampling.centres(rank.n, data.draw(st.integers(1, rank.n)))
+    places = samples.centres(rank.n, data.draw(st.integers(1, rank.n)))
     answers = new[:, rank.order[places]]
-    (cut,) = search.cuts(rank, places[None], answers)
+    (cut,) = sorting.cuts(rank, places[None], answers)
     wrong = np.array([errors(answers[0], (places < k).sum()) for k in range(rank.n + 1)])
     best = np.flatnonzero(wrong == wrong.min())
     if best[-1] <= places[0]:  # none is right
@@ -114,13 +114,13 @@ def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix
 
 def test_where_answers_leave_it_open_known_models_decide():
     answers = np.array([[1, 0, 1, 0]], np.uint8)
-    assert [k.tolist() for k in search.optima(answers)] == [[1], [3]]
-    positions = sampling.centres(100, 4)[None]
+    assert [k.tolist() for k in sorting.optima(answers)] == [[1], [3]]
+    positions = samples.centres(100, 4)[None]
     cuts = []
     for ones in (30, 70):
         known = np.zeros((20, 100), np.uint8)
         known[:, :ones] = 1
-        cuts += search.cuts(sort(known), positions, answers).tolist()
+        cuts += sorting.cuts(sort(known), positions, answers).tolist()
     assert cuts == [30, 70]
 
 

@@ -7,7 +7,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Cost, Responses
-from nevis_stream.queries.whole_images import complete_images, images_of
+from nevis_stream.queries.samples import complete_images, images_of
 from tests.dynamic_evaluation.making import one_order
 
 IMAGES, LABELS, PASS = 30, 4, 1000

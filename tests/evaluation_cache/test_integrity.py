@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation.sort import sort
+from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache, entries, integrity
 from nevis_stream.evaluation_cache.exchange import export_npz

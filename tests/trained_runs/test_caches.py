@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.sample_groups import means_by_group
+from nevis_stream.dynamic_evaluation.estimates import means_by_group
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments import run_config

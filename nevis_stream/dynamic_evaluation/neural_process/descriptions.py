@@ -18,7 +18,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.queries.matrix import is_observed, numbers
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 
 PerSample = Float[np.ndarray, " samples"]
 

@@ -18,10 +18,13 @@ from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.neural_process.sizes import Sizes, sizes
 from nevis_stream.dynamic_evaluation.policy import Key
-from nevis_stream.dynamic_evaluation.response import PaddedAnswers
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
+from nevis_stream.dynamic_evaluation.response import (
+    PaddedAnswers,
+    ResponsePosterior,
+    normal_information,
+)
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 LATENTS = 16  # samples of the latent variable

@@ -17,11 +17,11 @@ import optax
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
-from nevis_stream.dynamic_evaluation import positions
+from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions
 from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork
 from nevis_stream.dynamic_evaluation.neural_process.sizes import Sizes
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 Numbers = Float[jax.Array, "*cells"]
@@ -189,7 +189,7 @@ def train(described: Descriptions, sizes: Sizes, key: jax.Array, ctx: Compute) -
 
     parts = -(-STEPS // STEPS_TOGETHER)
     name = lambda: _name(described, sizes, int(entropy))  # noqa: E731
-    return positions.train(ctx, name, start, parts, advance)[0]
+    return fits.train(ctx, name, start, parts, advance)[0]
 
 
 def _name(described: Descriptions, sizes: Sizes, entropy: int) -> str:

@@ -25,12 +25,12 @@ from nevis_stream.dynamic_evaluation.response import (
     Abilities,
     Items,
     PaddedAnswers,
+    ResponsePosterior,
     infer,
     logits,
     moderate,
 )
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
-from nevis_stream.dynamic_evaluation.sort import rank_samples
+from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
 

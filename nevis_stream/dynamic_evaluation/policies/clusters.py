@@ -13,13 +13,11 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response import Items
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import Items, ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Query, Responses
-from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import SampleFacts, numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 ROUNDS = 20  # of K-means, at most

@@ -15,10 +15,10 @@ from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Query, Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 32  # known models that take part, drawn at random

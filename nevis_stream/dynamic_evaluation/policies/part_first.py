@@ -12,11 +12,11 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
-from nevis_stream.dynamic_evaluation.sort import rank_samples
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.estimation import difference
 from nevis_stream.queries.oracle import Query, Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 FEWEST = 8  # samples drawn first

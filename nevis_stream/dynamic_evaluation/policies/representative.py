@@ -5,14 +5,20 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
-from nevis_stream.dynamic_evaluation.sort import rank_samples
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
+from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.allotment import allot
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.queries.sampling import at_random, centres, in_strata, numpy_generator, strata
+from nevis_stream.queries.samples import (
+    SampleFacts,
+    at_random,
+    centres,
+    in_strata,
+    numpy_generator,
+    strata,
+)
 from nevis_stream.storage.checkpoint import Tree
 
 

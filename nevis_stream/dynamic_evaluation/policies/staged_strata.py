@@ -6,12 +6,12 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, prices_of
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.estimation import difference
 from nevis_stream.estimation.allotment import allot
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 

@@ -9,7 +9,7 @@ near a default.
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation import folds
+from nevis_stream.dynamic_evaluation import model_splits
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
@@ -17,7 +17,7 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import ItemRespons
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.queries.oracle import MatrixOracle, Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 
@@ -50,12 +50,12 @@ class AveragedResponse(ItemResponse):
         """
         random, parts = numpy_generator(key), [np.empty((3, 0))]
         trees = tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(folds.divide(known, random)):
+        for number, (values, rest) in enumerate(model_splits.divide(known, random)):
             if number == len(trees):
                 model = self.fit(rest, key, ctx)
                 learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
                 trees.append({"model": model, "policy": learned})
-            oracle = MatrixOracle(folds.fill(values, random))
+            oracle = MatrixOracle(model_splits.fill(values, random))
             model = trees[number]["model"]
             plan = policy.plan(
                 trees[number]["policy"], self.beliefs(model, rest, ctx), budget, key, ctx

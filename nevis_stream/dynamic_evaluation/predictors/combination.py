@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation import folds, members
+from nevis_stream.dynamic_evaluation import members, model_splits
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
@@ -25,8 +25,7 @@ from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import MatrixOracle, Responses
-from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import SampleFacts, numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 COLUMNS = 4096  # at most this many samples take part in the cross-validation
@@ -110,7 +109,7 @@ class Combination(ScorePredictor):
         models' means. The fits of the folds are added to the tree.
         """
         key = jax.random.split(key)[1]
-        divided = list(folds.divide(known, numpy_generator(key), COLUMNS))
+        divided = list(model_splits.divide(known, numpy_generator(key), COLUMNS))
         if not divided:
             return DEFAULT
         if "folds" not in tree:
@@ -121,7 +120,7 @@ class Combination(ScorePredictor):
             ]
             tree["folds"] = {"fits": fits, "policies": policies}
         random, values = numpy_generator(key), [values for values, _ in divided]
-        truths, views = [folds.fill(each, random) for each in values], []
+        truths, views = [model_splits.fill(each, random) for each in values], []
         fits, policies = tree["folds"]["fits"], tree["folds"]["policies"]
         each_fold = zip(truths, divided, fits, policies, strict=True)
         for truth, (_, rest), fit, learned in each_fold:

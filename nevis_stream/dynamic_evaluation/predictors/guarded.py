@@ -25,8 +25,7 @@ from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
-from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
 from nevis_stream.storage.checkpoint import Tree

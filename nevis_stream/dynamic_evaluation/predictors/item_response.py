@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior, normal_information
 from nevis_stream.queries.oracle import Responses
 from nevis_stream.storage.checkpoint import Tree
 

@@ -23,11 +23,14 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
-from nevis_stream.dynamic_evaluation.response import PaddedAnswers
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior, normal_information
+from nevis_stream.dynamic_evaluation.response import (
+    PaddedAnswers,
+    ResponsePosterior,
+    normal_information,
+)
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 PerSample = Float[jax.Array, " samples"]

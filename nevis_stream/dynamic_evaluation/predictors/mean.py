@@ -1,12 +1,20 @@
-"""The mean of the observed samples, for every cell, without an order and without known models."""
+"""Means of the observed samples: for every cell, without an order and without known models; or for
+the accuracy alone, with Sort & Search for the cells.
+"""
+
+import hashlib
 
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policy import Policy
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, threshold
+from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.estimation import intervals
+from nevis_stream.queries import samples
+from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Tree
@@ -74,3 +82,74 @@ def mean_weights(answers: Responses, facts: SampleFacts) -> np.ndarray:
         fractions = np.ones(answers.values.shape)
     weights = fractions * facts.weights[answers.samples]
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+MODELS_FOR_DESIGN = 64
+
+
+class Stratified(SortAndSearch):
+    """The interval is Wilson's, for the number of simple random draws that would have the variance
+    of the stratified design, which is computed for the known models.
+    """
+
+    takes_all = False  # its strata are those of the asked samples
+    holds_for = ANY_MODEL
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.about = "mean of the asked samples; cells by Sort & Search"
+
+    def is_calibrated(self, policy: Policy) -> bool:
+        """Returns whether the cells stand for all samples."""
+        return policy.representative
+
+    def fit_budget(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
+        """Compares the variance of one sample per stratum with that of simple random samples."""
+        return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
+
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
+        """Gives the mean of the representative cells."""
+        weights = mean_weights(answers, known.facts)
+        mean = (weights * answers.values).sum(axis=1)
+        n, budget = known.shape[1], answers.samples.shape[1]
+        seen, design = float(budget), tuned["design"]
+        unequal = known.facts.dataset_weights is not None or known.facts.prices is not None
+        if budget < n and unequal:
+            # unequal weights leave fewer draws than the budget (Kish 1965), and the design's
+            # variance is that of the unweighted mean
+            seen, design = 1 / (weights**2).sum(axis=1).max(), 1.0
+        interval = intervals.wilson(mean, intervals.effective(seen, n, design))
+        return Prediction(threshold(self.rank(tree), answers, ctx), mean, interval)
+
+
+def _variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -> float:
+    """Returns the variance of the stratified mean divided by that of the mean of simple random
+    samples, both summed over known models.
+
+    Each model is left out of the rank by which it is stratified. If fewer than `FEWEST` known
+    models differ from each other, they do not represent a new model, and the ratio is 1.
+    """
+    n, bounds = rank.n, samples.strata(rank.n, budget)
+    models = known.shape[0]
+    if budget == n or models == 1:
+        return 1.0
+    sizes = np.diff(bounds)
+    stratified, simple, digests = 0.0, 0.0, set()
+    for model in range(0, models, -(-models // MODELS_FOR_DESIGN)):
+        row = known.matrix(np.array([model]))[0]
+        mask = row != UNKNOWN
+        digests.add(hashlib.sha256(row).digest())
+        without = Rank(rank.total - (row == 1), rank.seen - mask)
+        if not without.seen.any():
+            continue
+        ctx.charge((6 + n.bit_length()) * n)
+        filled = np.where(mask, row, without.scores)[without.order]
+        means = np.add.reduceat(filled, bounds[:-1]) / sizes
+        stratified += (sizes**2 * means * (1 - means)).sum() / n**2
+        simple += filled.mean() * (1 - filled.mean()) / budget * (n - budget) / (n - 1)
+    enough = simple and len(digests) >= intervals.FEWEST
+    return float(stratified / simple) if enough else 1.0

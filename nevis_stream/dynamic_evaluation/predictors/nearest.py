@@ -8,7 +8,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
-from nevis_stream.dynamic_evaluation.sort import rank_samples
+from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Responses, blank
 from nevis_stream.storage.checkpoint import Tree

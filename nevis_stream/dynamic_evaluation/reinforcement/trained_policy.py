@@ -8,7 +8,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
 from nevis_stream.dynamic_evaluation.policies.sequential import STEPS
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
 

@@ -18,13 +18,13 @@ import optax
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
-from nevis_stream.dynamic_evaluation import folds, positions
+from nevis_stream.dynamic_evaluation import fits, model_splits
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.reinforcement.network import ActorCritic, State
-from nevis_stream.dynamic_evaluation.response_posterior import ResponsePosterior
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.oracle import Query, Responses
-from nevis_stream.queries.sampling import numpy_generator
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 PerStep = Float[np.ndarray, "steps episodes"]
@@ -246,7 +246,7 @@ def train(
     rows = None
     if models > MODELS:
         rows = np.sort(random.choice(models, MODELS, replace=False))
-    truth = folds.fill(known.matrix(rows), random).astype(np.float32)
+    truth = model_splits.fill(known.matrix(rows), random).astype(np.float32)
     horizon = min(HORIZON, n)
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)
@@ -270,4 +270,4 @@ def train(
         about = repr((VERSION, ITERATIONS, cold, shaped, int(number), digest(known)))
         return "policy-" + hashlib.sha256(about.encode()).hexdigest()[:16]
 
-    return positions.train(ctx, name, start, ITERATIONS, advance)[0]
+    return fits.train(ctx, name, start, ITERATIONS, advance)[0]
