@@ -11,6 +11,7 @@ positions does not divide its length.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -251,7 +252,7 @@ def complete_images(samples: np.ndarray, image: np.ndarray) -> np.ndarray:
     return rest
 
 
-def numpy_generator(key) -> np.random.Generator:
+def numpy_generator(key: Any) -> np.random.Generator:
     """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every
     machine.
     """
