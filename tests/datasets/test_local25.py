@@ -133,6 +133,7 @@ def test_counts_and_classes_are_the_manifests(imported, dataset_id):
     assert prepared.verify(dataset_id, "local") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset_id", CHOSEN)
 def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
     recorded = float(MANIFEST[catalogue.shared()[dataset_id]["file"]]["knn_acc"])
