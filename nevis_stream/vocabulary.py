@@ -54,3 +54,6 @@ class Judged(NamedTuple):
 
 PROTOCOLS = {"meta_test": Judged("test", "test"), "meta_train": Judged("train", "dev_test")}
 """Source: NEVIS'22, Algorithm 1."""
+
+POPULATIONS = SAMPLES, SUPERPOPULATION = ("samples", "superpopulation")
+"""What a mean is over: the samples that are there, or what they are drawn from."""

@@ -14,6 +14,7 @@ from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.estimates import means_by_group
 from nevis_stream.dynamic_evaluation.failures import rank_failures
+from nevis_stream.dynamic_evaluation.population import read_population
 from nevis_stream.dynamic_evaluation.read_prices import priced_budget
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -36,7 +37,15 @@ from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.terminal import flops
 from nevis_stream.progress import Progress, Silent, Within
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOT_STATED, Oracle, Query, Responses
+from nevis_stream.queries.oracle import (
+    ANY_MODEL,
+    LIKE_KNOWN,
+    NOT_STATED,
+    SAMPLES,
+    Oracle,
+    Query,
+    Responses,
+)
 from nevis_stream.queries.samples import Part
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
@@ -167,6 +176,7 @@ def _add(
     size = facts.n if available else facts.points
     given = samples_or_amount(values.budget, size, kind, cache)
     asked = priced_budget(Board(cache), given, values.prices)
+    population = read_population(cache, values.population, values.clusters)
     cells = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
@@ -191,6 +201,7 @@ def _add(
             most_flops=values.choice_flops,
             available=available,
             drawn=values.answered == "random",
+            population=population,
             progress=asking,
             report_choice=choices.append,
             report_values=expected.__setitem__,
@@ -442,6 +453,7 @@ def _print_account(
         if complete:
             basis = "the mean of all samples"
         print(f"  {measure} {part.unscale(addition.accuracy):.4f} ({interval}), {basis}")
+        print(f"  it is of the mean over {addition.population or SAMPLES}")
     if addition.note:
         print(f"  {addition.note}")
     if addition.other is not None:

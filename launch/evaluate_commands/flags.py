@@ -11,7 +11,7 @@ from nevis_stream.evaluation_cache.directions import NONE, ValueRange
 from nevis_stream.evaluation_cache.files import ERRORS
 from nevis_stream.launch import shared_flags
 from nevis_stream.launch.subcommands import Subcommand
-from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
+from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL, POPULATIONS
 
 
 class _Parser(flags.ArgumentParser):
@@ -292,6 +292,18 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
         " best of them, or their order, is known; a model that is out is not asked any more."
     )
     flag("start", text, "until_decided", None, meaning)
+    meaning = (
+        "What the mean is over: these samples, or the superpopulation that they are drawn from at"
+        " random, with a wider interval."
+    )
+    for name in ("add-model", "status", "report"):
+        default, of_command = POPULATIONS[0], values_of[name]
+        flags.DEFINE_enum("population", default, POPULATIONS, meaning, flag_values=of_command)
+    meaning = (
+        "A column of the samples' facts (such as cluster or category): with"
+        " --population=superpopulation, those with the same value were drawn together."
+    )
+    flag("add-model status report", text, "clusters", None, meaning)
     meaning = "Most samples; default: all of the round."
     flag("ask", whole, "count", None, meaning, lower_bound=1)
     meaning = "Form of what is printed."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import numpy as np
 from absl.flags import FlagValues
@@ -137,12 +138,14 @@ def tell_file(session: Session, file: Path, model: str | None, values: FlagValue
 def status(words: Sequence[str], values: FlagValues) -> None:
     """Prints the estimates; ends with status 1 as long as the session goes on."""
     entry.use_compilation_cache()
-    show_status(Session(words[0]))
+    show_status(Session(words[0]), population=values.population, clusters=values.clusters)
 
 
-def show_status(session: Session) -> None:
-    """Prints the estimates; ends the process with status 1 if the session goes on."""
-    rows = session.status()
+def show_status(session: Session, **of: Any) -> None:
+    """Prints the estimates, with arguments as of `Session.status`; ends the process with status 1 if
+    the session goes on.
+    """
+    rows = session.status(**of)
     table = Table("model", "estimate", "95% interval", "answers", "no answer", "waiting")
     for each in rows:
         estimate = each.estimate
@@ -154,6 +157,9 @@ def show_status(session: Session) -> None:
     for each in rows:
         if each.estimate.spending is not None:
             print(f"{each.model}: {each.estimate.spending}")
+    over = dict.fromkeys(each.estimate.mean_over for each in rows if each.estimate.mean_over)
+    for each in over:
+        print(f"estimates are of the mean over {each}")
     print(f"method {session.settings.method}; {session.rule}")
     for line in session.corrections():
         print(line)
@@ -183,7 +189,8 @@ def report(words: Sequence[str], values: FlagValues) -> None:
 
     session = Session(words[0])
     rows, pictures = [], []
-    for number, each in enumerate(session.status()):
+    of = {"population": values.population, "clusters": values.clusters}
+    for number, each in enumerate(session.status(**of)):
         estimate = each.estimate
         spending = estimate.spending and asdict(estimate.spending)
         rows.append(
@@ -193,6 +200,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
                 "low": estimate.low,
                 "high": estimate.high,
                 "holds for": estimate.holds_for,
+                "mean over": estimate.mean_over,
                 "why no interval": estimate.reason,
                 "answers": each.answered,
                 "without an answer": each.failed,

@@ -21,6 +21,7 @@ from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, staged_context, stored_name
 from nevis_stream.dynamic_evaluation.known_models import KNOWN_FRACTION, InMemory, KnownModels
 from nevis_stream.dynamic_evaluation.method import Method
+from nevis_stream.dynamic_evaluation.population import Population
 from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
@@ -48,6 +49,7 @@ def add_models(
     most_flops: float = MOST_FLOPS,
     available: Mapping[str, np.ndarray] | None = None,
     drawn: bool = False,
+    population: Population | None = None,
     progress: Progress = SILENT,
     report_choice: Callable[[Choice], None] = lambda choice: None,
     report_values: Callable[[str, np.ndarray], None] = lambda model, values: None,
@@ -82,6 +84,8 @@ def add_models(
       drawn: whether the available samples were drawn at random from all; otherwise, if similar ones
         had to be asked, the interval allows for any values of the others, and there is none if they
         are many.
+      population: that the samples are drawn from, if intervals are of the mean over it; None: over
+        these samples. Ranks are always by the mean over these.
       progress: is told the stages.
       report_choice: called with the choice, if there is one, before anything is asked.
       report_values: called with each model's name and values, float32[n]: the observed ones, and
@@ -122,6 +126,7 @@ def add_models(
             most_flops,
             available or {},
             drawn,
+            population,
             Within(progress, part.name) if part.name else progress,
             report_choice,
             expected,

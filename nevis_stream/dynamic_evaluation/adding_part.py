@@ -19,6 +19,7 @@ from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, staged_conte
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, set_prices
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
+from nevis_stream.dynamic_evaluation.population import Population, widen
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, also
 from nevis_stream.errors import BadInput, RunWarning, plural
@@ -69,6 +70,7 @@ class PartAdder:
         most_flops: float,
         available: Mapping[str, np.ndarray],
         drawn: bool,
+        population: Population | None,
         progress: Progress,
         report_choice: Callable[[Choice], None],
         expected: Mapping[str, np.ndarray],
@@ -167,8 +169,14 @@ class PartAdder:
             means, reason = with_missing(estimates[i], missing[i], self._part.unbounded)
             if not self._part.unbounded:
                 means = bound_means(row.values, means, known.facts)
-            value, low, high = (None if np.isnan(mean) else float(mean) for mean in means)
+            value, low, high = _entries(means)
             best, worst = (low, high) if self._part.lower else (high, low)
+            other = estimates[i].other
+            answers_or_expected = np.where(is_observed(row.values), row.values, estimates.values[i])
+            if population is not None:
+                of_samples = row.values, answers_or_expected, known, columns
+                value, low, high = _entries(widen(means, population, *of_samples))
+                other = other and tuple(widen(other, population, *of_samples))
             # the mean of the answered samples has no place among means of all samples
             of_all = missing[i] <= intervals.MOST_MISSING
             place = partial(rank, self._accuracies, part=self._part)
@@ -193,7 +201,8 @@ class PartAdder:
                 failed=len(row.failed) or None,
                 holds_for=NOBODY if low is None else estimates[i].holds_for,
                 note=estimates[i].note or None,
-                **_other(estimates[i].other),
+                population=None if population is None else str(population),
+                **_other(other),
                 **_spending(prices_of_samples, row.values),
                 **cost_of(
                     [row.asked_before],
@@ -206,15 +215,19 @@ class PartAdder:
             )
             accounts.append(account)
             append(self._cache.directory, account)
-            answers_or_expected = np.where(is_observed(row.values), row.values, estimates.values[i])
             expected[row.model][columns] = answers_or_expected
         return accounts
 
 
 def _other(other: tuple[float, float, float] | None) -> dict[str, float | None]:
     """Returns the entries of an account for an estimate that holds for others."""
-    values = (None if np.isnan(each) else each for each in other or [np.nan] * 3)
+    values = _entries(other or [np.nan] * 3)
     return dict(zip(("other", "other_low", "other_high"), values, strict=True))
+
+
+def _entries(means: Sequence[float]) -> list[float | None]:
+    """Returns means as an account has them, None where there is none."""
+    return [None if np.isnan(mean) else float(mean) for mean in means]
 
 
 def _spending(prices: Prices | None, values: np.ndarray) -> dict[str, Any]:

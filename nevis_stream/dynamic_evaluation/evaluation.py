@@ -12,11 +12,20 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED
+from nevis_stream.dynamic_evaluation.population import ClustersGiven, read_population
 from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Query, Responses, given_numbers
+from nevis_stream.queries.oracle import (
+    NOT_STATED,
+    SAMPLES,
+    Cost,
+    Estimate,
+    Query,
+    Responses,
+    given_numbers,
+)
 from nevis_stream.queries.samples import SampleFacts
 
 AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
@@ -31,6 +40,8 @@ def evaluate(
     *,
     seed: int = 0,
     prices: PricesGiven = None,
+    population: str = "samples",
+    clusters: ClustersGiven = None,
     progress: Progress = SILENT,
 ) -> Estimate:
     """Estimates a new model's mean over all samples of a board from a few of them.
@@ -52,14 +63,18 @@ def evaluate(
       seed: of the method's random choices.
       prices: of the samples, in that unit: by id, in their order, or a file (see `read_prices`);
         None: those of the board's file.
+      population: "samples": the estimate is of the mean over these samples; "superpopulation": of
+        the mean over the population that they are drawn from at random, with a wider interval.
+      clusters: of the samples, if they were drawn as clusters from that population, such as the
+        questions on one text: a column of the board's samples, or a value for each in their order.
       progress: is told the stages.
 
     Returns: the estimate, in the units of the board. Its cost is of the method; what `model`
       computes is not in it.
 
     Raises:
-      BadInput: the budget is above the number of samples, there is no such method, or a value is
-        not valid.
+      BadInput: the budget is above the number of samples, there is no such method or population,
+        or a value is not valid.
     """
     facts = board.cache.facts()
     low, high = sample_ranges(facts)
@@ -70,6 +85,7 @@ def evaluate(
         )
 
     asked = priced_budget(board, budget, prices)
+    drawn_from = read_population(board.cache, population, clusters)
 
     def oracle(query: Query) -> Responses:
         columns = query.samples[0]
@@ -84,7 +100,12 @@ def evaluate(
         name = "new model"
         while name in board.models:
             name += " (new)"
-        (account,) = add_models(cache, {name: oracle}, asked, method, seed=seed, progress=progress)
+        (account,) = add_models(
+            *(cache, {name: oracle}, asked, method),
+            seed=seed,
+            population=drawn_from,
+            progress=progress,
+        )
         if board.temporary:
             _copy_fits(cache.directory, board.cache.directory)
     start, width = float(low[0]), float(high[0] - low[0])
@@ -109,6 +130,7 @@ def evaluate(
         account.note or "",
         None if np.isnan(other[0]) else (other[0], other[1], other[2]),
         account.spending,
+        account.population or SAMPLES,
     )
 
 

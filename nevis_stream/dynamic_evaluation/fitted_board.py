@@ -15,6 +15,7 @@ from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
 from nevis_stream.dynamic_evaluation.known_models import digest
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
+from nevis_stream.dynamic_evaluation.population import Population, widen
 from nevis_stream.dynamic_evaluation.ranking import known_models
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, NevisStreamError
@@ -25,6 +26,7 @@ from nevis_stream.evaluation_cache.oracles import bound_means
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import (
     NOBODY,
+    SAMPLES,
     Cost,
     Estimate,
     MatrixOracle,
@@ -114,7 +116,14 @@ class FittedBoard:
         others = Substitutes(self.known, ~asked[None]).replace(query, ~failed[None])
         return others.samples[0, failed]
 
-    def estimate(self, query: Query, values: np.ndarray, failed: int, final: bool) -> Estimate:
+    def estimate(
+        self,
+        query: Query,
+        values: np.ndarray,
+        failed: int,
+        final: bool,
+        population: Population | None = None,
+    ) -> Estimate:
         """Returns the estimate of a model's mean, in the units of the board.
 
         Args:
@@ -122,6 +131,7 @@ class FittedBoard:
           values: [k], the answers from 0 to 1.
           failed: number of further samples that gave no answer.
           final: whether nothing more is asked; else there is no interval.
+          population: that the samples are drawn from, if the mean is over it.
         """
         answers = Responses(query, values[None])
         if final and query.samples.shape[1] < self._budget:
@@ -134,19 +144,26 @@ class FittedBoard:
         means, reason = with_missing(estimates[0], missing, self._part.unbounded)
         if not self._part.unbounded:
             means = bound_means(row, means, self.known.facts).tolist()
+        of = estimates[0]
+        other = of.other
+        if population is not None and final:
+            of_samples = row, estimates.values[0], self.known, self._part.columns
+            means = widen(means, population, *of_samples)
+            other = other and widen(other, population, *of_samples)
         value, low, high = (self._part.unscale(float(mean)) for mean in means)
         if not final:
             low = high = np.nan
             reason = f"before {self._budget:,} answers are there, the method has none"
         count = query.samples.shape[1]
-        of = estimates[0]
-        other = of.other and tuple(self._part.unscale(each) for each in of.other)
+        if other:
+            other = tuple(self._part.unscale(each) for each in other)
         holds_for = NOBODY if np.isnan(low) else of.holds_for
         return Estimate(
             *(value, low, high, reason, count, self._cost, failed),
             holds_for=holds_for,
             note=of.note,
             other=other,
+            mean_over=SAMPLES if population is None else str(population),
         )
 
     def expected(self, query: Query, values: np.ndarray) -> np.ndarray:

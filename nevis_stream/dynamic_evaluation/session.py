@@ -24,6 +24,7 @@ from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
+from nevis_stream.dynamic_evaluation.population import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
@@ -45,7 +46,7 @@ from nevis_stream.dynamic_evaluation.session_records import (
 from nevis_stream.dynamic_evaluation.session_source import later_corrections
 from nevis_stream.dynamic_evaluation.session_start import NEW_MODEL, WORDS, Rule, begin
 from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follow
-from nevis_stream.dynamic_evaluation.stopping import Stopping, decide_models
+from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, decide_models
 from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Decisions
@@ -57,6 +58,7 @@ from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_number
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog
 from nevis_stream.storage import checked_lines
+from nevis_stream.vocabulary import SAMPLES
 
 SampleId = str | int
 
@@ -361,7 +363,9 @@ class Session:
         """Returns whether nothing more is asked of a model."""
         return self._has_ended(self.track(model))
 
-    def estimate(self, model: str | None = None) -> Estimate:
+    def estimate(
+        self, model: str | None = None, population: str = SAMPLES, clusters: ClustersGiven = None
+    ) -> Estimate:
         """Returns the estimate of a model's mean over all samples, in the units of the board.
 
         When all answers are there it is that of `evaluate` with the same seed and budget. Before,
@@ -371,24 +375,19 @@ class Session:
 
         Args:
           model: its name; None: the only one.
+          population, clusters: as of `evaluate`; not of a session that ends by its interval.
         """
-        return self._estimate(self.track(model))
+        return self._estimate(self.track(model), self._stopping.population(population, clusters))
 
-    def _estimate(self, track: Track) -> Estimate:
-        estimate = self._estimate_mean(track)
-        if self._prices is None:
-            return estimate
-        spending = self._prices.spending(track.answered_query.samples[0])
-        return replace(estimate, spending=spending)
-
-    def _estimate_mean(self, track: Track) -> Estimate:
-        seen, failed = track.answered, track.failed
+    def _estimate(self, track: Track, population: Population | None = None) -> Estimate:
+        seen, failed, prices = track.answered, track.failed, self._prices
+        spending = prices and prices.spending(track.answered_query.samples[0])
         if not seen.any():
-            return Estimate(np.nan, reason="there is no answer yet", failed=failed)
+            return Estimate(np.nan, reason=NO_ANSWER, failed=failed, spending=spending)
         final = track.is_complete(self.settings.budget) and not self._stopping.by_interval
-        query, values = track.answered_query, track.values[seen]
-        estimate = self.fitted.estimate(query, values, failed, final)
-        if final or (interval := self._stopping.interval(track)) is None:
+        given = track.answered_query, track.values[seen], failed, final, population
+        estimate = replace(self.fitted.estimate(*given), spending=spending)
+        if final or population is not None or (interval := self._stopping.interval(track)) is None:
             return estimate
         low, high = interval
         value = min(max(estimate.value, low), high)
@@ -399,14 +398,15 @@ class Session:
         """Returns the estimate of each model."""
         return {model: self.estimate(model) for model in self.settings.models}
 
-    def status(self) -> list[Progress]:
-        """Returns where each model stands."""
-        result = []
+    def status(self, population: str = SAMPLES, clusters: ClustersGiven = None) -> list[Progress]:
+        """Returns where each model stands; arguments as of `estimate`."""
+        drawn_from, result = self._stopping.population(population, clusters), []
         for model in self.settings.models:
-            track, budget = self.track(model), self.settings.budget
+            track = self.track(model)
             answered, waiting = int(track.answered.sum()), int((~track.told).sum())
-            ended, estimate = self._has_ended(track), self._estimate(track)
-            result.append(Progress(model, answered, track.failed, waiting, budget, ended, estimate))
+            counts = answered, track.failed, waiting, self.settings.budget
+            ended, estimate = self._has_ended(track), self._estimate(track, drawn_from)
+            result.append(Progress(model, *counts, ended, estimate))
         return result
 
     def corrections(self) -> list[str]:

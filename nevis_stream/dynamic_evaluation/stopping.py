@@ -11,6 +11,11 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.policies.representative import Random
+from nevis_stream.dynamic_evaluation.population import (
+    ClustersGiven,
+    Population,
+    read_population,
+)
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings
 from nevis_stream.dynamic_evaluation.session_track import Track
 from nevis_stream.errors import BadInput, plural, unknown
@@ -22,6 +27,7 @@ from nevis_stream.queries.prices import Prices, show
 from nevis_stream.queries.samples import SampleFacts
 
 METHOD = "random_mean"
+NO_ANSWER = "there is no answer yet"  # why there is no estimate
 ERROR = 0.05  # of all decisions about several models together
 
 
@@ -190,6 +196,17 @@ class Stopping:
     def by_interval(self) -> bool:
         """Whether it may end before the budget is spent."""
         return ends_by_interval(self._settings)
+
+    def population(self, population: str, clusters: ClustersGiven) -> Population | None:
+        """Returns what `read_population` does; BadInput if the session ends by its interval."""
+        drawn_from = read_population(self._cache, population, clusters)
+        if drawn_from is not None and self.by_interval:
+            raise BadInput(
+                f"population={population}: this session ends by an interval of the mean over these"
+                " samples, which holds however often one looks; it has no other. For one, start a"
+                " session that ends at its budget."
+            )
+        return drawn_from
 
     def may_stop(self, track: Track) -> bool:
         """Returns whether the interval of a session that ends by it is short enough."""

@@ -65,6 +65,7 @@ class Addition(Record):
       unit: of the budget in prices of samples; None: it is a number of samples.
       priced_budget: what might be spent; `budget` is the number of samples that it was planned for.
       spent, saved: the prices of the samples that gave an answer, and of all others.
+      population: what the mean is over, in words, if not over these samples; None: these.
     """
 
     kind: Annotated[str, choice("kind", KINDS)]
@@ -100,6 +101,7 @@ class Addition(Record):
     priced_budget: Amount = None
     spent: Amount = None
     saved: Amount = None
+    population: Annotated[str, string] | None = None
 
     @property
     def spending(self) -> Spending | None:
@@ -133,8 +135,8 @@ def errata_state(directory: Path) -> str | None:
 
 
 def _fields(addition: Addition) -> dict[str, Any]:
-    """Returns the fields of a line: without errata and prices as earlier versions wrote it."""
-    new = {"errata", "unit", "priced_budget", "spent", "saved"}
+    """Returns the fields of a line: without what is rare as earlier versions wrote it."""
+    new = {"errata", "unit", "priced_budget", "spent", "saved", "population"}
     return {name: v for name, v in asdict(addition).items() if name not in new or v is not None}
 
 

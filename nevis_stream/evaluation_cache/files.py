@@ -38,7 +38,8 @@ from nevis_stream.storage.reading import absence, load_array, parse_json, read_n
 # arrays of an npz file that become provenance
 _OF_MODELS = ("group",)
 _OF_SAMPLES = (
-    *("dataset", "category", "subject", "class", sample_facts.METRIC, sample_facts.DIRECTION),
+    *("dataset", "category", "subject", "class", "cluster"),
+    *(sample_facts.METRIC, sample_facts.DIRECTION),
     *(sample_facts.HASH, *sample_facts.RANGE, UNBOUNDED),
 )
 _MATRICES = ("correct", "score", "imputed", "confidence", "predicted")

@@ -4,9 +4,10 @@ In long form, one row for each cell, the columns are `model`, `sample`, and `out
 optionally `dataset` and `metric` (a sample's id is then DATASET/SAMPLE, and DATASET/SAMPLE#METRIC
 if it has several metrics), `low` and `high` (the range of the score), `higher_is_better` (true or
 false), `hash` (of the sample's content), `category`, `subject` or `class` (a group of samples),
-`confidence`, `group` (of models), and `tokens`, `dollars` and `seconds` (what the cell cost; a
-sample's price is the mean over its cells). Values of several rows that a column `trial` or `epoch`
-numbers are averaged.
+`cluster` (samples that were drawn together, such as the questions on one text), `confidence`,
+`group` (of models), and `tokens`, `dollars` and `seconds` (what the cell cost; a sample's price is
+the mean over its cells). Values of several rows that a column `trial` or `epoch` numbers are
+averaged.
 
 Rows and columns of summaries (average, rank, …) are left out, which is said.
 """
@@ -38,7 +39,7 @@ from nevis_stream.queries.prices import UNITS
 from nevis_stream.storage.reading import first_line, parse_rows, read_header, read_text
 
 _VALUE = ("score", "outcome")
-_TEXTS = ("dataset", METRIC, "category", "subject", "class", HASH)
+_TEXTS = ("dataset", METRIC, "category", "subject", "class", "cluster", HASH)
 TRIALS = ("trial", "epoch")  # columns that number repeated values of a cell, which are averaged
 _LONG = {"model", "sample", *_VALUE, *_TEXTS, *RANGE, DIRECTION, *TRIALS, *UNITS}
 _LONG |= {"confidence", "group"}

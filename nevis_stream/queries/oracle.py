@@ -273,6 +273,9 @@ NOT_STATED = "not stated"
 """Of estimates that were recorded before this was."""
 HOLDS_FOR = (ANY_MODEL, LIKE_KNOWN, NOBODY, NOT_STATED)
 
+SAMPLES = "these samples"
+"""What a mean is over, if it is not over a population that the samples are drawn from."""
+
 NO_LABEL = -1
 """Stands where a label is not known."""
 MOST_WITHOUT_ANSWER = 20
@@ -296,6 +299,8 @@ class Estimate:
       other: value, low and high of the estimate that holds for others (for models like the known
         ones, if this one holds for any model), if it differs; else None.
       spending: what the samples cost, where the budget is in their unit; else None.
+      mean_over: what the mean is over, in words: `SAMPLES`, or a population that they are drawn
+        from; "" where it is not of samples.
     """
 
     value: float
@@ -309,6 +314,7 @@ class Estimate:
     note: str = ""
     other: tuple[float, float, float] | None = None
     spending: Spending | None = None
+    mean_over: str = ""
 
     def __str__(self) -> str:
         """Returns the estimate with its interval, for people.
@@ -323,7 +329,8 @@ class Estimate:
                 interval += f" for {self.holds_for}"
         failed = f", {self.failed:,} more gave no answer" if self.failed else ""
         spending = "" if self.spending is None else f"; {self.spending}"
-        return f"{self.value:.4f} ({interval}; {self.observed:,} asked{failed}{spending})"
+        over = f"mean over {self.mean_over}; " if self.mean_over else ""
+        return f"{self.value:.4f} ({over}{interval}; {self.observed:,} asked{failed}{spending})"
 
     def _repr_html_(self) -> str:
         """Shows it in a notebook."""
