@@ -1,0 +1,162 @@
+"""Compares the errors of the default with those of ProEval on the same splits.
+
+    python -m experiments.evaluation_studies.beside_proeval run --out=FOLDER [--methods=proeval,default]
+    python -m experiments.evaluation_studies.beside_proeval table --out=FOLDER
+
+60% of the models (of `metabench_gsm8k` 35 models), or of the groups, are known. ProEval (Huang and
+others 2026, the package `proeval`, not among our requirements) is used as its guide says: a plan
+from the known models' scores with its default settings, and an estimate from the planned answers.
+Values that the source lacks are the mean of the sample's others there. `run` adds the splits that
+FOLDER/study.jsonl lacks, one of all matrices after the other, and may be stopped at any time.
+"""  # noqa: E501
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+
+from nevis_stream.datasets.shared_files import shared_directory
+from nevis_stream.dynamic_evaluation import method_study
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
+from nevis_stream.experiments.commands import make_parser, positive
+from nevis_stream.experiments.machine import describe
+from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.study_record import StudyRecord
+
+BUDGETS = (5, 10, 20, 50, 100, 200)
+JUDGED = BUDGETS[2:]  # by our bar: .85 in the mean over budgets, .95 at each
+NEW = 10  # new models of a split, at most
+# fraction that is known; None: 35 models
+MATRICES = {
+    "zeroeval_crux": 0.6,
+    "alpaca_eval2": 0.6,
+    "cifar10.1_v6": 0.6,
+    "metabench_gsm8k": None,
+    "nlu_boolq": 0.6,
+}
+FEW = 35
+PROEVAL, DEFAULT = "proeval", "default"
+
+
+def matrix_of(folder: Path, name: str) -> Matrix:
+    """Returns outcomes; those that the source lacks are unknown."""
+    data = read_npz(folder / f"{name}.npz")
+    values = data["correct"].astype(np.uint8)
+    if "imputed" in data:
+        values[data["imputed"] > 0] = UNKNOWN
+    return Matrix(name, values, data.get("group"))
+
+
+def design_of(matrix: Matrix, seed: int, budgets: tuple[int, ...] = BUDGETS) -> StudyDesign:
+    """Returns a design whose last split is that of the seed."""
+    known = MATRICES[matrix.name] or FEW / len(matrix.values)
+    return StudyDesign((DEFAULT,), budgets, known, seed + 1, NEW)
+
+
+def rows_of_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
+    """Yields the mean absolute error at each budget."""
+    from proeval import BQPriorSampler  # type: ignore[import-not-found,unused-ignore]
+
+    known, truth = method_study.split(matrix, design_of(matrix, seed), seed)
+    scores = known.matrix().astype(np.float64)
+    mask = scores <= 1
+    means = np.where(mask, scores, 0).sum(axis=0) / np.maximum(mask.sum(axis=0), 1)
+    plan = BQPriorSampler().plan(np.where(mask, scores, means).T, budget=max(BUDGETS), seed=seed)
+    asked = list(plan.indices)
+    # each answer is planned before any is seen, so the first K are those of a plan for K
+    found = [plan.estimate(row[asked].astype(np.float64)) for row in truth]
+    for budget in BUDGETS:
+        for method, values in (
+            (PROEVAL, [each.estimates[budget - 1] for each in found]),
+            (f"{PROEVAL}, rounded", [each.rounded_estimates[budget - 1] for each in found]),
+        ):
+            error = np.abs(np.array(values) - truth.mean(axis=1)).mean()
+            yield {"method": method, "budget": budget, "error": error, "models": len(truth)}
+
+
+def rows_of_default(matrix: Matrix, seed: int) -> Iterator[dict]:
+    """Yields the mean absolute error at each budget, and the coverage."""
+    known, truth = method_study.split(matrix, design_of(matrix, seed), seed)
+    done = [(DEFAULT, budget, each) for budget in BUDGETS for each in range(seed)]
+    (part,) = method_study.parts(matrix, design_of(matrix, seed), lambda *cell: cell in done)
+    for row in part:
+        yield {
+            **{"method": DEFAULT, "budget": row["budget"], "error": row["accuracy_error"]},
+            **{"covered": row["coverage95"], "models": len(truth), "known": known.shape[0]},
+        }
+
+
+WAYS = {PROEVAL: rows_of_proeval, DEFAULT: rows_of_default}
+
+
+def run(folder: Path, out: Path, methods: list[str], splits: int) -> None:
+    """Adds the cells that the record lacks."""
+    record = record_of(out)
+    for seed in range(splits):
+        for name in MATRICES:
+            for way in methods:
+                cell = {"matrix": name, "seed": seed, "way": way}
+                if cell not in record:
+                    jax.clear_caches()
+                    record.add(cell, list(WAYS[way](matrix_of(folder, name), seed)))
+                    print(f"split {seed}: {name}, {way}", flush=True)
+
+
+def record_of(out: Path) -> StudyRecord:
+    """Opens the record in a folder."""
+    return StudyRecord(out / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
+
+
+def table(out: Path) -> None:
+    """Prints errors, and ours over ProEval's on the splits that both have."""
+    frame = pd.DataFrame(record_of(out).rows())
+    print(f"{describe()}\n")
+    errors = frame.pivot_table(
+        index=["matrix", "seed"], columns=["method", "budget"], values="error"
+    )
+    print("| matrix | splits | method | " + " | ".join(f"K = {each}" for each in BUDGETS) + " |")
+    print("|---|---:|---|" + "---:|" * len(BUDGETS))
+    for method in errors.columns.unique("method"):
+        for name, part in errors[method].dropna().groupby("matrix"):
+            shown = (f"{part[each].mean():.4f} ± {part[each].sem():.4f}" for each in BUDGETS)
+            print(f"| {name} | {len(part)} | {method} | " + " | ".join(shown) + " |")
+    if DEFAULT not in errors.columns.unique("method"):
+        return
+    both = errors[[DEFAULT, PROEVAL]].dropna().groupby("matrix").mean()
+    ratios = both[DEFAULT] / both[PROEVAL]
+    means = np.exp(np.log(ratios).mean())
+    shown = ", ".join(f"{budget}: {means[budget]:.2f}" for budget in BUDGETS)
+    print(f"\nOurs ÷ ProEval's, geometric mean over {len(ratios)} matrices, by K: {shown}")
+    print(f"mean over K = {JUDGED}: {means[list(JUDGED)].mean():.2f} (bar: .85, and .95 at each)")
+
+
+def main() -> None:
+    """Runs one of the two commands."""
+    parser = make_parser(__doc__)
+    parser.add_argument("command", choices=("run", "table"))
+    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--methods", default=",".join(WAYS))
+    parser.add_argument("--splits", type=positive, default=10)
+    options = parser.parse_args()
+    if options.command == "table":
+        table(options.out)
+        return
+    methods = options.methods.split(",")
+    try:
+        import proeval  # type: ignore[import-not-found,unused-ignore] # noqa: F401
+    except ImportError:
+        if PROEVAL in methods:
+            print("proeval is not installed, so its errors are left out: pip install proeval")
+            methods.remove(PROEVAL)
+    run(options.matrices, options.out, methods, options.splits)
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.use_compilation_cache()
+    entry.guard(main)

@@ -1,0 +1,167 @@
+"""How short intervals are: at equal coverage, and as an effective sample size.
+
+    python -m experiments.evaluation_studies.efficiency widths --out=FOLDER
+    python -m experiments.evaluation_studies.efficiency size [--splits=5]
+
+`widths` reads the record of `any_model` in FOLDER. The intervals of each method in each regime are
+multiplied by one factor so that 95% of them contain the true mean, each matrix and number of
+evaluations weighing the same; it prints their widths over those of Factorized Active Querying, in
+the geometric mean over matrices. `size` evaluates new models of `metabench_gsm8k`, like 400 known
+ones, by `model_assisted`; its effective sample size is the squared width of the interval of as many
+plain random draws (Wald, with the finite-population correction) over its own.
+"""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+
+from nevis_stream.datasets.shared_files import shared_directory
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.method_study import split
+from nevis_stream.estimation.intervals import NORMAL_975, wilson
+from nevis_stream.experiments.commands import make_parser, positive
+from nevis_stream.experiments.evaluation_studies.any_model import (
+    FAQ,
+    METHODS,
+    REGIMES,
+    design_of,
+    matrix_of,
+    record_of,
+)
+from nevis_stream.experiments.machine import describe
+from nevis_stream.queries.oracle import MatrixOracle
+
+LEVEL = 0.95
+MATRIX, BUDGETS = "metabench_gsm8k, 400 known", (50, 100, 200)
+BARS = {100: 1.5, 200: 1.75}
+
+
+def factor(rows: pd.DataFrame, level: float = LEVEL) -> float:
+    """Returns by what intervals are multiplied, about their estimates, so that a fraction `level`
+    of them contains the truth; each (matrix, budget) weighs the same.
+
+    Args:
+      rows: with the columns matrix, budget, error and width; an interval of width 0 whose error is
+        not 0 cannot be scaled, and counts as infinite.
+    """
+    half = rows["width"].to_numpy() / 2
+    error = rows["error"].to_numpy()
+    needed = np.divide(error, half, out=np.where(error > 0, np.inf, 0.0), where=half > 0)
+    sizes = rows.groupby(["matrix", "budget"])["error"].transform("size").to_numpy()
+    order = np.argsort(needed)
+    reached = np.cumsum(1 / sizes[order]) / (1 / sizes).sum()
+    return float(needed[order][np.searchsorted(reached, level - 1e-9)])
+
+
+def scaled_widths(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns factor and mean scaled width of each regime, budget, matrix and method.
+
+    Args:
+      rows: with the columns kind (the regime), matrix, budget, method, error and width.
+    """
+    parts = []
+    for (kind, method), part in rows.groupby(["kind", "method"]):
+        by_cell = part.groupby(["budget", "matrix"], as_index=False)["width"].mean()
+        scale = factor(part)
+        extra = {"kind": kind, "method": method, "factor": scale, "width": scale * by_cell["width"]}
+        parts.append(by_cell.assign(**extra))
+    return pd.concat(parts, ignore_index=True)
+
+
+def relative_widths(scaled: pd.DataFrame, to: str = FAQ) -> pd.Series:
+    """Returns the widths of each regime, budget and method over those of another method, geometric
+    mean over the matrices that both have.
+    """
+    keys = ["kind", "budget", "matrix"]
+    pivot = scaled.pivot_table(index=keys, columns="method", values="width")
+    logs = np.log(pivot.div(pivot[to], axis=0))
+    return np.exp(logs.groupby(["kind", "budget"]).mean()).stack()
+
+
+def print_widths(out: Path) -> None:
+    """Prints a row for each regime and number of evaluations."""
+    rows = pd.DataFrame(record_of(out).rows())
+    rows = rows[rows["kind"].isin(REGIMES)]
+    scaled = scaled_widths(rows)
+    relative, names = relative_widths(scaled), [name for name in METHODS if name != FAQ]
+    print(f"{describe()}\n\n| regime | K | matrices | n | " + " | ".join(names) + " |")
+    print("|---|---:|---:|---:|" + "---:|" * len(names))
+    for (kind, budget), part in rows.groupby(["kind", "budget"]):
+        count = (part["method"] == names[0]).sum()
+        cells = " | ".join(f"{relative[kind, budget, name]:.2f}" for name in names)
+        print(f"| {kind} | {budget} | {part['matrix'].nunique()} | {count} | {cells} |")
+    print("\nFactors: ", end="")
+    factors = scaled.groupby(["kind", "method"])["factor"].first()
+    print("; ".join(f"{kind}, {method} {value:.2f}" for (kind, method), value in factors.items()))
+
+
+def uniform_width(truth: np.ndarray, budget: int) -> np.ndarray:
+    """Returns the width of the 95% Wald interval of plain draws without replacement, float64[m],
+    of outcomes [m, n].
+    """
+    n = truth.shape[1]
+    return 2 * NORMAL_975 * np.sqrt(truth.var(axis=1, ddof=1) * (1 / budget - 1 / n))
+
+
+def print_sizes(folder: Path, splits: int) -> None:
+    """Prints a row for each number of evaluations."""
+    matrix, results = matrix_of(folder, MATRIX), []
+    for seed in range(1, splits + 1):
+        known, truth = split(matrix, design_of(matrix, "like"), seed)
+        fit_key, key = jax.random.split(jax.random.key(seed))
+        evaluator = methods.get("model_assisted").fit(known, None, fit_key)
+        for budget in BUDGETS:
+            found = evaluator.evaluate(MatrixOracle(truth), len(truth), budget, key)
+            mean = truth.mean(axis=1)
+            results.append(
+                pd.DataFrame(
+                    {
+                        "budget": budget,
+                        "split": seed,
+                        "covered": (found.low <= mean + 1e-9) & (mean <= found.high + 1e-9),
+                        "error": np.abs(found.accuracy - mean),
+                        "width": found.high - found.low,
+                        "uniform": uniform_width(truth, budget),
+                    }
+                )
+            )
+    print(f"{describe()}; {MATRIX}, like, model_assisted, {splits} splits\n")
+    print("| K | n | error | covered | width | of plain draws | effective sample size | bar |")
+    print("|---:|---:|---:|---|---:|---:|---|---:|")
+    for budget, part in pd.concat(results).groupby("budget"):
+        covered = part["covered"].mean()
+        (low,), (high,) = wilson(np.array([covered]), float(len(part)))
+        means = part.groupby("split")[["width", "uniform"]].mean()
+        sizes = (means["uniform"] / means["width"]) ** 2
+        size = (part["uniform"].mean() / part["width"].mean()) ** 2
+        spread = f"{size:.2f} (splits {sizes.min():.2f} to {sizes.max():.2f})"
+        print(
+            f"| {budget} | {len(part)} | {part['error'].mean():.3f} | {covered:.2f} ({low:.2f}–"
+            f"{high:.2f}) | {part['width'].mean():.3f} | {part['uniform'].mean():.3f} | {spread} |"
+            f" {BARS.get(budget, '')} |"
+        )
+
+
+def main() -> None:
+    """Runs one of the two commands."""
+    parser = make_parser(__doc__)
+    parser.add_argument("command", choices=("widths", "size"))
+    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--out", type=Path, help="folder of the record")
+    parser.add_argument("--splits", type=positive, default=5)
+    options = parser.parse_args()
+    if options.command == "size":
+        print_sizes(options.matrices, options.splits)
+    elif options.out is None:
+        parser.error("widths needs --out, the folder of the record of any_model")
+    else:
+        print_widths(options.out)
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.use_compilation_cache()
+    entry.guard(main)
