@@ -49,8 +49,8 @@ def test_a_file_an_array_and_a_cache_give_the_estimate_of_the_command(tmp_path, 
     for each in found:
         assert (each.value, each.low, each.high) == (account.accuracy, account.low, account.high)
         assert each.observed == 20 and each.low < each.value < each.high
-    assert str(found[0]) == f"{account.accuracy:.4f} (95%: {account.low:.4f} to" + (
-        f" {account.high:.4f} for any model; 20 asked)"
+    assert str(found[0]) == f"{account.accuracy:.4f} (mean over these samples; 95%: " + (
+        f"{account.low:.4f} to {account.high:.4f} for any model; 20 asked)"
     )
 
 
