@@ -172,3 +172,31 @@ def test_all_right_or_all_wrong():
             assert low <= truth[0] <= high
             assert high - low > 0
         assert one_stage(truth, predicted, n, random) == pytest.approx((truth[0],) * 3)
+
+
+@pytest.mark.parametrize("sizes", [[1], [2], [4], [2, 2], [6]])
+def test_intervals_of_few_samples_are_there_and_wide_and_contain_the_mean(sizes):
+    """All draws of all outcomes of a given number of successes, in a fixed random order."""
+    random, weights = np.random.default_rng(0), np.full(N, 1 / N)
+    coverage = []
+    for successes in range(N + 1):
+        truth = random.permutation(np.arange(N) < successes).astype(float)
+        inside = 0.0
+
+        def follow(probability, stages, values, truth=truth):
+            nonlocal inside
+            if len(stages) < len(sizes):
+                size = sizes[len(stages)]
+                parts = draws(truth, values, weights, size, bool(stages), without)
+                for chance, stage, answers in parts:
+                    follow(probability * chance, [*stages, stage], answers)
+                return
+            value, low, high = difference.estimate(stages, values, weights, outcomes=True)
+            assert np.isfinite([low, high]).all() and low <= value <= high
+            left = 1 - np.isfinite(values).mean()
+            assert high - low > 0.5 * left  # of what the answers leave open
+            inside += probability * (low - 1e-12 <= truth.mean() <= high + 1e-12)
+
+        follow(1.0, [], np.full(N, np.nan))
+        coverage.append(inside)
+    assert np.mean(coverage) >= 0.95
