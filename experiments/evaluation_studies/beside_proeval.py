@@ -17,13 +17,13 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.datasets.shared_files import shared_directory
+from nevis_stream.datasets.prepared import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.matrix import UNKNOWN
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
 BUDGETS = (5, 10, 20, 50, 100, 200)

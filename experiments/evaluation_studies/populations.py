@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.datasets.shared_files import shared_directory
+from nevis_stream.datasets.prepared import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
@@ -26,7 +26,7 @@ from nevis_stream.experiments.machine import describe
 from nevis_stream.queries.matrix import unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.storage.npz import read_npz
+from nevis_stream.storage.reading import read_npz
 
 SIZE, CLUSTERS, NEW = 300, 10, 10
 WAYS = ("these samples", "superpopulation", "with clusters")

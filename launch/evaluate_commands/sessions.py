@@ -142,8 +142,8 @@ def status(words: Sequence[str], values: FlagValues) -> None:
 
 
 def show_status(session: Session, **of: Any) -> None:
-    """Prints the estimates, with arguments as of `Session.status`; ends the process with status 1 if
-    the session goes on.
+    """Prints the estimates, with arguments as of `Session.status`; ends the process with status 1
+    if the session goes on.
     """
     rows = session.status(**of)
     table = Table("model", "estimate", "95% interval", "answers", "no answer", "waiting")
