@@ -15,7 +15,7 @@ from tests import toy
 PROGRAM = """
 import resource, signal, sys
 from nevis_stream.errors import StorageFull
-from nevis_stream.executor import Silent
+from nevis_stream.progress import Silent
 from nevis_stream.runner import run
 from tests import toy
 limit = int(sys.argv[2])

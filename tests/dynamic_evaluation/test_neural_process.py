@@ -220,7 +220,7 @@ from pathlib import Path
 
 import jax
 
-from nevis_stream.dynamic_evaluation import fits, methods, positions
+from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.neural_process import training
@@ -230,7 +230,7 @@ from tests.dynamic_evaluation.making import one_order
 
 for name, value in SHORT.items():
     setattr(training, name, value)
-training.STEPS, positions.SECONDS = 50, 0.0
+training.STEPS, fits.SECONDS = 50, 0.0
 known, method = InMemory(one_order(12, 60, noise=0.7)), methods.get("uniform+neural_process")
 stored = fits.StoredFit(Path(sys.argv[1]), method, known, 0, [])
 write, count = checkpoint.write, int(sys.argv[2])
