@@ -160,6 +160,9 @@ def show_status(session: Session, **of: Any) -> None:
     over = dict.fromkeys(each.estimate.mean_over for each in rows if each.estimate.mean_over)
     for each in over:
         print(f"estimates are of the mean over {each}")
+    for each in rows:
+        if not np.isnan(each.estimate.low):
+            print(f"{each.model}: the interval holds for {each.estimate.holds_for}")
     print(f"method {session.settings.method}; {session.rule}")
     for line in session.corrections():
         print(line)
@@ -224,7 +227,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
         f"Method {settings.method}, seed {settings.seed}, {settings.samples:,} samples; the session"
         f" {session.rule}."
     )
-    note = "" if pictures else "The method has no interval before all answers are there."
+    note = "" if pictures or session.ended else "No interval before all answers are there."
     note = " ".join([note, *(f"It {line}." for line in session.corrections())]).strip()
     chapter = StudyChapter("Estimates", note, pictures, pd.DataFrame(rows), "estimates")
     for model in settings.models:
