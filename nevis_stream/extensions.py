@@ -48,10 +48,17 @@ def load(group: str, name: str) -> Any:
     """
     kind = group.removeprefix("nevis_stream.").removesuffix("s")
     offers = {entry.value: _import(entry) for entry in entry_points(group=group, name=name)}
+    broken = []
     for entry in entry_points(group=_TABLES[group]):
-        table = _import(entry)
+        try:
+            table = _import(entry)
+        except BadInput as error:  # of another package, as far as is known
+            broken.append(error)
+            continue
         if name in table:
             offers[entry.value] = table[name]
+    if not offers and broken:
+        raise broken[0]
     if not offers:
         hint = ""
         if not list_offered(group):

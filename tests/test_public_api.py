@@ -200,6 +200,22 @@ def test_every_named_learner_is_offered(installed):
     assert extensions.list_offered(extensions.LEARNERS) == list(TABLE)
 
 
+def test_a_broken_table_of_another_package_stops_only_what_is_offered_nowhere(monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    group = "nevis_stream.learner_tables"
+    own = EntryPoint("own", "nevis_stream.learners.table:TABLE", group)
+    broken = EntryPoint("theirs", "no_such_package:TABLE", group)
+
+    def entries(group, name=None):
+        return [broken, own] if group == own.group else []
+
+    monkeypatch.setattr(extensions, "entry_points", entries)
+    assert extensions.load(extensions.LEARNERS, "indep") is TABLE["indep"]
+    with pytest.raises(BadInput, match="theirs = no_such_package:TABLE cannot be imported"):
+        extensions.load(extensions.LEARNERS, "indeed")
+
+
 def show_types():
     """Returns a file that reveals the type of every public name and attribute."""
     lines = ["import nevis_stream", *(f"import {index.__name__}" for index in INDEXES[1:])]

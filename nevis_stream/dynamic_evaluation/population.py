@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from nevis_stream.array_types import Float, Int
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
@@ -146,9 +147,7 @@ def widen(
             _between(complete, mask, weights, cluster, spread),
             0.0 if mask.all() else variance * design_effect(known, cluster),
         )
-    from scipy.stats import t
-
-    reach = t.ppf(0.975, max(freedom, 1)) * np.sqrt(variance)
+    reach = stdtrit(max(freedom, 1), 0.975) * np.sqrt(variance)
     low, high = value - np.hypot(value - low, reach), value + np.hypot(high - value, reach)
     return [value, low, high] if unbounded else [value, max(low, 0.0), min(high, 1.0)]
 

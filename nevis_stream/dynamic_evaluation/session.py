@@ -45,15 +45,14 @@ from nevis_stream.dynamic_evaluation.session_records import (
 )
 from nevis_stream.dynamic_evaluation.session_source import later_corrections
 from nevis_stream.dynamic_evaluation.session_start import NEW_MODEL, WORDS, Rule, begin
-from nevis_stream.dynamic_evaluation.session_track import Progress, Track, follow
+from nevis_stream.dynamic_evaluation.session_track import ModelStatus, Track, follow
 from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, decide_models
 from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Decisions
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.oracles import TooFewAnswers
-from nevis_stream.progress import SILENT
-from nevis_stream.progress import Progress as Reports
+from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog
@@ -112,7 +111,7 @@ class Session:
         until_better_than: str | None = None,
         until_decided: str | None = None,
         prices: PricesGiven = None,
-        progress: Reports = SILENT,
+        progress: Progress = SILENT,
     ) -> "Session":
         """Begins a session, or opens it if it was begun with the same arguments.
 
@@ -398,16 +397,16 @@ class Session:
         """Returns the estimate of each model."""
         return {model: self.estimate(model) for model in self.settings.models}
 
-    def status(self, population: str = SAMPLES, clusters: ClustersGiven = None) -> list[Progress]:
+    def status(
+        self, population: str = SAMPLES, clusters: ClustersGiven = None
+    ) -> list[ModelStatus]:
         """Returns where each model stands; arguments as of `estimate`."""
-        drawn_from, result = self._stopping.population(population, clusters), []
-        for model in self.settings.models:
-            track = self.track(model)
-            answered, waiting = int(track.answered.sum()), int((~track.told).sum())
-            counts = answered, track.failed, waiting, self.settings.budget
-            ended, estimate = self._has_ended(track), self._estimate(track, drawn_from)
-            result.append(Progress(model, *counts, ended, estimate))
-        return result
+        drawn_from, budget = self._stopping.population(population, clusters), self.settings.budget
+        tracks = [self.track(model) for model in self.settings.models]
+        return [
+            track.status(budget, self._has_ended(track), self._estimate(track, drawn_from))
+            for track in tracks
+        ]
 
     def corrections(self) -> list[str]:
         """Returns a line for each later correction of the board's cache, on whose values from
@@ -465,8 +464,8 @@ class Session:
             answer, and a similar one is asked.
 
         Raises:
-          BadInput: too many samples in a row have no answer; those are not recorded, so that the
-            same call goes on with them.
+          BadInput: too many samples in a row have no answer; those of the last round are not
+            recorded, so that the same call goes on with them.
         """
         return session_loop.run(self, answer, model, count, retries)
 

@@ -12,7 +12,7 @@ from nevis_stream.queries.session_log import History
 
 
 @dataclass(frozen=True)
-class Progress:
+class ModelStatus:
     """Where the evaluation of one model stands.
 
     Attributes:
@@ -66,6 +66,11 @@ class Track:
     failed: int
     drawn: tuple[int, ...]
     drawn_values: np.ndarray
+
+    def status(self, budget: int, ended: bool, estimate: Estimate) -> ModelStatus:
+        """Returns where the evaluation stands; arguments as of `ModelStatus`."""
+        answered, waiting = int(self.answered.sum()), int((~self.told).sum())
+        return ModelStatus(self.model, answered, self.failed, waiting, budget, ended, estimate)
 
     @property
     def answered(self) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from nevis_stream.cost.meter import engineering
 from nevis_stream.dynamic_evaluation import methods
@@ -129,13 +130,11 @@ def is_worse(differences: np.ndarray, ratio: float) -> bool:
 
     Source: Nadeau & Bengio 2003, Inference for the generalization error, section 5.
     """
-    from scipy.stats import t
-
     count = len(differences)
     if count < 2:
         return False
     variance = (1 / count + ratio) * differences.var(ddof=1)
-    return bool(differences.mean() > t.ppf(0.975, count - 1) * np.sqrt(variance))
+    return bool(differences.mean() > stdtrit(count - 1, 0.975) * np.sqrt(variance))
 
 
 def advice(matrices: Sequence[dict[str, Any]]) -> str:

@@ -4,10 +4,9 @@ In long form, one row for each cell, the columns are `model`, `sample`, and `out
 optionally `dataset` and `metric` (a sample's id is then DATASET/SAMPLE, and DATASET/SAMPLE#METRIC
 if it has several metrics), `low` and `high` (the range of the score), `higher_is_better` (true or
 false), `hash` (of the sample's content), `category`, `subject` or `class` (a group of samples),
-`cluster` (samples that were drawn together, such as the questions on one text), `confidence`,
-`group` (of models), and `tokens`, `dollars` and `seconds` (what the cell cost; a sample's price is
-the mean over its cells). Values of several rows that a column `trial` or `epoch` numbers are
-averaged.
+`cluster` (samples drawn together), `confidence`, `group` (of models), and `tokens`, `dollars` and
+`seconds` (of the cell; a sample's price is their mean). Values of several rows that a column
+`trial` or `epoch` numbers are averaged.
 
 Rows and columns of summaries (average, rank, …) are left out, which is said.
 """
@@ -61,8 +60,7 @@ class RawTable:
       remarks: further lines for people.
       left_out: what of the file is not read.
       places: the place in the file of each model's row, or of each cell (row, column).
-      coded: whether 255 stands for an unknown value in any range that does not contain it, and not
-        only where the range is 0 to 1.
+      coded: whether 255 stands for an unknown value in all ranges without it, not only in 0 to 1.
       failed: rows and columns of cells whose evaluation ended in an error.
       lines: int32[m, n], in place of `places`: the line of each cell; 0 where there is none.
       prices: by unit, what each sample costs, float64[n], NaN where the file does not say it.

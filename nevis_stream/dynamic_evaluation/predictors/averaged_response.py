@@ -6,6 +6,8 @@ so cross-validation on the known models learns its weight; with few known models
 near a default.
 """
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
@@ -21,7 +23,7 @@ from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 
-class AveragedResponse(ItemResponse):
+class AveragedResponse(ItemResponse, ABC):
     """The base of predictors that average a two-parameter model with something else.
 
     Args:
@@ -34,13 +36,13 @@ class AveragedResponse(ItemResponse):
         super().__init__(about)
         self.weight, self.groups = weight, groups
 
+    @abstractmethod
     def other(
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the other estimate: the cells, float[m, n], or None if it has none; and the mean
         over all samples, float64[m].
         """
-        raise NotImplementedError
 
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
