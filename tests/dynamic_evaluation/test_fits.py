@@ -10,6 +10,7 @@ from nevis_stream.dynamic_evaluation import choice, fits, methods, response
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.predictors import guarded
 from nevis_stream.errors import RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
@@ -167,6 +168,8 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
 )
 def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
     monkeypatch.setattr(choice, "best", lambda errors, usual, independent: (chosen, "of the test"))
+    monkeypatch.setattr(guarded, "REACH", -np.inf)  # both models are estimated alike
+    monkeypatch.setattr(guarded, "MISFIT", np.inf)
     first, second = (
         add_models(cache, file_asks(cache, TABLE, [model]), 20)[0] for model in ("m28", "m29")
     )
