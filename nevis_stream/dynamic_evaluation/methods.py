@@ -278,7 +278,7 @@ def pair(text: str) -> Method:
 
 def stratified(known: KnownModels) -> Method:
     """Returns the stratified mean for these known models' kind of values."""
-    return pair("strata+mean" if known.scores else "strata+stratified")
+    return pair("strata+mean") if known.scores else METHODS["stratified_mean"]
 
 
 def _named(name: str) -> Method:

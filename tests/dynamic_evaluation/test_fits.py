@@ -164,7 +164,7 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
 
 
 @pytest.mark.parametrize(
-    "chosen", ["strata+stratified", pytest.param("recommended", marks=pytest.mark.slow)]
+    "chosen", ["stratified_mean", pytest.param("recommended", marks=pytest.mark.slow)]
 )
 def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
     monkeypatch.setattr(choice, "best", lambda errors, usual, independent: (chosen, "of the test"))
@@ -204,7 +204,7 @@ def _files(cache, name):
 
 def test_a_choice_stays_within_its_cost_and_needs_known_models(cache):
     name, reason, _ = fit_method(cache, 20, most_flops=1e7)
-    assert name == "strata+stratified" and "too many FLOPs for recommended" in reason
+    assert name == "stratified_mean" and "too many FLOPs for recommended" in reason
     assert fit_method(cache, 20, most_flops=1.0)[1].startswith("too many FLOPs for recommended")
     assert fit_method(cache, 20, most_flops=1000.0)[0] == "random_mean"
     few = EvaluationCache(cache.directory.parent / "few", create=True)
