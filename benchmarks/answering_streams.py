@@ -1,4 +1,4 @@
-"""Does a stream that answers back teach more than a static one, at equal labels?
+"""Does an adaptive stream teach more than a static one, at equal labels?
 
 FT-prev and Indep, each with five rules and several seeds, on the same pools: the error on the
 untouched target distribution after the last round, with intervals of the difference to random

@@ -2,7 +2,7 @@
 the mixture. What does each round buy?
 
 `theory` checks every theorem on exact finite populations. `rollouts` runs the paper's simulation
-with small networks: what the vote's risk does round after round. A stream that answers back to a
+with small networks: what the vote's risk does round after round. An adaptive stream to a
 learner is a run: `python -m launch.run --config.stream=adaptive:…` (docs/dynamic-benchmarks.md).
 """
 

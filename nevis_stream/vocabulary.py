@@ -13,13 +13,13 @@ HELD_OUT_SPLITS = SPLITS[1:]
 """Splits that no gradient step uses; evaluation caches contain answers on them."""
 
 POOL = "pool"
-"""The samples among which a stream that answers back looks for the next task's training data.
+"""The samples among which an adaptive stream looks for the next task's training data.
 
 No fixed stream has it. Its answers are never judged.
 """
 
 ADAPTIVE = "adaptive:"
-"""How the names of streams that answer back begin."""
+"""How the names of adaptive streams begin."""
 
 META_SPLITS = ("train", "test")
 """The tasks of S_Tr, on which a learner is developed, and those of S_Ts, on which it is judged."""

@@ -184,7 +184,7 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     meaning = "Which of a run's predictors are imported."
     flags.DEFINE_enum("models", "all", KEEP, meaning, flag_values=values_of["import"])
     meaning = f"Splits of a run's data set: {', '.join(HELD_OUT_SPLITS)}; default: all"
-    meaning += f" of these. Or {POOL}, of a stream that answers back."
+    meaning += f" of these. Or {POOL}, of an adaptive stream."
     flag("import", words, "splits", [], meaning)
     meaning = "Also keep the class probabilities of a run's predictors."
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)

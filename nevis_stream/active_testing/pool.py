@@ -85,7 +85,7 @@ class Pool:
 
         Args:
           predictions: [n, c], the model's probabilities.
-          loss: a name of `losses.LOSSES`.
+          loss: a name of `LOSSES`.
 
         Raises:
           BadInput: the loss is unknown, or the predictions are not probabilities.

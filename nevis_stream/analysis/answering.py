@@ -1,4 +1,4 @@
-"""Streams that answer back: each rule's error on the target distribution by round, next to that of
+"""Adaptive streams: each rule's error on the target distribution by round, next to that of
 random samples at equal labels.
 """
 
@@ -61,7 +61,7 @@ class AgainstControl:
 
 
 def is_answering(run: Run) -> bool:
-    """Returns whether a run is of a stream that answers back, by its name and rule."""
+    """Returns whether a run is of an adaptive stream, by its name and rule."""
     rule = run.header.rule
     return run.header.stream.startswith(ADAPTIVE) and rule is not None and ": " in rule
 

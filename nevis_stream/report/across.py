@@ -24,7 +24,7 @@ class Across:
 
     @property
     def answering(self) -> bool:
-        """Whether all runs are of streams that answer back, whose rules are then compared."""
+        """Whether all runs are of adaptive streams, whose rules are then compared."""
         runs = [run for section in self.sections for run in section.runs]
         return bool(runs) and all(is_answering(run) for run in runs)
 

@@ -233,7 +233,7 @@ def _page(
 
 def _streams(across: Across) -> str:
     """What the page is about: its streams; or the caches, or studies, if there are no streams. Of
-    streams that answer back it is the pool, since they differ in their rules.
+    adaptive streams it is the pool, since they differ in their rules.
     """
     streams = [
         *(

@@ -118,7 +118,7 @@ class EventRecord(Record):
 class TrainRecord(EventRecord):
     """A task was trained on; published results have `size` and no other counts.
 
-    A stream that answers back states the labels that it has used up to this task: `labels`, of the
+    An adaptive stream states the labels that it has used up to this task: `labels`, of the
     samples in training sets, and `labels_seen`, of these and of those that its rule looked at; and
     `drawn`, a digest of the ids of the training set.
     """

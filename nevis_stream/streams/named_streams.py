@@ -1,4 +1,4 @@
-"""Streams by name: fixed ones, and those that answer back ("adaptive:…")."""
+"""Streams by name: fixed ones, and adaptive ones ("adaptive:…")."""
 
 from collections.abc import Sequence
 

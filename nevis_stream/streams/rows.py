@@ -43,7 +43,7 @@ def has_suffix(name: str, suffix: str) -> bool:
 
 
 def is_adaptive(name: str) -> bool:
-    """Returns whether a name is that of a stream that answers back, "adaptive:…"."""
+    """Returns whether a name is that of an adaptive stream, "adaptive:…"."""
     return name.startswith(ADAPTIVE)
 
 

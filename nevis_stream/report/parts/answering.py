@@ -1,4 +1,4 @@
-"""Streams that answer back, compared with the static stream at equal labels."""
+"""Adaptive streams, compared with the static stream at equal labels."""
 
 import math
 
@@ -20,7 +20,7 @@ from nevis_stream.report.palette import SERIES
 from nevis_stream.report.styles import DASHES, MARKERS, Style
 from nevis_stream.report.templates import render
 
-TITLE = "Streams that answer back: errors by rule and round"
+TITLE = "Adaptive streams: errors by rule and round"
 
 
 def html(across: Across) -> Markup | None:

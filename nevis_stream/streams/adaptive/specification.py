@@ -1,4 +1,4 @@
-"""The names of streams that answer back: "adaptive:POOL,key=value,…"."""
+"""The names of adaptive streams: "adaptive:POOL,key=value,…"."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from nevis_stream.vocabulary import ADAPTIVE
 
 DESIGNS = ("path", "hierarchical")
 HELP = (
-    "adaptive:POOL,key=value,…: a stream that answers back, e.g. adaptive:pico_digits,rule=random"
+    "adaptive:POOL,key=value,…: an adaptive stream, e.g. adaptive:pico_digits,rule=random"
     " (docs/dynamic-benchmarks.md)"
 )
 
 
 @dataclass(frozen=True)
 class Specification:
-    """What determines a stream that answers back.
+    """What determines an adaptive stream.
 
     Attributes:
       pool: data sets of the catalogue, joined by "+"; or the name or csv of a stream, each of whose
@@ -100,7 +100,7 @@ def _text(value: Any) -> str:
 
 
 def read_specification(name: str) -> Specification:
-    """Reads the name of a stream that answers back.
+    """Reads the name of an adaptive stream.
 
     Raises:
       BadInput: no pool, an unknown key, or an invalid value; the message lists the valid ones.

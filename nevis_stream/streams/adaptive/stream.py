@@ -1,4 +1,4 @@
-"""The schedule of a stream that answers back: a task's training set is drawn from where the learner
+"""The schedule of an adaptive stream: a task's training set is drawn from where the learner
 was wrong so far.
 
 Each data set of the pool is trained on in several rounds. The first training set of a data set is

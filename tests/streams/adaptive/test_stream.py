@@ -1,4 +1,4 @@
-"""Streams that answer back: what they draw, rules, labels, kills, and the report."""
+"""Adaptive streams: what they draw, rules, labels, kills, and the report."""
 
 import random
 import shutil
