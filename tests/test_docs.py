@@ -258,7 +258,8 @@ def check_line(command):
         # launch.slurm sends commands, which must exist too; with-lm-eval starts the harness
         for other in " ".join(sent).split(" + "):
             if other not in ("", "COMMAND"):
-                launched = [] if "evaluate" in " ".join(words[:3]) else ["python", "-m"]
+                launched = ["python", "-m"] if other.startswith("launch.") else ["nevis-stream"]
+                launched = [] if "evaluate" in " ".join(words[:3]) else launched
                 check_command([*launched, *other.split()])
         check_command(words)
 
