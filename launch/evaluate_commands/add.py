@@ -23,7 +23,7 @@ from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.oracles import FileOracle
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.caches import (

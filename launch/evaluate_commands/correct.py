@@ -10,7 +10,7 @@ from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import errata_state, read_additions
 from nevis_stream.evaluation_cache.exchange import read_for
-from nevis_stream.evaluation_cache.names import join_words
+from nevis_stream.evaluation_cache.values import join_words
 from nevis_stream.launch.evaluate_commands.caches import one_cache
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.queries.matrix import is_observed

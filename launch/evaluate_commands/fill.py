@@ -10,7 +10,6 @@ from absl.flags import FlagValues
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions
-from nevis_stream.evaluation_cache.directions import Ranges
 from nevis_stream.evaluation_cache.entries import of_each
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from nevis_stream.evaluation_cache.facts import dataset, facts
@@ -19,7 +18,8 @@ from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.files import source as as_text
 from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs
 from nevis_stream.evaluation_cache.matrix_files import import_matrix
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
+from nevis_stream.evaluation_cache.values import Ranges
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.entry import use_compilation_cache
 from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache

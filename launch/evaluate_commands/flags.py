@@ -7,8 +7,8 @@ from typing import Any
 from absl import flags
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache.directions import NONE, ValueRange
 from nevis_stream.evaluation_cache.files import ERRORS
+from nevis_stream.evaluation_cache.values import NONE, ValueRange
 from nevis_stream.launch import shared_flags
 from nevis_stream.launch.subcommands import Subcommand
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL, POPULATIONS

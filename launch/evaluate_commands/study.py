@@ -32,7 +32,7 @@ from nevis_stream.evaluation_cache.facts_files import (
     read_model_facts,
 )
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.evaluation_cache.directions import ValueRange
 from nevis_stream.evaluation_cache.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.exchange import import_file
+from nevis_stream.evaluation_cache.values import ValueRange
 
 _SHOWN = 10  # models of a table in a notebook
 

@@ -20,7 +20,7 @@ from scipy import stats
 
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.evaluation_cache import EvaluationCache, errata
+from nevis_stream.evaluation_cache import EvaluationCache, records
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import NOT_STATED
@@ -90,7 +90,7 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
     """
     facts, models = cache.facts(), list(cache.models())
     with cache.index.reading() as db:
-        gone, _ = errata.find_removed(db)
+        gone, _ = records.find_removed(db)
     if gone:
         models = [model for model in models if model not in gone]
     accounts, state = read_additions(cache.directory), errata_state(cache.directory)

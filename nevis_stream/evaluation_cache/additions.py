@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from nevis_stream.errors import DamagedCache, unknown
-from nevis_stream.evaluation_cache import errata
+from nevis_stream.evaluation_cache import records
 from nevis_stream.evaluation_cache.index import INDEX, Index
 from nevis_stream.queries.oracle import HOLDS_FOR
 from nevis_stream.queries.prices import UNITS, Spending
@@ -131,7 +131,7 @@ def errata_state(directory: Path) -> str | None:
     if not (path := directory / INDEX).is_file():
         return None
     with Index(path).reading() as db:
-        return errata.state(db)
+        return records.errata_state(db)
 
 
 def _fields(addition: Addition) -> dict[str, Any]:

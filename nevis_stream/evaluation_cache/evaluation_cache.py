@@ -23,13 +23,12 @@ import numpy as np
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import (
     entries,
-    errata,
     facts,
     index,
     integrity,
     merge,
     packing,
-    texts,
+    records,
     writing,
 )
 from nevis_stream.evaluation_cache.packing import (
@@ -40,7 +39,7 @@ from nevis_stream.evaluation_cache.packing import (
     PROBABILITIES,
 )
 from nevis_stream.evaluation_cache.reading import Snapshot, Which
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Erratum, Imported
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.samples import SampleFacts, checked_weights, images_of
@@ -231,15 +230,15 @@ class EvaluationCache:
             for columns, provenance in entries.batches(db):
                 sizes[facts.dataset(provenance)] += columns.stop - columns.start
             checked = checked_weights(weights, sizes)
-            about = texts.about(db) | {"dataset_weights": checked}
-            texts.write_about(db, about)
+            about = records.about(db) | {"dataset_weights": checked}
+            records.write_about(db, about)
 
     def remove(
         self,
         models: Sequence[str] | None,
         samples: Sequence[str] | None,
         reason: str,
-    ) -> errata.Erratum:
+    ) -> Erratum:
         """Removes observed cells, and records it: of some models on some samples; None: on all
         samples, or of all models. Cells that come later are left out as well.
 
@@ -247,12 +246,12 @@ class EvaluationCache:
           BadInput: both are None, or the cache does not have one of them.
         """
         with self.index.writing() as db:
-            errata.check(db, models, samples)
+            records.check_names(db, models, samples)
             rows, columns = (None if e is None else tuple(e) for e in (models, samples))
-            record = errata.Erratum(errata.current_time(), reason, rows, columns)
+            record = Erratum(records.current_time(), reason, rows, columns)
             return writing.add_errata_once(db, self.cells, record)
 
-    def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> errata.Erratum:
+    def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> Erratum:
         """Gives observed or removed cells other values, and records it.
 
         Args:
@@ -264,14 +263,16 @@ class EvaluationCache:
         """
         plain = {m: {s: float(v) for s, v in each.items()} for m, each in values.items() if each}
         with self.index.writing() as db:
-            errata.check(db, list(plain), sorted({s for each in plain.values() for s in each}))
-            record = errata.Erratum(errata.current_time(), reason, values=plain)
+            records.check_names(
+                db, list(plain), sorted({s for each in plain.values() for s in each})
+            )
+            record = Erratum(records.current_time(), reason, values=plain)
             return writing.add_errata_once(db, self.cells, record)
 
-    def errata(self) -> list[errata.Erratum]:
+    def errata(self) -> list[Erratum]:
         """Returns what was removed and amended, in the order in which it counts."""
         with self.index.reading() as db:
-            return errata.records(db)
+            return records.errata(db)
 
     def merge(
         self,
@@ -303,7 +304,7 @@ class EvaluationCache:
     def about(self) -> dict[str, Any]:
         """What the cache is about, as given when it was created, and `dataset_weights`."""
         with self.index.reading() as db:
-            return texts.about(db)
+            return records.about(db)
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Returns provenance by model id, in the order of the rows."""
@@ -331,7 +332,7 @@ class EvaluationCache:
     def imports(self) -> list[Imported]:
         """Returns what the imports into this cache understood and left out, in their order."""
         with self.index.reading() as db:
-            return texts.imports(db)
+            return records.imports(db)
 
     def stats(self) -> dict[str, Any]:
         """Returns the numbers of models, samples, cells by state and bytes, and the mean of the
@@ -352,7 +353,7 @@ class EvaluationCache:
     def facts(self) -> SampleFacts:
         """Returns facts about the samples; features only if every sample has them."""
         with self.index.reading() as db:
-            batches, about = entries.batches(db), texts.about(db)
+            batches, about = entries.batches(db), records.about(db)
         provenances, features = entries.of_each(batches), self.features()
         if features is not None:
             features = features[: len(provenances)]  # others may have added samples since

@@ -14,19 +14,18 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import (
     EvaluationCache,
     entries,
-    errata,
     facts,
+    identity,
     integrity,
-    texts,
-    variants,
+    records,
     writing,
 )
-from nevis_stream.evaluation_cache.directions import ValueRange
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
 from nevis_stream.evaluation_cache.files import ValueTable, read_values, source
 from nevis_stream.evaluation_cache.identity import TASKS, merged_tasks, missing_line
 from nevis_stream.evaluation_cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
+from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.storage import write_file
@@ -85,7 +84,7 @@ def import_file(
                     table.models, table.model_provenance or [{}] * len(table.models), strict=True
                 )
             ]
-            kept_back = errata.line_on_kept(db, table.models, table.samples, table.values)
+            kept_back = records.line_on_kept(db, table.models, table.samples, table.values)
             table = dataclasses.replace(table, remarks=(*table.remarks, *kept_back))
             writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
             if predicted:
@@ -93,7 +92,7 @@ def import_file(
             if vectors is not None:
                 there = ~np.isnan(vectors).any(axis=1)
                 writing.write_features(db, cache.cells, columns[there], vectors[there])
-            texts.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
+            records.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     return table
@@ -125,12 +124,12 @@ def _with_rows(
       BadInput: such rows have different values in one cell.
     """
     stated = table.model_provenance or [{}] * len(table.models)
-    rows, lines = variants.in_cache(list(zip(table.models, stated, strict=True)), stored)
+    rows, lines = identity.rows_in_cache(list(zip(table.models, stated, strict=True)), stored)
     tasks = {task for _, each in rows for task in each.get(TASKS, {})}
     others = [(row, each) for row, each in stored.items() if tasks & each.get(TASKS, {}).keys()]
     if others:
         lines += [
-            each for each in variants.joined_settings([*others, *rows]) if each not in table.remarks
+            each for each in identity.joined_settings([*others, *rows]) if each not in table.remarks
         ]
     names = [name for name, _ in rows]
     provenances: dict[str, dict[str, Any]] = {}
@@ -231,7 +230,7 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
     models, samples = cache.models(), cache.samples()
     with cache.index.reading() as db:
         provenances = entries.full_provenances(db)
-        gone, lost = errata.find_removed(db)
+        gone, lost = records.find_removed(db)
     columns = np.array([k for k, name in enumerate(samples) if name not in lost], np.int64)
     models = {name: each for name, each in models.items() if name not in gone}
     names, samples = list(models), [samples[k] for k in columns.tolist()]

@@ -20,16 +20,22 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, plural, unknown
-from nevis_stream.evaluation_cache import directions
 from nevis_stream.evaluation_cache import facts as sample_facts
-from nevis_stream.evaluation_cache.directions import NONE, Ranges, ValueRange
 from nevis_stream.evaluation_cache.entries import repeat
 from nevis_stream.evaluation_cache.facts import DIRECTION, HIGHER, METRIC, UNBOUNDED
 from nevis_stream.evaluation_cache.facts_files import check_features, features_remark
 from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs, read_logs
-from nevis_stream.evaluation_cache.names import join_words
+from nevis_stream.evaluation_cache.records import LeftOut, list_names
 from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parquet
-from nevis_stream.evaluation_cache.texts import LeftOut, list_names
+from nevis_stream.evaluation_cache.values import (
+    NONE,
+    Ranges,
+    ValueRange,
+    find_percentages,
+    join_words,
+    scale_unbounded,
+    state_directions,
+)
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.names import similar_names
@@ -157,8 +163,8 @@ def read_values(
         if (name := repeat(ids)) is not None:
             raise BadInput(f"{path}: {kind_of_id} {name!r} occurs twice.")
     ranges.check(path, raw.sample_provenance)
-    remarks = directions.state(path, raw, lower_is_better, by_name=kind in _READERS)
-    remarks += directions.scale(raw, ranges)
+    remarks = state_directions(path, raw, lower_is_better, by_name=kind in _READERS)
+    remarks += scale_unbounded(raw, ranges)
     raw.remarks = [*remarks, *raw.remarks]
     return _check(path, raw, threshold, ranges, errors)
 
@@ -308,7 +314,7 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
             f" --range={_range_name(raw, kinds, k)}LOW,HIGH; or"
             f" --range={_range_name(raw, kinds, k)}none if the metric has no bounds."
         )
-    scale_lines = directions.percentages(path, raw, kinds, low, high)
+    scale_lines = find_percentages(path, raw, kinds, low, high)
     has_values = known.any(axis=1)
     if raw.predicted is not None:
         has_values |= (raw.predicted != UNKNOWN).any(axis=1)

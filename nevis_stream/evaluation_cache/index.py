@@ -46,21 +46,19 @@ CONTENTS = (
     "CREATE TABLE IF NOT EXISTS contents (sample INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
     " digest BLOB NOT NULL)"
 )
-IMPORTS = (
-    "CREATE TABLE IF NOT EXISTS imports (number INTEGER PRIMARY KEY, text TEXT NOT NULL,"
+# tables of records (see `records`) by name
+RECORDS = {
+    name: f"CREATE TABLE IF NOT EXISTS {name} (number INTEGER PRIMARY KEY, text TEXT NOT NULL,"
     " digest BLOB NOT NULL)"
-)
-ERRATA_TABLE = (
-    "CREATE TABLE IF NOT EXISTS errata (number INTEGER PRIMARY KEY, text TEXT NOT NULL,"
-    " digest BLOB NOT NULL)"
-)
+    for name in ("imports", "errata")
+}
 CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
 # of what the cache is about ("about", 0) and of what made a tile ("tiles", its number)
 TEXT_CHECKS = (
     "CREATE TABLE IF NOT EXISTS text_checks (of TEXT NOT NULL, number INTEGER NOT NULL,"
     " digest BLOB NOT NULL, PRIMARY KEY (of, number))"
 )
-LATER_TABLES = (CONTENTS, IMPORTS, ERRATA_TABLE, CHECKS, TEXT_CHECKS)
+LATER_TABLES = (CONTENTS, *RECORDS.values(), CHECKS, TEXT_CHECKS)
 
 
 _MOST_OBJECTS = 100  # of a schema that are read; ours has 16

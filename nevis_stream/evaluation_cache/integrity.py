@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache, plural
-from nevis_stream.evaluation_cache import additions, entries, errata, facts, packing, texts, writing
+from nevis_stream.evaluation_cache import additions, entries, facts, packing, records, writing
 from nevis_stream.evaluation_cache.additions import LEDGER, examine
 from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
 from nevis_stream.evaluation_cache.packing import (
@@ -106,11 +106,11 @@ def list_unchecked(cache) -> list[str]:
     checksum, so that `verify` cannot notice that it has changed.
     """
     with cache.index.reading() as db:
-        checked = texts.text_checks(db, "tiles")
+        checked = records.text_checks(db, "tiles")
         without_check = sum(
             tile.number not in checked for tile in entries.tiles(db, f"state = '{PREDICTED}'")
         )
-        about = not texts.text_checks(db, "about")
+        about = not records.text_checks(db, "about")
     lines = sum(not line.checked for line in checked_lines.read(cache.directory / LEDGER))
     parts = {
         "what the cache is about": about,
@@ -133,7 +133,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         return Damage([f"{cache.index.path}: {text}" for text in messages])
     names, samples = entries.names(db), entries.samples(db)
     damage = Damage(entries.changed_samples(db, samples))
-    if texts.changed_about(db):
+    if records.changed_about(db):
         damage.index.append(f"{cache.index.path}: its description has changed since it was written")
     if len(names) != entries.count(db, "models"):
         count = entries.count(db, "models")
@@ -141,11 +141,11 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     for row, name in entries.changed_models(db).items():
         damage.models[row] = f"model {name!r}: its provenance has changed since it was written"
     damage.hashes.update(entries.changed_hashes(db, samples))
-    damage.imports.update(texts.changed_imports(db))
-    damage.others.extend(errata.changed(db))
+    damage.imports.update(records.changed_imports(db))
+    damage.others.extend(records.changed_errata(db))
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
-    changed_origins = texts.changed_origins(db)
+    changed_origins = records.changed_origins(db)
     intact: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
     for tile in entries.tiles(db, checked=False):
         if reason := tile.find_fault(len(names), len(samples), len(view)):
@@ -246,7 +246,7 @@ def repair(
             raise DamagedCache(damage.lines()[0])
         if not damage.lines():
             return damage
-        target = type(source)(directory, create=True, about=texts.about(db))
+        target = type(source)(directory, create=True, about=records.about(db))
         with target.index.writing() as new:
             if entries.count(new, "models") or entries.count(new, "samples"):
                 raise BadInput(
@@ -261,9 +261,9 @@ def repair(
                 additions.write(target.directory, accounts)
             samples = entries.samples(db)
             entries.add_samples(new, samples, entries.full_provenances(db, damage.hashes))
-            sound_imports = texts.imports(db, without=damage.imports)
-            texts.add_imports(new, sound_imports)
-            writing.add_errata(new, target.cells, errata.select_sound(db))
+            sound_imports = records.imports(db, without=damage.imports)
+            records.add_imports(new, sound_imports)
+            writing.add_errata(new, target.cells, records.select_sound_errata(db))
             names = entries.names(db)
             for row, name in enumerate(names):
                 entries.add_model(

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.evaluation_cache import EvaluationCache, entries, texts, writing
-from nevis_stream.evaluation_cache.directions import NONE, Ranges
+from nevis_stream.evaluation_cache import EvaluationCache, entries, records, writing
 from nevis_stream.evaluation_cache.facts import RANGE
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
+from nevis_stream.evaluation_cache.values import NONE, Ranges
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.storage.reading import load_array, open_file
@@ -118,7 +118,7 @@ def import_matrix(
             progress.stage(f"write {part.stop:,}")
             values = values if are_outcomes else _scaled(values, ends or (0.0, 1.0))
             _write(db, cache, matrix.by_model, part, values, chosen, numbers, columns)
-        texts.add_imports(db, [record])
+        records.add_imports(db, [record])
     return record
 
 

@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import (
-    entries,
-    errata,
-    identity,
-    integrity,
-    packing,
-    texts,
-    variants,
-    writing,
-)
+from nevis_stream.evaluation_cache import entries, identity, integrity, packing, records, writing
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -80,8 +71,8 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
     integrity.check(source)
     with source.index.reading() as db:
         names, models = entries.samples(db), entries.models(db)
-        provenances, imports = entries.full_provenances(db), texts.imports(db)
-        own_errata = errata.records(db)
+        provenances, imports = entries.full_provenances(db), records.imports(db)
+        own_errata = records.errata(db)
         predicted = entries.tiles(db, "state = ?", [PREDICTED])
         features = entries.tiles(db, "plane = ?", [FEATURES])
         origins = [entries.origin_of(db, tile.number) for tile in predicted]
@@ -92,11 +83,11 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
         ids = entries.names_in_cache(db, names, provenances)
         missing = entries.compare(db, ids, provenances)
         columns = entries.add_samples(db, ids, provenances)
-        texts.add_imports(db, imports)
+        records.add_imports(db, imports)
         for tile in features:
             positions, values = tile.decode(view)
             writing.write_features(db, target.cells, columns[positions], values)
-        rows, lines = variants.in_cache(list(models.items()), entries.models(db))
+        rows, lines = identity.rows_in_cache(list(models.items()), entries.models(db))
         names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
         samples_there = dict(zip(names, ids, strict=True))
         renamed = [each.renamed(names_there, samples_there) for each in own_errata]

@@ -20,20 +20,20 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import large_tables
-from nevis_stream.evaluation_cache.cells import (
+from nevis_stream.evaluation_cache.entries import repeat
+from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
+from nevis_stream.evaluation_cache.records import LeftOut
+from nevis_stream.evaluation_cache.values import (
     COLUMNS,
     SUMMARIES,
     Numbers,
     find_means,
     is_row_number,
     is_summary,
+    join_words,
     mean_of_known,
     read_truth,
 )
-from nevis_stream.evaluation_cache.entries import repeat
-from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
-from nevis_stream.evaluation_cache.names import join_words
-from nevis_stream.evaluation_cache.texts import LeftOut
 from nevis_stream.queries.prices import UNITS
 from nevis_stream.storage.reading import first_line, parse_rows, read_header, read_text
 

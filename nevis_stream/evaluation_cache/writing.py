@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import entries, errata, index, packing
-from nevis_stream.evaluation_cache.errata import Erratum
-from nevis_stream.evaluation_cache.index import ERRATA_TABLE, text_digest
+from nevis_stream.evaluation_cache import entries, index, packing, records
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -24,6 +22,7 @@ from nevis_stream.evaluation_cache.packing import (
     SCORE,
     VECTORS,
 )
+from nevis_stream.evaluation_cache.records import Erratum
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.storage.faults import clear_faults
 
@@ -73,7 +72,7 @@ def write(
       db: the transaction.
       cells: the file of tiles.
       state: "observed": cells that the cache has must agree, and are left out, and so are cells
-        that were removed (see `errata`); "predicted": earlier
+        that were removed (see `records`); "predicted": earlier
         predictions are replaced.
       rows: id and row of each of the m models.
       columns: int64[k], no column twice.
@@ -85,7 +84,7 @@ def write(
         sample.
     """
     if state == OBSERVED:
-        planes = errata.apply(db, [model for model, _ in rows], columns, planes)
+        planes = records.apply_errata(db, [model for model, _ in rows], columns, planes)
     ascending = np.argsort(columns, kind="stable")
     real = ~np.isnan(entries.ranges(db)[0, columns[ascending]])
     new = []
@@ -290,7 +289,7 @@ def add_errata_once(db: sqlite3.Connection, cells: packing.TileFile, new: Erratu
     """Adds a record as `add` does, and returns it; or the last one if it says the same, as where a
     command is repeated after a kill: estimates made since then know it.
     """
-    for last in errata.records(db)[-1:]:
+    for last in records.errata(db)[-1:]:
         if replace(last, time=new.time) == new:
             return last
     add_errata(db, cells, [new])
@@ -305,17 +304,8 @@ def add_errata(
 
     Returns: the records that are new.
     """
-    there = {each.to_text() for each in errata.records(db)}
-    added = [each for each in new if each.to_text() not in there]
-    if not added:
-        return []
-    db.execute(ERRATA_TABLE)
-    for each in added:
-        text = each.to_text()
-        row = "INSERT INTO errata (text, digest) VALUES (?, ?)"
-        db.execute(row, [text, text_digest(text)])
-    index.raise_version(db, index.ERRATA)
-    _rewrite(db, cells, added)
+    if added := records.add_errata(db, new):
+        _rewrite(db, cells, added)
     return added
 
 
@@ -325,11 +315,11 @@ def _rewrite(db: sqlite3.Connection, cells: packing.TileFile, added: Sequence[Er
     of_all = any(not each.values and each.models is None for each in added)
     about = {m for each in added for m in (*each.values, *(each.models or ()))}
     rows = [row for row, model in enumerate(names) if of_all or model in about]
-    found, view = errata.records(db), cells.view(entries.end(db))
+    found, view = records.errata(db), cells.view(entries.end(db))
     size = max(1, _MOST_CELLS // max(1, len(everything)))
     for part in (rows[start : start + size] for start in range(0, len(rows), size)):
         models = [names[row] for row in part]
-        void, new = errata.effect(db, added, models, everything)
+        void, new = records.errata_effect(db, added, models, everything)
         touched = void | ~np.isnan(new)
         place, kept = {row: i for i, row in enumerate(part)}, []
         where = "state = ? AND plane IN (?, ?, ?, ?)"
@@ -346,7 +336,7 @@ def _rewrite(db: sqlite3.Connection, cells: packing.TileFile, added: Sequence[Er
                 kept.append((names[row], *packing.encode(*shape, columns[stays], values[stays])))
         enter(db, cells, kept, None)
         # records from elsewhere may be older than those that are here: all together decide
-        _, amended = errata.effect(db, found, models, everything)
+        _, amended = records.errata_effect(db, found, models, everything)
         amended[~touched] = np.nan
         columns = np.flatnonzero(~np.isnan(amended).all(axis=0))
         if len(columns):

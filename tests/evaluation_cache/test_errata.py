@@ -10,7 +10,7 @@ import pytest
 from nevis_stream.dynamic_evaluation.fitted_board import board_digest
 from nevis_stream.dynamic_evaluation.standings import rank_models
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import EvaluationCache, errata
+from nevis_stream.evaluation_cache import EvaluationCache, records
 from nevis_stream.evaluation_cache.additions import Addition, append, errata_state, read_additions
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from tests import forked
@@ -201,12 +201,12 @@ def test_a_killed_correction_changes_nothing(tmp_path):
 
 
 def test_a_record_is_text():
-    record = errata.Erratum("2026-01-01", "r", None, ("s",), {"m": {"s": 0.5}})
-    assert errata.Erratum.from_text(record.to_text()) == record
+    record = records.Erratum("2026-01-01", "r", None, ("s",), {"m": {"s": 0.5}})
+    assert records.Erratum.from_text(record.to_text()) == record
 
 
 def test_models_that_are_one_model_elsewhere_keep_all_their_amended_values():
     values = {"m-v1": {"s": 0.0, "t": 1.0}, "m-v2": {"u": 1.0}}
-    record = errata.Erratum("2026-01-01", "r", values=values)
+    record = records.Erratum("2026-01-01", "r", values=values)
     renamed = record.renamed({"m-v1": "m", "m-v2": "m"}, {"t": "task/t"})
     assert renamed.values == {"m": {"s": 0.0, "task/t": 1.0, "u": 1.0}}

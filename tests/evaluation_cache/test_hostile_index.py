@@ -10,10 +10,10 @@ import pytest
 
 from nevis_stream.dynamic_evaluation.board import read_board
 from nevis_stream.errors import DamagedCache
-from nevis_stream.evaluation_cache import EvaluationCache, texts
+from nevis_stream.evaluation_cache import EvaluationCache, records
 from nevis_stream.evaluation_cache.additions import Addition, append
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
 
 IDS = [f"s{k}" for k in range(40)]
 ENDLESS = (
@@ -79,7 +79,7 @@ def sound(tmp_path_factory):
     cache.append("b", IDS, [1, 1] * 20)
     cache.append_predictions(["c"], IDS, np.ones((1, 40), np.uint8), made_by={"budget": 8})
     with cache.index.writing() as db:
-        texts.add_imports(db, [Imported("board.csv", ("2 models",))])
+        records.add_imports(db, [Imported("board.csv", ("2 models",))])
     told = {"method": "mean", "budget": 8, "seed": 0, "models": 2, "samples": 40, "asked": 8}
     append(cache.directory, Addition(kind="model", name="c", **told))
     assert cache.verify() == []

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import EvaluationCache, texts
+from nevis_stream.evaluation_cache import EvaluationCache, records
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for
-from nevis_stream.evaluation_cache.texts import Imported, LeftOut
+from nevis_stream.evaluation_cache.records import Imported, LeftOut
 
 HEADER = "model,dataset,sample,metric,score"
 
@@ -144,5 +144,5 @@ def test_imports_are_kept_in_the_cache(f1):
         in record.understood[2]
     )
     with f1.index.writing() as db:
-        texts.add_imports(db, [record])
+        records.add_imports(db, [record])
     assert f1.imports() == [record]

@@ -5,9 +5,9 @@ import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache, matrix_files
-from nevis_stream.evaluation_cache.directions import Ranges
 from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.matrix_files import import_matrix
+from nevis_stream.evaluation_cache.values import Ranges
 from tests import forked
 
 VALUES = (np.random.default_rng(0).random((9, 70)) < 0.6).astype(np.uint8)

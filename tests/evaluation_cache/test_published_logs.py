@@ -8,7 +8,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import import_file
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
 
 CASES = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "cases/evaluation"
 

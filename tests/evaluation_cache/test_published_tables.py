@@ -10,7 +10,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import import_file
 from nevis_stream.evaluation_cache.files import read_values
-from nevis_stream.evaluation_cache.texts import Imported
+from nevis_stream.evaluation_cache.records import Imported
 
 CASES = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared")) / "cases/evaluation"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import EvaluationCache, variants
+from nevis_stream.evaluation_cache import EvaluationCache, identity
 from nevis_stream.evaluation_cache.additions import append, merge_additions, read_additions
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file, read_for
 from nevis_stream.launch.evaluate_commands.fill import _together
@@ -38,16 +38,16 @@ def test_facts_are_distinguished_by_few_names():
         {"num_fewshot": "5", "temperature": "1.0", "top_p": "0.8"},
         {"num_fewshot": "5", "top_p": "0.8"},
     ]
-    assert variants.distinguish([*known, None]) == [
+    assert identity.distinguish([*known, None]) == [
         {"num_fewshot": "0", "temperature": "1.0"},
         {"num_fewshot": "5", "temperature": "1.0"},
         {"num_fewshot": "5", "temperature": "none"},
         {},
     ]
-    assert variants.distinguish([known[0], dict(known[0])]) == [{}, {}]
+    assert identity.distinguish([known[0], dict(known[0])]) == [{}, {}]
     # a template that one log does not state is unknown, not a default
-    assert variants.differences({"prompt": "a"}, {"num_fewshot": "0"}) == []
-    assert variants.name("m", {"top_p": "1", "revision": "x"}) == "m [revision=x, top_p=1]"
+    assert identity.differences({"prompt": "a"}, {"num_fewshot": "0"}) == []
+    assert identity.name_row("m", {"top_p": "1", "revision": "x"}) == "m [revision=x, top_p=1]"
 
 
 def test_a_name_that_is_in_a_cache_stays_and_the_newcomer_gets_the_difference(tmp_path):

@@ -3,37 +3,33 @@
 A path is a file or a directory, which is searched with all its subdirectories. Every reader fills
 in the same record (`record.Log`). A task is a data set, a sample's id is TASK/ID, and its content
 is known by a hash. A task may have several metrics (acc, acc_norm; or one metric with several
-filters or reducers; or several scorers): `metrics` chooses one. Which row a log belongs to is
-decided in `variants`, and `joining` chooses which of several logs of a row counts and makes one
-table of them.
+filters or reducers; or several scorers). Which row a log belongs to is decided in `identity`;
+`joining` chooses a metric, and which of several logs of a row counts, and makes one table of them.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import variants
-from nevis_stream.evaluation_cache.directions import Ranges
+from nevis_stream.evaluation_cache import identity
 from nevis_stream.evaluation_cache.importers import (
     every_eval_ever,
     harness,
     helm,
     inspect_logs,
     leaderboard,
-    lmms,
-    old_harness,
 )
-from nevis_stream.evaluation_cache.importers.joining import choose_counted, join_logs
-from nevis_stream.evaluation_cache.importers.metrics import keep_tasks
+from nevis_stream.evaluation_cache.importers.joining import choose_counted, join_logs, keep_tasks
 from nevis_stream.evaluation_cache.importers.record import Context, Format, Log, lines, name_first
+from nevis_stream.evaluation_cache.records import LeftOut
 from nevis_stream.evaluation_cache.tables import RawTable
-from nevis_stream.evaluation_cache.texts import LeftOut
+from nevis_stream.evaluation_cache.values import Ranges
 
 FORMATS: tuple[Format, ...] = (
     harness.FORMAT,
-    old_harness.FORMAT,
+    harness.OLD_FORMAT,
     leaderboard.FORMAT,
-    lmms.FORMAT,
+    harness.LMMS_FORMAT,
     helm.FORMAT,
     inspect_logs.FORMAT,
     every_eval_ever.FORMAT,
@@ -54,7 +50,8 @@ def kinds_of_logs() -> str:
 
 
 def _format(path: Path) -> Format | None:
-    return next((each for each in FORMATS if each.matches(path)), None)
+    named = (each for each in FORMATS if each.pattern.search(path.name))
+    return next((each for each in named if each.is_one is None or each.is_one(path)), None)
 
 
 def read_logs(
@@ -87,11 +84,11 @@ def read_logs(
         raise BadInput(f"{where}: has no logs; these are: {kinds_of_logs()}.")
     logs, others = keep_tasks(logs, tasks)
     left_out += others
-    labels = variants.by_variant(
+    labels = identity.by_variant(
         [(log.model, log.identity, log.task, log.settings) for log in logs]
     )
     labelled = zip(labels, logs, strict=True)
-    rows = [(variants.name(log.model, label), log) for label, log in labelled]
+    rows = [(identity.name_row(log.model, label), log) for label, log in labelled]
     facts = {name: (log.model, label) for (name, log), label in zip(rows, labels, strict=True)}
     counted, replaced, remarks = choose_counted(rows)
     left_out += replaced

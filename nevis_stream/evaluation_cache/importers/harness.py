@@ -1,24 +1,32 @@
-"""Reads per-sample logs of lm-evaluation-harness from 0.4.3 on, `samples_TASK_DATE.jsonl`, and
-the details of the Open LLM Leaderboard of 2024, `samples_TASK_DATE.json`, which are one JSON array.
+"""Reads per-sample logs of lm-evaluation-harness, of three programs and versions:
 
-What was evaluated, and how, stands in the results of the same run: `results_DATE.json` beside them,
-or NAME_DATE.json (with `--output_path NAME.json`, for which logs of several models may lie in one
-folder).
+- from 0.4.3 on, `samples_TASK_DATE.jsonl`, and the details of the Open LLM Leaderboard of 2024,
+  `samples_TASK_DATE.json`, which are one JSON array. What was evaluated, and how, stands in the
+  results of the same run: `results_DATE.json` beside them, or NAME_DATE.json (with `--output_path
+  NAME.json`, for which logs of several models may lie in one folder);
+- 0.4.0 to 0.4.2, MODEL_ARGS_TASK.jsonl, which in spite of its name is one JSON array, beside
+  `results.json`. The model's arguments are part of the name, with "__" for "/" and "=". Follows the
+  source of these versions; no real file of theirs was seen;
+- lmms-eval, DATE_samples_TASK.jsonl beside DATE_results.json. A value may be an object with facts
+  about the sample beside its score: METRIC,PART is read of it, for the parts that are scores by
+  their name. Follows the package's source; of real files only the layout of objects was seen.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.record import (
+    JSONL,
     Context,
     Format,
     Log,
     Reported,
     as_texts,
+    begins_with,
     digest,
     inner_object,
     json_array,
@@ -67,16 +75,26 @@ def read(path: Path, context: Context) -> list[Log]:
     """
     match = SAMPLES.search(path.name)
     assert match
-    task, date = match["task"], match["date"]
-    run = _results(path, task, date, context)
-    # without results, the directory's name, in which the harness replaces "/" by "__"
-    model = str(run.get("model_name") or path.resolve().parent.name.replace("__", "/"))
-    log = Log(path, model, task, date, grades=context.grades)
+    run = _results(path, match["task"], match["date"], context)
+    log = _log(path, match, run, context)
     if not run.get("model_name"):
         kind = "models named after the folder, as no results file of the same date names them"
-        log.remarks.append((kind, f"{model} ({path.name})"))
+        log.remarks.append((kind, f"{log.model} ({path.name})"))
     is_array = path.suffix == ".json"
-    add_samples(log, json_array(log, context.json(path)) if is_array else json_lines(log))
+    lines = json_array(log, context.json(path)) if is_array else json_lines(log)
+    return _fill(log, lines, run)
+
+
+def _log(path: Path, match: re.Match[str], run: dict[str, Any], context: Context) -> Log:
+    """Returns the log of a file whose name has task and date, without its samples."""
+    # without results, the directory's name, in which the harness replaces "/" by "__"
+    model = str(run.get("model_name") or path.resolve().parent.name.replace("__", "/"))
+    return Log(path, model, match["task"], match["date"], grades=context.grades)
+
+
+def _fill(log: Log, lines: Iterable[tuple[str, Any]], run: dict[str, Any]) -> list[Log]:
+    """Returns the log with its samples and with what the results of its run say."""
+    add_samples(log, lines)
     describe(log, run)
     return [log]
 
@@ -230,3 +248,88 @@ FORMAT = Format(
     SAMPLES,
     read,
 )
+
+
+_RESULTS = "results.json"
+
+
+def is_old(path: Path) -> bool:
+    """Whether a file is such a log: a JSON array called .jsonl, beside the results."""
+    return path.with_name(_RESULTS).is_file() and begins_with(path, 64).startswith("[")
+
+
+def read_old(path: Path, context: Context) -> list[Log]:
+    """Reads a log.
+
+    Raises:
+      BadInput: it cannot be read, or it is not clear of which task it is.
+    """
+    run = context.json_object(path.with_name(_RESULTS))
+    arguments = str(inner_object(run, "config").get("model_args") or "")
+    beginning = re.sub("/|=", "__", arguments) + "_"
+    tasks = {*inner_object(run, "configs"), *inner_object(run, "results")}
+    fitting = sorted((task for task in tasks if path.stem.endswith(f"_{task}")), key=len)
+    if fitting:
+        task = fitting[-1]
+    elif path.stem.startswith(beginning):
+        task = path.stem.removeprefix(beginning)
+    else:
+        raise BadInput(
+            f"{path}: {_RESULTS} beside it has no task with which the name ends, and other"
+            " arguments of the model, so it is of another run; move each run into a folder of its"
+            " own."
+        )
+    values = arguments_of(arguments)
+    model = next((values[name] for name in NAMES if name in values), arguments)
+    model = model or path.stem.removesuffix(f"_{task}")
+    # the results of these versions have no date, so that of two runs the path decides
+    log = Log(path, model, task, str(run.get("date") or ""), grades=context.grades)
+    return _fill(log, json_array(log, context.json(path)), run)
+
+
+OLD_FORMAT = Format(
+    "lm-evaluation-harness 0.4.0 to 0.4.2",
+    f"MODEL_ARGS_TASK.jsonl beside {_RESULTS}",
+    JSONL,
+    read_old,
+    is_old,
+)
+
+
+LMMS_SAMPLES = re.compile(r"^(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)\.jsonl$")
+_LMMS_OTHERS = OTHER_KEYS | {"input", "submission"}
+_LMMS_SCORES = ("score", "correct", "is_correct", "acc", "accuracy", "exact_match")
+
+
+def read_lmms(path: Path, context: Context) -> list[Log]:
+    """Reads a log.
+
+    Raises:
+      BadInput: it cannot be read; the message names file and line.
+    """
+    match = LMMS_SAMPLES.search(path.name)
+    assert match
+    run = context.json_object(path.with_name(f"{match['date']}_results.json"))
+    log = _log(path, match, run, context)
+    return _fill(log, _flat(json_lines(log)), run)
+
+
+def _flat(lines: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yields lines in which each score is a value of its own, and `metrics` names them."""
+    for place, line in lines:
+        if not isinstance(line, dict):
+            yield place, line
+            continue
+        values: dict[str, Any] = {}
+        for name, value in line.items():
+            if name in _LMMS_OTHERS:
+                continue
+            if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+                value = value[0]
+            parts = [each for each in _LMMS_SCORES if isinstance(value, dict) and each in value]
+            values |= {f"{name},{each}": value[each] for each in parts} or {name: value}
+        kept = {name: value for name, value in line.items() if name in _LMMS_OTHERS}
+        yield place, kept | values | {"metrics": list(values)}
+
+
+LMMS_FORMAT = Format("lmms-eval", "DATE_samples_TASK.jsonl", LMMS_SAMPLES, read_lmms)

@@ -73,12 +73,6 @@ class Format:
     read: Callable[[Path, Context], Sequence["Log"]]
     is_one: Callable[[Path], bool] | None = None
 
-    def matches(self, path: Path) -> bool:
-        """Returns whether a file is one."""
-        if not self.pattern.search(path.name):
-            return False
-        return self.is_one is None or self.is_one(path)
-
 
 class Skipped(NamedTuple):
     """A value that is not a number, and its place, for example "line 3"."""
