@@ -20,9 +20,8 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.evaluation_cache.entries import EACH
-from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.exchange import FileOracle, read_for
 from nevis_stream.evaluation_cache.importers import is_log
-from nevis_stream.evaluation_cache.oracles import FileOracle
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry

@@ -28,8 +28,8 @@ from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.evaluation_cache.facts_files import groups_of
-from nevis_stream.evaluation_cache.oracles import TooFewAnswers
 from nevis_stream.progress import SILENT, Progress, Within
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget

@@ -26,13 +26,13 @@ from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
-from nevis_stream.evaluation_cache.facts_files import groups_of
-from nevis_stream.evaluation_cache.oracles import (
+from nevis_stream.evaluation_cache.exchange import (
     CachedOracle,
     TooFewAnswers,
     askable_cells,
     bound_means,
 )
+from nevis_stream.evaluation_cache.facts_files import groups_of
 from nevis_stream.progress import Progress, Within
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, Responses

@@ -21,8 +21,8 @@ from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.evaluation_cache.exchange import bound_means
 from nevis_stream.evaluation_cache.facts_files import groups_of
-from nevis_stream.evaluation_cache.oracles import bound_means
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import (
     NOBODY,

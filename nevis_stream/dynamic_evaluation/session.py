@@ -51,7 +51,7 @@ from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Decisions
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.oracles import TooFewAnswers
+from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
 from nevis_stream.queries.prices import Prices

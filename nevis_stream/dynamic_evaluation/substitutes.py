@@ -13,7 +13,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import plural
-from nevis_stream.evaluation_cache.oracles import TooFewAnswers
+from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Cost, Query, Responses
 

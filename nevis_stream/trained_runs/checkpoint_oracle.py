@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache.oracles import IdsOfColumns
+from nevis_stream.evaluation_cache.exchange import IdsOfColumns
 from nevis_stream.queries.oracle import Cost, Query, Responses
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, kept_model
 

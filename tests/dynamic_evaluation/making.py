@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nevis_stream.evaluation_cache.oracles import FileOracle
+from nevis_stream.evaluation_cache.exchange import FileOracle
 
 
 def outcomes(values=(0, 1), models=(1, 8), samples=(1, 30)):

@@ -17,8 +17,8 @@ from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions, read_additions
+from nevis_stream.evaluation_cache.exchange import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
-from nevis_stream.evaluation_cache.oracles import FileOracle
 from nevis_stream.progress import Silent
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Cost, Query, Responses

@@ -14,8 +14,8 @@ from nevis_stream.dynamic_evaluation.predictors import guarded
 from nevis_stream.errors import RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
+from nevis_stream.evaluation_cache.exchange import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
-from nevis_stream.evaluation_cache.oracles import FileOracle
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Checkpoint
