@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.active_testing.choosing import ProportionalSampling
+from nevis_stream.active_testing.acquisition_functions import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from nevis_stream.active_testing.labelling.logs import UNKNOWN
+from nevis_stream.active_testing.labelling.files import UNKNOWN
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, plural, unknown

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.active_testing.labelling import probability_files
-from nevis_stream.active_testing.labelling.pools import PoolImages
+from nevis_stream.active_testing.labelling.pools import SUFFIXES, PoolImages, read_probabilities
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput
@@ -47,7 +46,7 @@ def load_tested_model(path: str, pool: PoolImages, stream: str | None, trust) ->
     """Returns a model's probabilities on a pool.
 
     Args:
-      path: a checkpoint, RUN/checkpoints/EVENT-TASK, or a file of `probability_files`.
+      path: a checkpoint, RUN/checkpoints/EVENT-TASK, or a file of `read_probabilities`.
       pool: n images.
       stream: csv of the run's stream, if it was one.
       trust: modules outside this project whose learners may be imported.
@@ -56,8 +55,8 @@ def load_tested_model(path: str, pool: PoolImages, stream: str | None, trust) ->
       BadInput: no such model, or one of a multi-label task.
     """
     name = os.path.abspath(path)
-    if path.endswith(probability_files.SUFFIXES):
-        values, named, remark = probability_files.read(Path(path), pool)
+    if path.endswith(SUFFIXES):
+        values, named, remark = read_probabilities(Path(path), pool)
         return TestedModel(name, values, named, remark=remark)
     checkpoint = Path(path)
     if not checkpoint.is_dir() or checkpoint.parent.name != "checkpoints":

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nevis_stream.active_testing.choosing import ProportionalSampling
+from nevis_stream.active_testing.acquisition_functions import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.labelling.logs import STUDY
-from nevis_stream.active_testing.labelling.pools import show_path
+from nevis_stream.active_testing.labelling.files import STUDY, show_path
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
 from nevis_stream.active_testing.surrogate import PUBLISHED, SurrogateData

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.networks import RetrainedEnsemble
 from nevis_stream.active_testing.simulation import squared_error_ratio
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
-from nevis_stream.active_testing.surrogates.convolutional import ARCHITECTURE
+from nevis_stream.active_testing.surrogates.networks import CONVOLUTIONS, RetrainedEnsemble
 from nevis_stream.datasets.prepared import shared_directory
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator
@@ -52,7 +51,7 @@ def train_networks(
         training=examples(images, labels, train),
         calibration=examples(images, labels, calibration),
     )
-    ensemble = RetrainedEnsemble(ARCHITECTURE, "images", data, seed, members)
+    ensemble = RetrainedEnsemble(CONVOLUTIONS, "images", data, seed, members)
     return np.asarray(ensemble(NO_ANSWERS).probabilities, np.float64)
 
 

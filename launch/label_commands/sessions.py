@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from absl.flags import FlagValues
 
-from nevis_stream.active_testing.labelling.logs import SETTINGS, SessionSettings
-from nevis_stream.active_testing.labelling.pools import Generation, load_pool, make_absolute
-from nevis_stream.active_testing.labelling.probability_files import SUFFIXES
+from nevis_stream.active_testing.labelling.files import SETTINGS, Generation, SessionSettings
+from nevis_stream.active_testing.labelling.pools import SUFFIXES, load_pool, make_absolute
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, plural

@@ -7,8 +7,8 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.active_testing.labelling.logs import STUDY
-from nevis_stream.active_testing.labelling.pools import digest, make_absolute
+from nevis_stream.active_testing.labelling.files import STUDY, digest
+from nevis_stream.active_testing.labelling.pools import make_absolute
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput

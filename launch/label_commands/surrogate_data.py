@@ -9,7 +9,7 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.active_testing.acquisition_functions import RULES
-from nevis_stream.active_testing.labelling.logs import SETTINGS, STUDY
+from nevis_stream.active_testing.labelling.files import SETTINGS, STUDY
 from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
 from nevis_stream.active_testing.pool import LOSSES
 from nevis_stream.active_testing.surrogate import SurrogateData

@@ -242,7 +242,7 @@ class LabelledDraws:
     @property
     def samples(self) -> np.ndarray:
         """int64[M], the asked samples."""
-        return self.answers.samples[0]
+        return self.answers.query.samples[0]
 
     @property
     def labels(self) -> np.ndarray:

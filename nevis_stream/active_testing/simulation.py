@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.active_testing.acquisition_functions import RULES
-from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
+from nevis_stream.active_testing.acquisition_functions import RULES, ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogate import PUBLISHED, Schedule

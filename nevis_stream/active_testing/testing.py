@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nevis_stream.active_testing.acquisition_functions import RULES
-from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
+from nevis_stream.active_testing.acquisition_functions import RULES, ProportionalSampling, TopK
 from nevis_stream.active_testing.pool import Candidates, LabelledDraws, Pool, check_probabilities
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.errors import BadInput, RunWarning, look_up, plural

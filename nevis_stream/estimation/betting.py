@@ -44,7 +44,7 @@ def confidence_sequence(
 
     Draw m may prefer samples, with probabilities that depend on the values before it, and may use
     predictions of the values that are left, made before it: its estimate is
-    Σ_{before} w z + Σ_{left} w g + w_i (z_i - g_i) / q_i (`active_testing.martingale` has the same
+    Σ_{before} w z + Σ_{left} w g + w_i (z_i - g_i) / q_i (`active_testing.estimators` has the same
     steps). Leading axes are independent repetitions. Predictions, and draws of small probability,
     widen the range of these estimates, which limits the bets, so with few draws even good
     predictions may lengthen the interval.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
+from nevis_stream.active_testing.acquisition_functions import ProportionalSampling, TopK
 from nevis_stream.errors import BadInput
 
 SCORES = np.array([0.0, 1.0, 3.0, 4.0])

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.acquisition_functions import RULES
-from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
+from nevis_stream.active_testing.acquisition_functions import RULES, ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS, factors
 from nevis_stream.active_testing.pool import LOSSES, Candidates, Pool, difference
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.choosing import ProportionalSampling, TopK
-from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.intervals import bound
+from nevis_stream.active_testing.acquisition_functions import ProportionalSampling, TopK
+from nevis_stream.active_testing.estimators import ESTIMATORS, bound
 from nevis_stream.active_testing.pool import Pool, difference
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
 from tests.active_testing.pools import example

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from nevis_stream.active_testing.outcome_patterns import OutcomePatterns, class_evidence
+from nevis_stream.active_testing.surrogates.known_networks import OutcomePatterns, class_evidence
 from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.queries.oracle import Query, Responses
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nevis_stream import active_testing as at
-from nevis_stream.active_testing.choosing import ProportionalSampling
+from nevis_stream.active_testing.acquisition_functions import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import active_test, fixed

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool
-from nevis_stream.active_testing.labelling.probability_files import read as read_probabilities
+from nevis_stream.active_testing.labelling.pools import PoolImages, load_pool, read_probabilities
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.datasets.images import ArrayImages

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nevis_stream import storage
-from nevis_stream.active_testing.labelling.pools import Generation, write_generation
+from nevis_stream.active_testing.labelling.files import Generation, write_generation
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.report.manifest import Files

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.intervals import FEWEST, lure_weights, step_estimates
+from nevis_stream.active_testing.estimators import ESTIMATORS, FEWEST, lure_weights, step_estimates
+from nevis_stream.active_testing.labelling.files import Draw
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.pool import LabelledDraws, difference
 from nevis_stream.errors import BadInput, look_up
@@ -73,43 +73,26 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
     for place, generation in enumerate(session.generations):
         mine = [draw for draw in draws if draw.generation == place]
         pool = session.pools[place][model]
-        names = ("samples", "probabilities", "predicted", "remaining")
-        joined = {
-            name: np.concatenate([getattr(d, name) for d in mine], axis=-1) if mine else None
-            for name in names
-        }
         if other is not None:
             pool = difference(pool, session.pools[place][other])
-        if not mine:
-            samples, none = np.empty((1, 0), np.int64), np.empty(0)
-            empty = Responses(Query(samples), samples)
-            result.append(LabelledDraws(pool, empty, none, none, np.zeros(pool.n)))
-            continue
-        known = [int(sample) in labels for sample in joined["samples"]]
-        usable = known.index(False) if False in known else len(known)
-        samples = joined["samples"][:usable]
 
-        def predict_values(
-            name: str, joined: dict[str, np.ndarray] = joined, usable: int = usable
-        ) -> np.ndarray:
-            values = joined[name][model]
-            if other is not None:
-                values = values - joined[name][other]
-            return values[:usable]
+        def join(name: str, shape: tuple[int, ...] = (), mine: Sequence[Draw] = mine) -> np.ndarray:
+            """Returns what all draws of the generation have under a name."""
+            return np.concatenate([np.empty((*shape, 0)), *(getattr(d, name) for d in mine)], -1)
 
-        values = np.array([labels[int(sample)] for sample in samples], np.int32)
-        query = Query((samples - generation.first)[None], joined["probabilities"][None, :usable])
-        answers = Responses(query, values[None])
-        result.append(
-            LabelledDraws(
-                pool,
-                answers,
-                predict_values("predicted"),
-                predict_values("remaining"),
-                np.zeros(pool.n),
-                Cost(labels=int((values != NO_LABEL).sum())),
-            )
+        asked = join("samples").astype(np.int64).tolist()
+        usable = next((k for k, sample in enumerate(asked) if sample not in labels), len(asked))
+        values = np.array([labels[sample] for sample in asked[:usable]], np.int32)
+        samples = np.array(asked[:usable], np.int64) - generation.first
+        beliefs = [join(name, (len(session.model_names),)) for name in ("predicted", "remaining")]
+        predicted, remaining = (
+            (each[model] - (0 if other is None else each[other]))[:usable] for each in beliefs
         )
+        query = Query(samples[None], join("probabilities")[None, :usable])
+        answers = Responses(query, values[None])
+        cost = Cost(labels=int((values != NO_LABEL).sum()))
+        none = np.zeros(pool.n)
+        result.append(LabelledDraws(pool, answers, predicted, remaining, none, cost))
     return result
 
 

@@ -1,21 +1,18 @@
-"""Pools of images to label (a folder, an npz file, or a split of a data set), and the samples that
-were added to a session together, with their files.
+"""What a session begins with: a pool of images to label (a folder, an npz file, or a split of a
+data set), and files of a model's probabilities on it, joined to its samples by their ids.
 """
 
-import hashlib
-import io
-import json
 import os
+import re
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
+from nevis_stream.active_testing.pool import check_probabilities
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.files import check_special, is_image, walk
@@ -23,9 +20,9 @@ from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images, Sou
 from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
-from nevis_stream.storage import write_directory
+from nevis_stream.evaluation_cache.facts_files import natural_sort_key
 from nevis_stream.storage.names import as_text
-from nevis_stream.storage.reading import load_array, nfc, read_json, read_npz
+from nevis_stream.storage.reading import nfc, read_npz, read_rows, shorten
 
 FORMS = (
     "a folder of images, an .npz with images (FILE.npz, or FILE.npz:PART for images_PART), or a"
@@ -56,12 +53,6 @@ def make_absolute(pool: str) -> str:
     """Returns the pool's name with an absolute path; a split of a data set stays as it is."""
     path, part = _path_and_part(pool)
     return f"{os.path.abspath(path)}{part and f':{part}'}" if Path(path).exists() else pool
-
-
-def show_path(path: str) -> str:
-    """Returns an absolute path as a person here would type it; any other name as it is."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _path_and_part(pool: str) -> tuple[str, str]:
@@ -170,120 +161,114 @@ def _npz(file: Path, part: str) -> PoolImages:
     )
 
 
-_ARRAYS = ("features", "images", "ensemble", "outcomes")
-_EXAMPLES = ("training", "calibration")
+SUFFIXES = (".npz", ".csv")
+SAMPLE = "sample"
+"""The column of ids of a csv."""
 
 
-def digest(ids: Sequence[str], predictions: np.ndarray) -> str:
-    """Returns 16 hex digits that identify samples and the models' probabilities on them."""
-    content = hashlib.sha256("\n".join(ids).encode())
-    content.update(np.ascontiguousarray(predictions, np.float64).tobytes())
-    return content.hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class Generation:
-    """Samples that were added together.
-
-    Attributes:
-      pool: where their images are, see `make_absolute`.
-      ids: their ids.
-      predictions: float64[models, n, c].
-      data: what the surrogate can learn from.
-      hashes: S32[n], of the pixels of each image; None if they are not known.
-      first: position of the first sample among all samples of the session.
-    """
-
-    pool: str
-    ids: Sequence[str]
-    predictions: np.ndarray
-    data: SurrogateData
-    hashes: np.ndarray | None = None
-    first: int = 0
-
-    @cached_property
-    def digest(self) -> str:
-        """Identifies the ids and predictions."""
-        return digest(self.ids, self.predictions)
-
-    @property
-    def rows(self) -> np.ndarray:
-        """int64[n], positions among all samples."""
-        return np.arange(self.first, self.first + len(self.ids))
-
-    def contains(self, rows: np.ndarray) -> np.ndarray:
-        """Returns bool[k]: which of the positions int64[k] are those of its samples."""
-        return (rows >= self.first) & (rows < self.first + len(self.ids))
-
-
-def write_generation(directory: Path, number: int, generation: Generation) -> None:
-    """Writes generation-NUMBER of the session in a directory: all of it, or nothing.
+def read_probabilities(file: Path, pool: PoolImages) -> tuple[np.ndarray, Sequence[str], str]:
+    """Returns float64[n, c] in the order of the pool, names of the classes, and a remark.
 
     Args:
-      directory: of the session.
-      number: from 0.
-      generation: the samples.
-    """
-    ids, data = list(generation.ids), generation.data
-    about = {"pool": generation.pool, "ids": ids, "digest": generation.digest}
-    files = {
-        "ids.json": json.dumps(about).encode(),
-        "models.npy": _array_bytes(generation.predictions),
-    }
-    if generation.hashes is not None:
-        files["pixel-hashes.npy"] = _array_bytes(generation.hashes)
-    for name in _ARRAYS:
-        if (array := getattr(data, name)) is not None:
-            files[f"pool-{name}.npy"] = _array_bytes(array)
-    for part in _EXAMPLES:
-        examples = getattr(data, part)
-        for field in fields(LabelledSamples):
-            if examples is not None and (array := getattr(examples, field.name)) is not None:
-                files[f"{part}-{field.name}.npy"] = _array_bytes(array)
-    write_directory(directory / f"generation-{number}", files)
-
-
-def read_generation(folder: Path, first: int) -> Generation:
-    """Returns the samples of a folder; large arrays stay on disk.
-
-    Args:
-      folder: DIRECTORY/generation-NUMBER.
-      first: number of samples in the generations before it.
+      file: an .npz with `probabilities` [samples, classes], and possibly `samples`, their ids, and
+        `classes`, names; or a csv with a column `sample` and one for each class.
+      pool: n images.
 
     Raises:
-      BadInput: a file is damaged or missing.
+      BadInput: it is not such a file, lacks samples of the pool, or has no ids where the order of
+        its rows is uncertain.
     """
+    read = _probabilities_csv if file.suffix == ".csv" else _probabilities_npz
+    values, ids, classes = read(file)
+    values = check_probabilities(values, f"{file}: the probabilities", 2)
+    classes = [nfc(name) for name in classes]
+    if len(classes) not in (0, values.shape[1]):
+        raise BadInput(
+            f"{file}: 'classes' has {len(classes)} names; the probabilities have"
+            f" {values.shape[1]} classes."
+        )
+    if ids is not None:
+        return values[_rows(file, ids, len(values), pool)], classes, ""
+    return values, classes, _remark(file, len(values), pool)
 
-    def array(name: str) -> np.ndarray | None:
-        file = folder / f"{name}.npy"
-        return load_array(file) if file.exists() else None
 
-    try:
-        about = read_json(folder / "ids.json")
-        predictions = load_array(folder / "models.npy", mapped=False)
-        examples = {
-            part: LabelledSamples(
-                **{f.name: array(f"{part}-{f.name}") for f in fields(LabelledSamples)}
+def _probabilities_npz(file: Path) -> tuple[np.ndarray, list[str] | None, list[str]]:
+    arrays = read_npz(file)
+    if "probabilities" not in arrays:
+        has = ", ".join(arrays) or "nothing"
+        raise BadInput(f"{file}: contains {has}; expected 'probabilities' [samples, classes].")
+    ids, classes = (
+        [str(each) for each in arrays[name].ravel().tolist()] if name in arrays else None
+        for name in ("samples", "classes")
+    )
+    return arrays["probabilities"], ids, classes or []
+
+
+def _probabilities_csv(file: Path) -> tuple[np.ndarray, list[str], list[str]]:
+    (_, head), *body = read_rows(file, str(file), (SAMPLE,)) or [(1, [])]
+    if head.count(SAMPLE) != 1:
+        raise BadInput(
+            f"{file}: its columns are {', '.join(head) or 'none'}; expected one {SAMPLE!r} and one"
+            " for each class."
+        )
+    place = head.index(SAMPLE)
+    classes, ids, values = [*head[:place], *head[place + 1 :]], [], []
+    if twice := [name for name in classes if classes.count(name) > 1]:
+        raise BadInput(f"{file}: the column {twice[0]!r} is there twice.")
+    for line, row in body:
+        try:
+            values.append([float(cell) for i, cell in enumerate(row) if i != place])
+            ids.append(row[place])
+        except (ValueError, IndexError):
+            values.append([])
+        if len(values[-1]) != len(classes):
+            raise BadInput(
+                f"{file}, line {line}: expected a sample and {len(classes)} numbers, not"
+                f" {shorten(','.join(row))!r}{_comma(row)}."
             )
-            for part in _EXAMPLES
-            if (folder / f"{part}-labels.npy").exists()
-        }
-        arrays = {name: array(f"pool-{name}") for name in _ARRAYS}
-        pool, ids, hashes = about["pool"], about["ids"], array("pixel-hashes")
-        if not isinstance(pool, str) or predictions.dtype.kind != "f":
-            raise ValueError("a value has an unexpected type")
-        if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):
-            raise ValueError("its pixel hashes do not fit its ids")
-        data = SurrogateData(predictions[0], **arrays, **examples)
-        generation = Generation(pool, ids, predictions, data, hashes, first)
-        if generation.digest != about["digest"]:
-            raise ValueError("the models' probabilities or the ids are not those it began with")
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise BadInput(f"{folder}: damaged ({error}).") from None
-    return generation
+    return np.array(values).reshape(len(ids), len(classes)), ids, classes
 
 
-def _array_bytes(array: np.ndarray) -> bytes:
-    with io.BytesIO() as buffer:
-        np.save(buffer, np.asarray(array), allow_pickle=False)
-        return buffer.getvalue()
+def _comma(row: Sequence[str]) -> str:
+    decimal = any(re.fullmatch(r"[0-9]+,[0-9]+", cell.strip()) for cell in row)
+    return "; write decimal points, not commas" * decimal
+
+
+def _rows(file: Path, ids: Sequence[str], n: int, pool: PoolImages) -> np.ndarray:
+    """Returns int64[n], the file's row of each sample."""
+    if len(ids) != n:
+        raise BadInput(f"{file}: 'samples' has {len(ids)} ids; there are {n} rows.")
+    ids = [nfc(sample) for sample in ids]
+    places = {sample: row for row, sample in enumerate(ids)}
+    if len(places) < n:
+        twice = next(sample for row, sample in enumerate(ids) if places[sample] != row)
+        raise BadInput(f"{file}: sample {twice!r} is there twice.")
+    if missing := [sample for sample in pool.ids if nfc(sample) not in places]:
+        raise BadInput(
+            f"{file}: has no sample {missing[0]!r}; {len(missing)} of {len(pool.ids)} samples of"
+            f" the pool are missing. Its first sample is {ids[0]!r}."
+            if ids
+            else f"{file}: has no samples."
+        )
+    return np.array([places[nfc(sample)] for sample in pool.ids])
+
+
+def _remark(file: Path, n: int, pool: PoolImages) -> str:
+    """Says in which order rows without ids are taken, or refuses them."""
+    if n != len(pool.ids):
+        raise BadInput(f"{file}: has probabilities of {n} samples; the pool has {len(pool.ids)}.")
+    if pool.from_paths:
+        by_number = sorted(pool.ids, key=natural_sort_key)
+        for here, there in zip(pool.ids, by_number, strict=True):
+            if here != there:
+                raise BadInput(
+                    f"{file}: has no ids, and the pool's files have two orders: {here!r} or"
+                    f" {there!r} may come first, so a row could be another file's. Add an array"
+                    f" 'samples' with the path of each row below the pool's folder, or give a csv"
+                    f" with a column {SAMPLE!r} and one for each class."
+                )
+    return (
+        f"{file} has no ids: its rows are taken in the order {pool.ids[0]}, "
+        + (f"{pool.ids[1]}, …, " if n > 2 else "")
+        + f"{pool.ids[-1]}"
+    )

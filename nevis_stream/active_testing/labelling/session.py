@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.active_testing.choosing import ProportionalSampling
-from nevis_stream.active_testing.labelling.logs import (
+from nevis_stream.active_testing.acquisition_functions import ProportionalSampling
+from nevis_stream.active_testing.labelling.files import (
     SETTINGS,
     Draw,
+    Generation,
     SessionSettings,
+    read_generation,
     recorded_draws,
     recorded_labels,
-)
-from nevis_stream.active_testing.labelling.pools import (
-    Generation,
-    read_generation,
     show_path,
     write_generation,
 )

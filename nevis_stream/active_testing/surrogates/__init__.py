@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 
-from nevis_stream.active_testing.surrogate import SurrogateBuilder, SurrogateData
-from nevis_stream.active_testing.surrogates.bayesian import Bayesian
-from nevis_stream.active_testing.surrogates.convolutional import Networks
-from nevis_stream.active_testing.surrogates.fixed_models import CalibratedModel, Ensemble
+from nevis_stream.active_testing.surrogate import (
+    CalibratedModel,
+    Ensemble,
+    SurrogateBuilder,
+    SurrogateData,
+)
 from nevis_stream.active_testing.surrogates.forest import Forest
-from nevis_stream.active_testing.surrogates.heads import Heads
 from nevis_stream.active_testing.surrogates.known_networks import KnownNetworks, KnownNetworksHeads
+from nevis_stream.active_testing.surrogates.networks import Bayesian, Heads, Networks
 from nevis_stream.active_testing.testing import Surrogate
 from nevis_stream.errors import look_up
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.active_testing.labelling.logs import SessionSettings
-from nevis_stream.active_testing.labelling.pools import Generation, digest
+from nevis_stream.active_testing.labelling.files import Generation, SessionSettings, digest
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 

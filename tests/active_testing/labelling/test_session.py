@@ -12,8 +12,7 @@ from nevis_stream.active_testing.labelling.estimates import (
     history,
     plain_labels,
 )
-from nevis_stream.active_testing.labelling.logs import SETTINGS
-from nevis_stream.active_testing.labelling.pools import Generation
+from nevis_stream.active_testing.labelling.files import SETTINGS, Generation
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked

@@ -1,4 +1,5 @@
-"""Ensembles of small networks in JAX, trained anew whenever labels have been bought.
+"""Ensembles of small networks in JAX, trained anew whenever labels have been bought: heads on
+frozen features, a Bayesian head, and whole convolutional networks.
 
 A member is trained with Adam on batches drawn with replacement, so its cost does not depend on the
 number of examples beyond a number of steps that is rounded up to a power of two: few programs are
@@ -6,16 +7,21 @@ compiled.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.active_testing.surrogate import SurrogateData, calibrate, start_logits
-from nevis_stream.active_testing.testing import EnsemblePredictions
-from nevis_stream.array_types import Float, Int
+from nevis_stream.active_testing.surrogate import (
+    SurrogateBuilder,
+    SurrogateData,
+    calibrate,
+    start_logits,
+)
+from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
+from nevis_stream.array_types import Float, Int, UInt8
 from nevis_stream.cost.counted import count_flops, made_once
 from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import generator, key_of, seed_for
@@ -200,3 +206,168 @@ class RetrainedEnsemble:
                 probabilities[number, start : start + count] = np.asarray(predicted)[:count]
                 flops += cost
         return probabilities, flops
+
+
+WIDTH = 64
+
+
+def _initialise_head(key: jax.Array, shape: tuple[int, ...], classes: int) -> Tree:
+    (width,), (first, second) = shape, jax.random.split(key)
+    return {
+        "hidden": jax.random.normal(first, (width, WIDTH)) * jnp.sqrt(2 / width),
+        "hidden_bias": jnp.zeros(WIDTH),
+        "head": jax.random.normal(second, (WIDTH, classes)) * (0.5 / WIDTH**0.5),
+        "head_bias": jnp.zeros(classes),
+    }
+
+
+def _head_logits(
+    parameters: Tree, inputs: Float[jax.Array, "batch features"]
+) -> Float[jax.Array, "batch classes"]:
+    hidden = jax.nn.relu(inputs @ parameters["hidden"] + parameters["hidden_bias"])
+    return hidden @ parameters["head"] + parameters["head_bias"]
+
+
+HEADS = Architecture(_initialise_head, _head_logits)
+
+
+class Heads(SurrogateBuilder):
+    """Eight heads with a hidden layer of 64 units, each with its own initial weights and batches.
+
+    Features should have a mean square of about 1. Without training examples the heads learn what to
+    add to the tested model's logits.
+    """
+
+    about = "eight small heads on features, retrained on the labels as they come, calibrated"
+    needs = ("features",)
+
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
+        """Returns the surrogate."""
+        return RetrainedEnsemble(HEADS, "features", data, seed)
+
+
+MEMBERS = 20
+_PRIOR = 1.0  # standard deviation of each weight, in units of its initial one
+_SPREAD = -4.0  # at the start: softplus(-4) = 0.018, in the same units
+
+
+def _initialise_posterior(key: jax.Array, shape: tuple[int, ...], classes: int) -> Tree:
+    mean = HEADS.initialise(key, shape, classes)
+    return {"mean": mean, "spread": jax.tree.map(lambda m: jnp.full_like(m, _SPREAD), mean)}
+
+
+def _unit(mean: jax.Array) -> float:
+    """Returns the scale of an array's weights under the prior."""
+    return 1.0 if mean.ndim < 2 else (2 / mean.shape[0]) ** 0.5
+
+
+def _sample(parameters: Tree, key: jax.Array) -> Tree:
+    """Draws weights: a random direction, whose length is that of a single normal variable."""
+    weights = {}
+    for number, (name, mean) in enumerate(sorted(parameters["mean"].items())):
+        direction, length = jax.random.split(jax.random.fold_in(key, number))
+        noise = jax.random.normal(direction, mean.shape)
+        noise = noise / jnp.linalg.norm(noise) * jax.random.normal(length)
+        spread = jax.nn.softplus(parameters["spread"][name]) * _unit(mean)
+        # a direction has entries of the order 1 / sqrt(size): this keeps them near the spread
+        weights[name] = mean + spread * noise * mean.size**0.5
+    return weights
+
+
+def _penalty(parameters: Tree, weights: Tree) -> jax.Array:
+    """Returns the divergence from a normal prior, up to a constant, in nats."""
+    total = 0.0
+    for name, mean in parameters["mean"].items():
+        spread = jax.nn.softplus(parameters["spread"][name])
+        scaled = weights[name] / (_unit(mean) * _PRIOR)
+        total += (scaled**2 / 2 - jnp.log(spread)).sum()
+    return total
+
+
+BAYESIAN = replace(
+    HEADS,
+    initialise=_initialise_posterior,
+    epochs=40,
+    decay=0.0,
+    sampled=_sample,
+    penalty=_penalty,
+)
+
+
+class Bayesian(SurrogateBuilder):
+    """One head as in `Heads`, with a radial posterior over its weights; the members are 20 draws.
+
+    Source: Farquhar, Osborne and Gal, Radial Bayesian Neural Networks, AISTATS 2020; the ASE paper
+    uses one for its shift. Weights are scaled by their initial size.
+    """
+
+    about = "a head on features with a radial posterior over its weights, retrained, calibrated"
+    needs = ("features",)
+
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
+        """Returns the surrogate."""
+        return RetrainedEnsemble(BAYESIAN, "features", data, seed, MEMBERS)
+
+
+CHANNELS = (16, 32)
+
+
+def _initialise_convolutions(key: jax.Array, shape: tuple[int, ...], classes: int) -> Tree:
+    height, width, channels = shape
+    parameters = {}
+    for number, (side, outputs) in enumerate(zip((5, 3), CHANNELS, strict=True)):
+        key, used = jax.random.split(key)
+        scale = (2 / (side * side * channels)) ** 0.5
+        kernel = jax.random.normal(used, (side, side, channels, outputs)) * scale
+        parameters |= {f"kernel{number}": kernel, f"bias{number}": jnp.zeros(outputs)}
+        height, width, channels = -(-height // 2), -(-width // 2), outputs
+    inputs = height * width * channels
+    head = jax.random.normal(key, (inputs, classes)) * (0.5 / inputs**0.5)
+    return parameters | {"head": head, "head_bias": jnp.zeros(classes)}
+
+
+def _convolution_logits(
+    parameters: Tree, inputs: UInt8[jax.Array, "batch height width channels"]
+) -> Float[jax.Array, "batch classes"]:
+    x = inputs.astype(jnp.float32) / 127.5 - 1
+    for number in range(len(CHANNELS)):
+        x = _convolve(x, parameters[f"kernel{number}"])
+        x = jax.nn.relu(x + parameters[f"bias{number}"])
+    return x.reshape(len(x), -1) @ parameters["head"] + parameters["head_bias"]
+
+
+def _convolve(
+    x: Float[jax.Array, "batch height width channels"],
+    kernel: Float[jax.Array, "side side channels outputs"],
+) -> Float[jax.Array, "batch high across outputs"]:
+    """Returns the convolution with stride 2, as one product of matrices: XLA's convolutions are
+    slow on a CPU inside a loop.
+    """
+    side, _, _, outputs = kernel.shape
+    high, across = (-(-length // 2) for length in x.shape[1:3])
+    reach = 2 * max(high, across) + side
+    before = (side - 1) // 2
+    ends = [(before, reach - before - length) for length in x.shape[1:3]]
+    x = jnp.pad(x, ((0, 0), *ends, (0, 0)))
+    patches = [
+        x[:, row : row + 2 * high : 2, column : column + 2 * across : 2]
+        for row in range(side)
+        for column in range(side)
+    ]
+    return jnp.concatenate(patches, axis=-1) @ kernel.reshape(-1, outputs)
+
+
+CONVOLUTIONS = Architecture(_initialise_convolutions, _convolution_logits)
+
+
+class Networks(SurrogateBuilder):
+    """Eight networks with two convolutions (5×5 with 16 channels and 3×3 with 32, both with stride
+    2) and a linear layer, for small images. Otherwise as `Heads`.
+    """
+
+    about = "eight small convolutional networks, retrained on the labels as they come, calibrated"
+    needs = ("images",)
+
+    def build(self, data: SurrogateData, seed: int) -> Surrogate:
+        """Returns the surrogate."""
+        return RetrainedEnsemble(CONVOLUTIONS, "images", data, seed)
