@@ -7,6 +7,7 @@ tuple) and `label` (true if a run whose value differs from the learner's own sho
 """
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -72,6 +73,11 @@ def fields_of(section: type) -> dict[str, Field]:
     Raises:
       BadInput: it is not a frozen dataclass, or a field has another type or no default.
     """
+    return dict(_by_name(section))
+
+
+@functools.lru_cache  # a command asks dozens of times, and each takes milliseconds
+def _by_name(section: type) -> dict[str, Field]:
     return {field.name: field for field in _fields(section, "")}
 
 

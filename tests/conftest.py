@@ -5,6 +5,7 @@ import gc
 import importlib.metadata
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -20,6 +21,10 @@ array_shapes.install_if_wanted()  # before the packages are imported
 # share them, and a second run of the tests compiles little. JAX reads this when it is imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(entry.compilation_cache()))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+# Each process of a test would compile the project's modules, and the tests' own, anew: a second.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Most of the tests' time is compilation of small programs. LLVM need not optimise them, and XLA's
 # older emitters of fused loops compile in two thirds of the time; JAX 0.11 has them no more, and

@@ -211,12 +211,20 @@ def commands():
 
 def flags_of(module, words):
     """Names of the flags of a command, those of its subcommand if it has subcommands."""
-    source = module.read_text()
-    if "SUBCOMMANDS" in source:
+    yield from own_flags(module)
+    if "SUBCOMMANDS" in module.read_text():
         parts = importlib.import_module(f"nevis_stream.launch.{module.stem}").SUBCOMMANDS
         named = {each.name: each.flags for each in parts}
         assert words and (words[0] in named or words[0] == "--help"), words
         yield from named.get(words[0], ())
+
+
+@functools.cache
+def own_flags(module):
+    return set(flags_in(module.read_text()))
+
+
+def flags_in(source):
     if "config_flag import split_words" in source:
         yield "config"
     shared = ast.parse(Path(shared_flags.__file__).read_text()).body

@@ -1,5 +1,7 @@
 """Adaptive sampling: a grid first, then what the rule finds most useful; nothing twice."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -15,13 +17,17 @@ from tests.dynamic_evaluation.making import simulated
 OUTCOMES, D, A, ABILITY = simulated(60, 150, factors=1)
 KNOWN, NEW = OUTCOMES[:50], OUTCOMES[50:]
 CTX = context()
-ITEMS, _ = response.fit(KNOWN, 1, jax.random.key(0), CTX)
+
+
+@functools.cache
+def items():
+    return response.fit(KNOWN, 1, jax.random.key(0), CTX)[0]
 
 
 def asked(policy, budget):
-    """Answers of new models, chosen by the items above."""
+    """Answers of new models, chosen by the items of the known ones."""
     oracle, n = MatrixOracle(NEW), NEW.shape[1]  # refuses to be asked twice
-    beliefs = ResponsePosterior(n, items=ITEMS)
+    beliefs = ResponsePosterior(n, items=items())
     tree = policy.fit(known_models(KNOWN), beliefs, None, CTX)
     plan = policy.plan(tree, beliefs, budget, None, CTX)
     answers = policy.ask(plan, oracle, len(NEW), None, CTX)
@@ -42,8 +48,8 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
     answers = Responses(Query(np.zeros((1, 1), int)), NEW[:1, :1])
-    scores = adaptive.score_samples(ITEMS, response.PaddedAnswers.of(answers, 1), "information")
-    p, a = jax.nn.sigmoid(ITEMS.mean[:, 0]), ITEMS.mean[:, 1]
+    scores = adaptive.score_samples(items(), response.PaddedAnswers.of(answers, 1), "information")
+    p, a = jax.nn.sigmoid(items().mean[:, 0]), items().mean[:, 1]
     assert np.corrcoef(np.asarray(scores[0, 1:]), np.asarray(a**2 * p * (1 - p))[1:])[0, 1] > 0.8
 
 
@@ -51,7 +57,7 @@ def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
     left = {}
     for name in ("uniform", "information"):
         evidence = response.PaddedAnswers.of(asked(methods.POLICIES[name], 15), 15)
-        left[name] = float(response.infer(ITEMS, evidence).covariance.mean())
+        left[name] = float(response.infer(items(), evidence).covariance.mean())
     assert left["information"] < left["uniform"]
 
 
@@ -59,7 +65,7 @@ def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_gri
     errors, weights = {}, np.full(NEW.shape[1], 1 / NEW.shape[1], np.float32)
     for name in ("uniform", "error"):
         evidence = response.PaddedAnswers.of(asked(methods.POLICIES[name], 14), 14)
-        errors[name] = float(np.mean(response.predict(ITEMS, evidence, weights)[1]))
+        errors[name] = float(np.mean(response.predict(items(), evidence, weights)[1]))
     assert errors["error"] < errors["uniform"]
 
 

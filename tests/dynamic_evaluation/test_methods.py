@@ -60,7 +60,17 @@ def test_what_every_method_promises(name, budget):
             assert np.allclose(estimate.accuracy, NEW.mean(axis=1))
 
 
-@pytest.mark.parametrize("name", sorted(methods.METHODS))
+# fitted twice: as long as all others
+LONG_FITS = ("irt_multidimensional", "irt_multidimensional_adaptive", "quadrature", "recommended")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in LONG_FITS))
+        for name in sorted(methods.METHODS)
+    ],
+)
 def test_the_same_key_gives_the_same_estimates(name):
     first = evaluate(name, 20)[0]
     fitted.cache_clear()

@@ -31,7 +31,8 @@ def answers(columns, rows=slice(None)):
 
 
 def marked(name):
-    return pytest.param(name, marks=[pytest.mark.slow] if name == "neural_process" else [])
+    long = name in ("neural_process", "combination", "model_assisted")
+    return pytest.param(name, marks=[pytest.mark.slow] if long else [])
 
 
 @pytest.mark.parametrize("name", map(marked, methods.PREDICTORS))
