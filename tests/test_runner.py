@@ -215,7 +215,7 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize(
     "file", ["manifest.json", "state.safetensors", "predictor-002.safetensors"]
 )
-@pytest.mark.parametrize("damage", ["truncated", "altered"])
+@pytest.mark.parametrize("damage", [pytest.param("truncated", marks=pytest.mark.slow), "altered"])
 def test_a_damaged_checkpoint_is_named_and_made_again_from_the_one_before(
     tmp_path, whole, event, file, damage
 ):

@@ -19,7 +19,7 @@ def run(pool, labels, surrogate, budget, seed=0, **settings):
     return evidence
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("batch", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("rule", sorted(RULES))
 @pytest.mark.parametrize("n,budget,loss", [(6, 3, "cross_entropy"), (5, 4, "zero_one")])
 def test_the_expectation_is_the_risk(n, budget, loss, rule, batch):

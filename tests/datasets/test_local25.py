@@ -25,8 +25,7 @@ with open(DATA / "manifest.csv", newline="") as manifest:
     MANIFEST = {f"data/{row['file']}": row for row in csv.DictReader(manifest)}
 NAMES = sorted({row["dataset_id"] for row in stream_rows("local25")[1]})
 # The others are prepared by `make test-all`: every file format and both kinds of labels are here.
-SMALL = ("brodatz", "coil20", "covid19_xray", "landsat", "office_caltech", "semeion", "umist")
-SMALL += ("uiuc_cars", "voc2007")
+SMALL = ("brodatz", "covid19_xray", "semeion", "umist", "voc2007")
 CHOSEN = [pytest.param(n, marks=[] if n in SMALL else [pytest.mark.slow]) for n in NAMES]
 NEIGHBOURS = 15
 TOLERANCE = 0.02

@@ -82,6 +82,7 @@ def test_a_model_that_turns_out_to_be_unlike_keeps_its_answers(evaluator, monkey
     assert np.abs(estimates.accuracy - STRONG.mean(axis=1)).mean() < 0.15
 
 
+@pytest.mark.slow
 def test_the_estimate_is_unbiased_after_adaptive_answers(evaluator, monkeypatch):
     """Over many seeds the mean error is 0 within its noise, though the known models are weaker."""
     monkeypatch.setattr(guarded.GuardedBeliefs, "unlike", second_look)

@@ -221,7 +221,7 @@ def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
     )
     years = "".join(f"{name},{2000 + i}\n" for i, name in enumerate(names))
     (tmp_path / "models.csv").write_text(f"model,year\n{years}")
-    (tmp_path / "study.toml").write_text('budgets = [4, 8, 16]\nseeds = 9\nhide = "1"\n')
+    (tmp_path / "study.toml").write_text('budgets = [4, 8]\nseeds = 9\nhide = "1"\n')
     folder = tmp_path / "study"
     words = [
         "study",
@@ -241,13 +241,13 @@ def test_policies_are_crossed_with_predictors_and_the_report_shows_it(tmp_path):
     assert "Use " in said
     rows = pd.read_csv(folder / "study.csv")
     pairs = {"strata+mean", "strata+linear_gaussian", "mean_variance+linear_gaussian"}
-    assert set(rows["method"]) == pairs and len(rows) == 3 * 3 * 2 and (rows["flops"] > 0).all()
+    assert set(rows["method"]) == pairs and len(rows) == 3 * 2 * 2 and (rows["flops"] > 0).all()
     assert (folder / "board.pdf").is_file()
     assert 'model_split: there "by:year", now ""' in refused(*words)
     assert forked.run("launch.report", folder, f"--out={tmp_path / 'out'}").returncode == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Methods of evaluation" in page and "study_crossing_1_1" in page
-    assert len(pd.read_csv(tmp_path / "out" / "study_cells.csv")) == 9
+    assert len(pd.read_csv(tmp_path / "out" / "study_cells.csv")) == 6
 
 
 @pytest.mark.parametrize(

@@ -367,8 +367,10 @@ def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
         learner(FromRelated()),
         learner(FromRelated(space="static"), ensemble=2),
         learner(FromRandom(), data=Auxiliary(2, "related")),
-        learner(FromRelated(), data=Auxiliary(1, "all"), trials=1),
-        learner(FromPrevious(), data=Auxiliary(1, "random")),
+        pytest.param(
+            learner(FromRelated(), data=Auxiliary(1, "all"), trials=1), marks=pytest.mark.slow
+        ),
+        pytest.param(learner(FromPrevious(), data=Auxiliary(1, "random")), marks=pytest.mark.slow),
     ],
     ids=["related", "static, two answer", "two related helpers", "all helpers", "random helper"],
 )
