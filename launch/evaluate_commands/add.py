@@ -172,7 +172,7 @@ def _add(
         raise BadInput("--failures: the cache has scores, of which none is a failure.")
     facts = cache.facts()
     kind = "samples" if facts.image is None or available else "images"
-    size = facts.n if available else facts.points
+    size = facts.n if available and facts.prompt is None else facts.points
     given = samples_or_amount(values.budget, size, kind, cache)
     asked = priced_budget(Board(cache), given, values.prices)
     population = read_population(cache, values.population, values.clusters)
@@ -187,7 +187,7 @@ def _add(
         _print_complete(model, measure, parts[model.dataset])
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
     with TerminalProgress(title, lines=len(complete) < len(asks)) as progress:
-        each = 1 if kind == "samples" else facts.n // facts.points
+        each = 1 if size == facts.n else facts.n // facts.points
         asking = _Asking(progress, cells * each * (len(asks) - len(complete)))
         asking.stage("learning from the known models")
         accounts = adding.add_models(
@@ -207,7 +207,13 @@ def _add(
         )
     for choice in choices:
         _print_choice(choice.method, choice.reason)
-    if len(parts) > 1:
+    if facts.prompt is not None:
+        asked_parts = [part.name for part in facts.parts if part.asked_with is None]
+        print(
+            f"{cache.directory}: each answer gives several metrics; samples are chosen by"
+            f" {', '.join(asked_parts)}"
+        )
+    elif len(parts) > 1:
         print(
             f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
             " is no mean of all: estimate, interval and rank are of each data set"

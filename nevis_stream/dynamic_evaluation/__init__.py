@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.comparison import Comparison as Comparison
     from nevis_stream.dynamic_evaluation.comparison import compare as compare
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
+    from nevis_stream.dynamic_evaluation.evaluation import evaluate_metrics as evaluate_metrics
     from nevis_stream.dynamic_evaluation.session import Session as Session
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
     from nevis_stream.queries.oracle import Cost as Cost
@@ -32,6 +33,7 @@ _HOMES = {
     "Session": "dynamic_evaluation.session",
     "compare": "dynamic_evaluation.comparison",
     "evaluate": "dynamic_evaluation.evaluation",
+    "evaluate_metrics": "dynamic_evaluation.evaluation",
     "read_board": "dynamic_evaluation.board",
 }
 __all__ = list(_HOMES)  # noqa: PLE0604

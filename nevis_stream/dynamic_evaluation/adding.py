@@ -62,8 +62,9 @@ def add_models(
     left out, and have no account.
 
     Where data sets differ in direction or range they have no common mean: the method is used on
-    each of them on its own, and each has an account. An answer that is unknown is never a number:
-    see `oracle.ask_checked` and `substitutes`.
+    each of them on its own, and each has an account. Where prompts have several metrics, samples
+    are chosen by the first one, each query answers all, and each has an account. An answer that is
+    unknown is never a number: see `oracle.ask_checked` and `substitutes`.
 
     Args:
       cache: the cache. The method learns from its known models (see
@@ -74,7 +75,7 @@ def add_models(
         of which is observed on all of its labels. Or prices of the samples with a budget in their
         unit: then the method is one that takes prices, by default `PRICED`.
       method: name of a method, or a pair; None: the one that is chosen for these known models and
-        this budget (see `choice`).
+        this budget (see `choice`); where prompts have several metrics, `PRICED`.
       seed: of the method's random choices.
       provenances: of the models, by id; the price of an answer is added to them if it is missing.
       most_flops: that the choice of a method may compute; if the prices of answers are known, no
@@ -111,12 +112,19 @@ def add_models(
         check_priced(facts)
         method, budgets = method or methods.PRICED, [budget]
     else:
-        check_budget(budget, samples if available else facts.points)
+        check_budget(budget, samples if available and facts.prompt is None else facts.points)
         budgets = _divide_budget(budget, facts)
     expected = {model: np.full(samples, np.nan, np.float32) for model in asks}
     accounts = []
-    for place, (part, part_budget) in enumerate(zip(facts.parts, budgets, strict=True)):
+    adders: dict[int, PartAdder] = {}
+    for place, part in enumerate(facts.parts):
         adder = PartAdder(cache, part, place if part.name else None, list(asks))
+        if part.asked_with is None:
+            adders[place] = adder
+        else:
+            adders[part.asked_with].answer_too(adder)
+    for (place, adder), part_budget in zip(adders.items(), budgets, strict=True):
+        part = facts.parts[place]
         accounts += adder.add(
             asks,
             part_budget,
@@ -147,12 +155,12 @@ def check_priced(facts: SampleFacts) -> None:
 
 
 def _divide_budget(budget: int, facts: SampleFacts) -> list[int]:
-    """Returns the budget of each part, in proportion to its samples, at least 1.
+    """Returns the budget of each part that is asked, in proportion to its samples, at least 1.
 
     Raises:
       BadInput: the budget is smaller than the number of parts.
     """
-    parts = facts.parts
+    parts = [part for part in facts.parts if part.asked_with is None]
     if budget < len(parts):
         raise BadInput(
             f"a budget of {budget}: the {len(parts)} data sets differ in direction or range, so"
@@ -310,7 +318,7 @@ def add_samples(
     warn_of_cost(used, rows, [mean_price] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))
     try:
-        estimates, own = evaluate(stored, rows, oracle, len(samples), budget, seed, progress)
+        estimates, own, _ = evaluate(stored, rows, oracle, len(samples), budget, seed, progress)
     except TooFewAnswers:
         name, sample = min(failed)
         raise BadInput(

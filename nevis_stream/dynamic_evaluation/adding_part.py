@@ -11,13 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, staged_context, stored_name
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, set_prices
-from nevis_stream.dynamic_evaluation.method import Method
+from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
 from nevis_stream.dynamic_evaluation.population import Population, widen
 from nevis_stream.dynamic_evaluation.ranking import known_models, rank
@@ -59,6 +60,11 @@ class PartAdder:
         self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{place}"
         make_directory(self._directory)
         self._known.groups = groups_of(cache, self._names, self._known.packed_rows())
+        self._others: list[PartAdder] = []  # other metrics of the same prompts
+
+    def answer_too(self, other: "PartAdder") -> None:
+        """Adds another metric of the same prompts, which the same queries answer."""
+        self._others.append(other)
 
     def add(
         self,
@@ -75,7 +81,8 @@ class PartAdder:
         report_choice: Callable[[Choice], None],
         expected: Mapping[str, np.ndarray],
     ) -> list[Addition]:
-        """Returns the accounts of the models that are not complete; arguments as of `add_models`.
+        """Returns the accounts of the models that are not complete, and then those of other metrics
+        of the same prompts; arguments as of `add_models`.
 
         Args:
           expected: float32[n] by model, into which the values of this part are written.
@@ -90,19 +97,28 @@ class PartAdder:
         if available:  # a file may lack some labels of an image
             known.facts = dataclasses.replace(known.facts, image=None)
         image, labels = known.facts.image, len(columns) // known.facts.points
+        others = np.array([other._part.columns for other in self._others], np.int64)
+        others = others.reshape(-1, len(columns))
         rows = [
-            CachedOracle(self._cache, model, columns, provenances.get(model, {}), oracle, image)
+            CachedOracle(
+                self._cache, model, columns, provenances.get(model, {}), oracle, image, others
+            )
             for model, oracle in asks.items()
         ]
+        metrics = 1 + len(others)  # cells of a query
         for row in rows:
             expected[row.model][columns] = numbers(row.values)
         rows = [row for row in rows if row.asked < len(columns)]
         if not rows:
             return []
-        mask = {model: cells[columns] for model, cells in available.items()}
+        mask = {
+            model: cells[columns] & cells[others].all(axis=0) for model, cells in available.items()
+        }
         askable = np.stack([askable_cells(row, mask.get(row.model), budget) for row in rows])
         prices, choice = [row.flops_each for row in rows], None
         additions = read_additions(self._cache.directory)
+        if method is None and self._others:
+            method = methods.PRICED
         if method is None:
             saved = np.inf if None in prices else sum(prices) * (len(columns) - budget * labels)
             choice = choose(
@@ -119,10 +135,12 @@ class PartAdder:
             report_choice(choice)
             method = choice.method
         used = methods.within_budget(method).for_known(known)
+        if self._others:
+            for each in (self, *self._others):
+                methods.check_several_metrics(methods.within_budget(method).for_known(each._known))
         used.check(budget, known)
         readable = memory.readable(used, known, len(rows))
-        folder = self._directory / FOLDER / stored_name(used.name, known)
-        stored = StoredFit(folder, used, known, seed, additions)
+        stored = self._stored(used, seed, additions)
         warn_of_cost(used, known, prices, budget, stored, "model")
         replaced = Substitutes(known, askable)
         unasked = ~askable
@@ -131,7 +149,9 @@ class PartAdder:
             return replaced.ask_checked(query, lambda inner: _of_rows(rows, inner))
 
         try:
-            estimates, own = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
+            estimates, own, evaluator = evaluate(
+                stored, readable, oracle, len(rows), budget, seed, progress
+            )
         except TooFewAnswers as stopped:
             if stopped.args:
                 warnings.warn(str(stopped), RunWarning, stacklevel=3)
@@ -148,7 +168,9 @@ class PartAdder:
                     " samples that were chosen; nothing was estimated."
                 ) from None
             replaced = Substitutes(known, np.stack([is_observed(row.values) for row in rows]))
-            estimates, own = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
+            estimates, own, evaluator = evaluate(
+                stored, readable, oracle, len(rows), budget, seed, progress
+            )
         own = dataclasses.replace(own, fit=own.fit + (0 if choice is None else choice.flops))
         models = [row.model for row in rows]
         failed = np.array([len(row.failed) for row in rows])
@@ -160,21 +182,119 @@ class PartAdder:
         if not drawn:
             lacking = unasked.mean(axis=1) * (replaced.counts > 0)
             missing = 1 - (1 - missing) * (1 - lacking)
-        made_by = {"method": method, "budget": budget, "seed": seed}
+        costs = [
+            cost_of(
+                [row.asked_before * metrics],
+                [len(columns) * metrics],
+                [row.flops_each],
+                row.cost,
+                # as if the models were added one after the other: the first pays for the fit
+                own.evaluation // len(rows) + (0 if i else own.fit),
+            )
+            | _spending(prices_of_samples, row.values)
+            for i, row in enumerate(rows)
+        ]
+        shared = {
+            "rows": rows,
+            "missing": missing,
+            "made_by": {"method": method, "budget": budget, "seed": seed},
+            "population": population,
+            "expected": expected,
+        }
         values = np.stack([row.values for row in rows])
+        key = None if choice is None else choice.key
+        accounts = self._record(values, estimates, stored.key, costs, **shared, choice=key)
+        for number, other in enumerate(self._others):
+            values = np.stack([row.other_values[number] for row in rows])
+            accounts += other._add_beside(
+                evaluator, estimates.answers, values, additions, progress, shared
+            )
+        return accounts
+
+    def _stored(self, used: Method, seed: int, additions: Sequence[Addition]) -> StoredFit:
+        folder = self._directory / FOLDER / stored_name(used.name, self._known)
+        return StoredFit(folder, used, self._known, seed, additions)
+
+    def _add_beside(
+        self,
+        asked: Evaluator,
+        answers: Responses,
+        values: np.ndarray,
+        additions: Sequence[Addition],
+        progress: Progress,
+        shared: Mapping[str, Any],
+    ) -> list[Addition]:
+        """Returns the accounts of another metric of the prompts that were asked.
+
+        Args:
+          asked, answers: see `Evaluator.predict_beside`.
+          values: [m, n], of this metric, unknown where nothing was asked.
+          additions: the accounts before.
+          progress: is told the stages.
+          shared: arguments of `_record`.
+        """
+        made_by, models = shared["made_by"], len(values)
+        used = methods.within_budget(made_by["method"]).for_known(self._known)
+        stored = self._stored(used, made_by["seed"], additions)
+        readable = memory.readable(used, self._known, models)
+        evaluator, ctx, fit = _fitted(
+            stored, readable, made_by["budget"], made_by["seed"], Within(progress, self._part.name)
+        )
+        given = np.take_along_axis(values, answers.samples, axis=1)
+        estimates = evaluator.predict_beside(asked, answers, given, made_by["budget"])
+        evaluation = (total(ctx.meter.counts()) - fit) // models
+        # the queries are in the account of the metric that was asked
+        costs = [
+            cost_of(
+                *([0], [0], [row.flops_each]),
+                Cost(None if row.flops_each is None else 0),
+                evaluation + (0 if i else fit),
+            )
+            for i, row in enumerate(shared["rows"])
+        ]
+        return self._record(values, estimates, stored.key, costs, **shared)
+
+    def _record(
+        self,
+        values: np.ndarray,
+        estimates: Estimates,
+        fit: str,
+        costs: Sequence[Mapping[str, Any]],
+        *,
+        rows: Sequence[CachedOracle],
+        missing: np.ndarray,
+        made_by: Mapping[str, Any],
+        population: Population | None,
+        expected: Mapping[str, np.ndarray],
+        choice: str | None = None,
+    ) -> list[Addition]:
+        """Adds predictions to the cache and accounts to its record, and returns the accounts.
+
+        Args:
+          values: [m, n], the answers, unknown where there is none.
+          estimates: of the m models.
+          fit, choice: keys of what was used.
+          costs: entries of the accounts.
+          rows: what was asked of each model.
+          missing: float64[m], the fraction of samples without an answer.
+          made_by: method, budget and seed.
+          population, expected: as of `add`.
+        """
+        columns, known = self._part.columns, self._known
         predicted = predicted_only(estimates, values)
-        self._cache.append_predictions(models, columns, predicted, made_by=made_by)
+        models = [row.model for row in rows]
+        self._cache.append_predictions(models, columns, predicted, made_by=dict(made_by))
         accounts = []
         for i, row in enumerate(rows):
             means, reason = with_missing(estimates[i], missing[i], self._part.unbounded)
             if not self._part.unbounded:
-                means = bound_means(row.values, means, known.facts)
+                means = bound_means(values[i], means, known.facts)
             value, low, high = _entries(means)
             best, worst = (low, high) if self._part.lower else (high, low)
             other = estimates[i].other
-            answers_or_expected = np.where(is_observed(row.values), row.values, estimates.values[i])
+            answers_or_expected = np.where(is_observed(values[i]), values[i], estimates.values[i])
             if population is not None:
-                of_samples = row.values, answers_or_expected, known, columns
+                of_samples = values[i], answers_or_expected, known, columns
                 value, low, high = _entries(widen(means, population, *of_samples))
                 other = other and tuple(widen(other, population, *of_samples))
             # the mean of the answered samples has no place among means of all samples
@@ -194,8 +314,8 @@ class PartAdder:
                 rank_low=place(value=best),
                 rank_high=place(value=worst),
                 reason=reason or None,
-                fit=stored.key,
-                choice=None if choice is None else choice.key,
+                fit=fit,
+                choice=choice,
                 dataset=self._part.name or None,
                 lower=self._part.lower or None,
                 failed=len(row.failed) or None,
@@ -203,15 +323,7 @@ class PartAdder:
                 note=estimates[i].note or None,
                 population=None if population is None else str(population),
                 **_other(other),
-                **_spending(prices_of_samples, row.values),
-                **cost_of(
-                    [row.asked_before],
-                    [len(columns)],
-                    [row.flops_each],
-                    row.cost,
-                    # as if the models were added one after the other: the first pays for the fit
-                    own.evaluation // len(rows) + (0 if i else own.fit),
-                ),
+                **costs[i],
             )
             accounts.append(account)
             append(self._cache.directory, account)
@@ -294,16 +406,26 @@ def evaluate(
     budget: int,
     seed: int,
     progress: Progress,
-) -> tuple[Estimates, OwnCost]:
-    """Returns the estimates of new models, and the FLOPs that the method computed itself."""
+) -> tuple[Estimates, OwnCost, Evaluator]:
+    """Returns the estimates of new models, the FLOPs that the method computed itself, and the
+    fitted method.
+    """
+    evaluator, ctx, fit = _fitted(stored, known, budget, seed, progress)
+    _, evaluation_key = jax.random.split(jax.random.key(seed))
+    estimates = evaluator.evaluate(oracle, new, budget, evaluation_key)
+    return estimates, OwnCost(fit, total(ctx.meter.counts()) - fit), evaluator
+
+
+def _fitted(
+    stored: StoredFit, known: KnownModels, budget: int, seed: int, progress: Progress
+) -> tuple[Evaluator, Compute, int]:
+    """Returns the fitted method, the context that counts its FLOPs, and those of the fit."""
     if stored.outdated:
         progress.stage("the stored fit is of other known models or another seed; fitting anew")
     ctx = staged_context(progress)
-    fit_key, evaluation_key = jax.random.split(jax.random.key(seed))
+    fit_key, _ = jax.random.split(jax.random.key(seed))
     evaluator = stored.evaluator(known, budget, fit_key, ctx)
-    fit = total(ctx.meter.counts())
-    estimates = evaluator.evaluate(oracle, new, budget, evaluation_key)
-    return estimates, OwnCost(fit, total(ctx.meter.counts()) - fit)
+    return evaluator, ctx, total(ctx.meter.counts())
 
 
 def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,14 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED
-from nevis_stream.dynamic_evaluation.population import ClustersGiven, read_population
+from nevis_stream.dynamic_evaluation.population import (
+    ClustersGiven,
+    Population,
+    read_population,
+)
 from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import (
@@ -22,14 +27,18 @@ from nevis_stream.queries.oracle import (
     SAMPLES,
     Cost,
     Estimate,
+    Oracle,
     Query,
     Responses,
     given_numbers,
 )
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.prices import Prices
+from nevis_stream.queries.samples import Part, SampleFacts
 
 AskModel = Callable[[list], "Sequence[float] | np.ndarray"]
 """Takes b of a board's sample ids, returns b values, in the units of the board."""
+AskMetrics = Callable[[list[str]], Sequence[Mapping[str, Any] | None]]
+"""Takes b of a board's prompts, returns b mappings of values by metric."""
 
 
 def evaluate(
@@ -78,6 +87,11 @@ def evaluate(
     """
     facts = board.cache.facts()
     low, high = sample_ranges(facts)
+    if facts.prompt is not None:
+        raise BadInput(
+            "this board has several metrics of one prompt,"
+            f" {', '.join(part.name for part in facts.parts)}: use `evaluate_metrics`."
+        )
     if len(facts.parts) > 1:
         raise BadInput(
             "the data sets of this board differ in direction or range, so there is no common mean:"
@@ -85,13 +99,99 @@ def evaluate(
         )
 
     asked = priced_budget(board, budget, prices)
-    drawn_from = read_population(board.cache, population, clusters)
 
     def oracle(query: Query) -> Responses:
         columns = query.samples[0]
         values = _check(board, model, columns, low, high)
         return Responses(query, values[None], Cost(None))
 
+    drawn_from = read_population(board.cache, population, clusters)
+    (account,) = _add(board, oracle, asked, method, seed, drawn_from, progress)
+    return _estimate(account, facts.parts[0])
+
+
+def evaluate_metrics(
+    board: Board,
+    model: AskMetrics,
+    budget: int,
+    method: str | None = None,
+    *,
+    seed: int = 0,
+    population: str = "samples",
+    clusters: ClustersGiven = None,
+    progress: Progress = SILENT,
+) -> dict[str, Estimate]:
+    """Estimates a new model's mean of each metric from the same few answers, where a board has
+    several metrics of one prompt.
+
+    The prompts are chosen by the first metric of the board, with known probabilities, and each is
+    asked once; it counts once in the budget. All intervals hold for any new model.
+
+    Args:
+      board: the known models, with columns PROMPT#METRIC.
+      model: takes a list of prompts, returns for each the values by metric, as a harness has them
+        of one answer. A prompt that lacks one of the metrics has no answer (see `evaluate`).
+      budget: number of prompts to ask.
+      method: None: `model_assisted`; or random_mean, or random+PREDICTOR.
+      seed, population, clusters, progress: as of `evaluate`.
+
+    Returns: the estimate of each metric, by its name, in its units.
+
+    Raises:
+      BadInput: as of `evaluate`; or the method chooses samples by one metric.
+    """
+    facts, names = board.cache.facts(), board.cache.samples()
+    if facts.prompt is None or facts.metric is None:
+        raise BadInput("this board has one metric of each sample: use `evaluate`.")
+    low, high = sample_ranges(facts)
+    metrics = list(dict.fromkeys(facts.metric.tolist()))
+    answered: dict[str, Mapping[str, Any]] = {}
+
+    def oracle(query: Query) -> Responses:
+        columns, of = query.samples[0], facts.metric[query.samples[0]].tolist()
+        ids = [names[column] for column in columns.tolist()]
+        prompts = [name.removesuffix(f"#{each}") for name, each in zip(ids, of, strict=True)]
+        if new := [each for each in dict.fromkeys(prompts) if each not in answered]:
+            answered.update(_check_metrics(new, model(new), metrics))
+        given = [answered[prompt].get(each) for prompt, each in zip(prompts, of, strict=True)]
+        values = given_numbers(given)
+        scores = board.cache.scores
+        values = scale_values(values, ids, low[columns], high[columns], scores)
+        return Responses(query, values[None], Cost(None))
+
+    drawn_from = read_population(board.cache, population, clusters)
+    accounts = _add(board, oracle, budget, method, seed, drawn_from, progress)
+    parts = {part.name: part for part in facts.parts}
+    by_metric = {each.dataset or "": each for each in accounts}
+    return {name: _estimate(by_metric[name], part) for name, part in parts.items()}
+
+
+def _check_metrics(
+    prompts: Sequence[str], rows: Sequence[Any], metrics: Sequence[str]
+) -> dict[str, Mapping[str, Any]]:
+    """Returns a model's values by metric of each prompt."""
+    if len(rows) != len(prompts):
+        raise BadInput(f"the model was asked {len(prompts)} prompts and returned {len(rows)} rows.")
+    found = {}
+    for prompt, row in zip(prompts, rows, strict=True):
+        found[prompt] = row if isinstance(row, Mapping) else {}  # else there is no answer
+        if found[prompt] and not set(metrics) & set(found[prompt]):
+            raise BadInput(
+                f"the model's answer to {prompt!r}: {unknown('metric', next(iter(row)), metrics)}"
+            )
+    return found
+
+
+def _add(
+    board: Board,
+    oracle: Oracle,
+    budget: int | Prices,
+    method: str | None,
+    seed: int,
+    population: Population | None,
+    progress: Progress,
+) -> list[Addition]:
+    """Adds a new model to a temporary copy of a board, and returns the accounts."""
     with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
         cache = EvaluationCache(Path(folder) / "cache", create=True, about=board.cache.about)
         progress.stage("reading the board")
@@ -100,17 +200,21 @@ def evaluate(
         name = "new model"
         while name in board.models:
             name += " (new)"
-        (account,) = add_models(
-            *(cache, {name: oracle}, asked, method),
+        accounts = add_models(
+            *(cache, {name: oracle}, budget, method),
             seed=seed,
-            population=drawn_from,
+            population=population,
             progress=progress,
         )
         if board.temporary:
             _copy_fits(cache.directory, board.cache.directory)
-    start, width = float(low[0]), float(high[0] - low[0])
+    return accounts
+
+
+def _estimate(account: Addition, part: Part) -> Estimate:
+    """Returns the estimate of an account, in the units of its samples."""
     value, lower, upper, *other = (
-        np.nan if each is None else start + width * float(each)
+        np.nan if each is None else part.unscale(float(each))
         for each in (
             *(account.accuracy, account.low, account.high),
             *(account.other, account.other_low, account.other_high),

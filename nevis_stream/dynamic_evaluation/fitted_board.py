@@ -195,6 +195,12 @@ def board_digest(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
       BadInput: its samples have no common mean, or several labels of an image are columns.
     """
     facts = cache.facts()
+    if facts.prompt is not None:
+        raise BadInput(
+            "this board has several metrics of one prompt; a session asks for one. `evaluate"
+            " add-model` and `evaluate_metrics` take such boards; or read it with one of the"
+            f" metrics {', '.join(part.name for part in facts.parts)}."
+        )
     if len(facts.parts) > 1:
         raise BadInput(
             "the data sets of this board differ in direction or range, so there is no common mean:"

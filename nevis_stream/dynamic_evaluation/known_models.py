@@ -113,8 +113,8 @@ class InCache:
     Args:
       cache: the cache.
       rows: int64[m], of the models.
-      columns: int64[n], ascending, of the samples; samples that are added to the cache later are
-        not seen. Or n: the first n samples.
+      columns: int64[n], of the samples; samples that are added to the cache later are not seen.
+         Or n: the first n samples.
       groups: the models' groups.
     """
 
@@ -129,7 +129,7 @@ class InCache:
         self._cache, self._rows = cache, np.asarray(rows)
         self.shape = len(rows), len(self.columns)
         # the first ones: sums of whole rows are stored with them
-        self._first = len(self.columns) == 0 or self.columns[-1] == len(self.columns) - 1
+        self._first = np.array_equal(self.columns, np.arange(len(self.columns)))
         self.groups, self.scores = groups, cache.scores
 
     @functools.cached_property

@@ -134,6 +134,15 @@ class ScorePredictor(ABC):
     ) -> Prediction:
         """Predicts all cells of the models, given some answers."""
 
+    def beside(self, beliefs: ResponsePosterior, answers: Responses) -> "ScorePredictor":
+        """Returns the predictor of another metric of the samples that were asked.
+
+        Args:
+          beliefs: what the policy went by, of the metric that was asked.
+          answers: of that metric.
+        """
+        return self
+
     def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
         """Returns what the fitted predictor believes, for policies.
 
@@ -311,6 +320,23 @@ class Evaluator:
           budget: number of samples asked of each model over all steps.
         """
         return self._estimates(self.fit_budget(budget), self._turn(answers))
+
+    @in_full_precision
+    def predict_beside(
+        self, asked: "Evaluator", answers: Responses, values: np.ndarray, budget: int
+    ) -> Estimates:
+        """Returns the estimates of another metric of the samples that were asked.
+
+        Args:
+          asked: the evaluator of the metric that was asked, by whose policy the samples were drawn.
+          answers: of that metric.
+          values: [m, b], of this metric on the same samples.
+          budget: as of `predict`.
+        """
+        beliefs = asked.method.predictor.beliefs(asked.tree["predictor"], asked.known, asked.ctx)
+        predictor = self.method.predictor.beside(beliefs, asked._turn(answers))
+        self.method = dataclasses.replace(self.method, predictor=predictor)
+        return self.predict(Responses(answers.query, values), budget)
 
     def _turn(self, answers: Responses) -> Responses:
         if not self._lower:

@@ -351,7 +351,23 @@ def is_bound(name: str) -> bool:
 
 
 PRICED = "model_assisted"
-"""The method where samples differ in price and none is named: its estimates hold for any model."""
+"""The method where samples differ in price, or prompts have several metrics, and none is named: its
+estimates hold for any model."""
+
+
+def check_several_metrics(method: Method) -> None:
+    """Refuses a method whose choice of samples says nothing about other metrics of them.
+
+    Raises:
+      BadInput: the samples are neither drawn at random from all nor with known probabilities that
+        the predictor uses for another metric too.
+    """
+    if not isinstance(method.policy, Random) and not isinstance(method.predictor, ModelAssisted):
+        raise BadInput(
+            f"method {method.name!r} chooses samples by one metric, so an interval of another one"
+            f" of the same answers need not hold: use {PRICED}, random_mean or random+PREDICTOR,"
+            " or read each metric into a cache of its own."
+        )
 
 
 def count_affordable(name: str, known: KnownModels) -> int:

@@ -358,18 +358,21 @@ class EvaluationCache:
         if features is not None:
             features = features[: len(provenances)]  # others may have added samples since
         known = facts.facts(provenances, features, about.get("dataset_weights"))
-        if about.get("kind") != MULTI_LABEL or not known.n:
+        if not known.n:
             return known
-        return dataclasses.replace(known, image=images_of(self.samples(np.arange(known.n))))
+        if about.get("kind") == MULTI_LABEL:
+            return dataclasses.replace(known, image=images_of(self.samples(np.arange(known.n))))
+        return facts.with_prompts(known, provenances, lambda: self.samples(np.arange(known.n)))
 
     def has_one_mean(self) -> bool:
-        """Returns whether all samples agree in direction and range."""
+        """Returns whether all samples agree in direction and range and have one metric each."""
         with self.index.reading() as db:
-            kinds = {
-                (*facts.value_range(each), facts.direction(each) == facts.LOWER)
-                for _, each in entries.batches(db)
-            }
-        return len(kinds) <= 1
+            batches = [each for _, each in entries.batches(db)]
+        kinds = {
+            (*facts.value_range(each), facts.direction(each) == facts.LOWER) for each in batches
+        }
+        metrics = {(facts.dataset(each), each.get(facts.METRIC)) for each in batches}
+        return len(kinds) <= 1 and len(metrics) <= len({dataset for dataset, _ in metrics})
 
     def features(self) -> np.ndarray | None:
         """Returns float32[n, d], NaN for a sample without features; None if no sample has any."""

@@ -340,9 +340,12 @@ class CachedOracle:
       ask: what answers for it.
       image: of each column (see `samples.SampleFacts`), or None; all columns of an image are asked
         and kept together.
+      others: int64[k, n], the columns of other metrics of the same prompts, which are asked and
+        kept together with them; a prompt that lacks one of them counts as without an answer.
 
     Attributes:
       values: [n], the observed values.
+      other_values: [k, n], those of the other metrics.
       failed: samples without an answer: they were asked, or would have been asked next.
       asked_before: number of cells that were observed before.
       cost: of everything that was asked.
@@ -356,15 +359,21 @@ class CachedOracle:
         provenance: dict[str, Any],
         oracle: Oracle,
         image: np.ndarray | None = None,
+        others: np.ndarray | None = None,
     ):
         self.model, self.cost, self.failed = model, Cost(), set[int]()
         self._cache, self._provenance, self._oracle = cache, provenance, oracle
         self._columns, self._scores, self._image = columns, cache.scores, image
+        self._others = np.empty((0, len(columns)), np.int64) if others is None else others
         self._failures = 0  # in a row
         self.values = unknown_cells((len(columns),), self._scores)
+        self.other_values = unknown_cells(self._others.shape, self._scores)
         self._in_cache = model in cache.models()
         if self._in_cache:
-            self.values = cache.matrix([model])[0, columns]
+            row = cache.matrix([model])[0]
+            self.other_values = row[self._others]
+            whole = is_observed(self.other_values).all(axis=0)
+            self.values = np.where(whole, row[columns], unknown_cells((), self._scores))
         self.asked_before = self.asked
 
     @property
@@ -385,21 +394,23 @@ class CachedOracle:
             if self._image is not None:
                 new = with_all_labels(new, self._image)
                 new = new[~is_observed(self.values[new])]
-            columns = self._columns[new]
+            columns = np.concatenate([self._columns[new], *self._others[:, new]])
             answers = ask_checked(self._oracle, Query(columns[None]), self._scores)
             cost, values = answers.cost, answers.values[0]
             known = is_observed(values)
-            self.failed |= set(new[~known].tolist())
-            flops_each = {} if cost.flops is None else {EACH: cost.flops / len(new)}
+            whole = known.reshape(-1, len(new)).all(axis=0)
+            self.failed |= set(new[~whole].tolist())
+            flops_each = {} if cost.flops is None else {EACH: cost.flops / len(columns)}
             provenance = None if self._in_cache else flops_each | self._provenance
             confidence = None if answers.confidence is None else answers.confidence[0]
             if known.any():
                 ids = self._cache.samples(columns)
                 self._cache.append(self.model, ids, values, confidence, provenance=provenance)
                 self._in_cache = True
-            self.values[new] = values
+            self.values[new[whole]] = values[: len(new)][whole]
+            self.other_values[:, new] = values.reshape(-1, len(new))[1:]
             self.cost += cost
-            answered_last = np.flatnonzero(known)
+            answered_last = np.flatnonzero(whole)
             self._failures += len(new)
             if len(answered_last):
                 self._failures = len(new) - 1 - int(answered_last[-1])

@@ -1,5 +1,6 @@
 """Facts that the provenance of samples gives: data set, group, and the range of their scores."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -93,6 +94,25 @@ def facts(
         unbounded=read_each(lambda each: bool(each.get(UNBOUNDED))),
         dataset_weights=weights,
     )
+
+
+def with_prompts(
+    known: SampleFacts,
+    provenances: Sequence[Mapping[str, Any]],
+    ids: Callable[[], Sequence[str]],
+) -> SampleFacts:
+    """Returns facts with the metric and the prompt of each column, if a prompt has several metrics:
+    their columns are called PROMPT#METRIC, or the first one PROMPT.
+    """
+    metrics = [str(each.get(METRIC) or "") for each in provenances]
+    if len(set(metrics)) < 2:
+        return known
+    prompts = [name.removesuffix(f"#{of}") for name, of in zip(ids(), metrics, strict=True)]
+    place = {name: number for number, name in enumerate(dict.fromkeys(prompts))}
+    if len(place) == len(prompts):
+        return known
+    prompt = np.array([place[name] for name in prompts], np.int64)
+    return dataclasses.replace(known, metric=np.array(metrics), prompt=prompt)
 
 
 def _first(provenance: Mapping[str, Any], names: Sequence[str]) -> str:

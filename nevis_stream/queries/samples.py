@@ -37,6 +37,8 @@ class SampleFacts:
       dataset_weights: the weight of each data set in the overall mean; None: each sample has the
         same weight.
       prices: of the samples, where the budget is in their unit.
+      metric: str[n], of each column, where one prompt has columns of several metrics.
+      prompt: int64[n], the prompt of each of these columns: one query answers all of them.
     """
 
     n: int
@@ -50,12 +52,15 @@ class SampleFacts:
     dataset_weights: Mapping[str, float] | None = None
     image: np.ndarray | None = None
     prices: Prices | None = None
+    metric: np.ndarray | None = None
+    prompt: np.ndarray | None = None
 
     @property
     def points(self) -> int:
         """The number of samples that can be asked, each at the cost of a forward pass: the images
-        of a multi-label data set, else the columns."""
-        return self.n if self.image is None else int(self.image.max()) + 1
+        of a multi-label data set, the prompts of several metrics, else the columns."""
+        several = self.image if self.prompt is None else self.prompt
+        return self.n if several is None else int(several.max()) + 1
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -102,7 +107,7 @@ class SampleFacts:
     @cached_property
     def parts(self) -> "list[Part]":
         """The parts of the samples that have a common mean: all samples if they agree in direction
-        and range, else each data set.
+        and range, else each data set; and each metric, where prompts have several.
         """
         ends = [
             np.full(self.n, default) if each is None else each.astype(np.float64)
@@ -113,6 +118,8 @@ class SampleFacts:
                 (self.unbounded, 0.0),
             )
         ]
+        if self.metric is not None and self.prompt is not None:
+            return _parts_of_metrics(self.metric, self.prompt, np.stack(ends))
         kinds, kind = np.unique(np.stack(ends), axis=1, return_inverse=True)
         kind = kind.ravel()
         if kinds.shape[1] <= 1:
@@ -140,6 +147,8 @@ class Part:
       lower: whether lower values are better.
       unbounded: whether the metric has no bounds.
       low, high: the range of the scores.
+      asked_with: the number of the part whose queries answer this one too, as its columns are
+        another metric of the same prompts, in the same order; None: it is asked itself.
     """
 
     name: str
@@ -148,10 +157,35 @@ class Part:
     unbounded: bool
     low: float
     high: float
+    asked_with: int | None = None
 
     def unscale(self, value: float) -> float:
         """Returns a mean on the scale 0 to 1 in the range of the scores."""
         return self.low + value * (self.high - self.low)
+
+
+def _parts_of_metrics(metric: np.ndarray, prompt: np.ndarray, ends: np.ndarray) -> list[Part]:
+    """Returns a part for each metric of the prompts that have the same metrics, of the same kind:
+    first the one that is asked, which comes first in the cache, then the others.
+    """
+    first = {name: place for place, name in reversed(list(enumerate(metric.tolist())))}
+    columns_of: dict[int, list[int]] = {}
+    for column in sorted(range(len(metric)), key=lambda column: (first[metric[column]], column)):
+        columns_of.setdefault(int(prompt[column]), []).append(column)
+    by_metrics: dict[tuple, list[list[int]]] = {}
+    for columns in columns_of.values():
+        kinds = tuple((metric[each], *ends[:, each].tolist()) for each in columns)
+        by_metrics.setdefault(kinds, []).append(columns)
+    parts: list[Part] = []
+    for kinds, rows in by_metrics.items():
+        asked = len(parts)
+        for place, (name, low, high, lower, unbounded) in enumerate(kinds):
+            title, own = str(name), np.array(sorted(rows))[:, place]
+            if any(part.name == title for part in parts):  # of other prompts
+                title += f" ({', '.join(each for each, *_ in kinds)}; {len(parts) + 1})"
+            of = asked if place else None
+            parts.append(Part(title, own, bool(lower), bool(unbounded), low, high, of))
+    return parts
 
 
 def check_one_mean(facts: SampleFacts) -> None:
@@ -160,7 +194,7 @@ def check_one_mean(facts: SampleFacts) -> None:
     Raises:
       BadInput: the samples differ in direction or range.
     """
-    if len(parts := facts.parts) > 1:
+    if len(parts := [part for part in facts.parts if part.asked_with is None]) > 1:
         raise BadInput(
             f"dataset_weights: {', '.join(part.name or 'samples' for part in parts[:3])} differ in"
             " direction or range, so they have no common mean that could be weighted. Leave"

@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse, ResponseBeliefs
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
@@ -38,12 +39,18 @@ class ModelAssisted(ItemResponse):
     takes_scores = True
     holds_for = ANY_MODEL
 
-    def __init__(self) -> None:
+    def __init__(self, cut_by: "tuple[ResponseBeliefs, Responses] | None" = None) -> None:
         super().__init__(
             "item response model of four factors; the mean is corrected by draws of known"
             " probabilities, for any model",
             factors=FACTORS,
         )
+        self._cut_by = cut_by
+
+    def beside(self, beliefs: ResponsePosterior, answers: Responses) -> "ModelAssisted":
+        """Returns one whose strata are those of the metric that was asked."""
+        assert isinstance(beliefs, ResponseBeliefs)
+        return ModelAssisted((beliefs, answers))
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Returns True: the intervals are those of the draws.
@@ -76,7 +83,8 @@ class ModelAssisted(ItemResponse):
             return dataclasses.replace(prediction, deviation=None)
         beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
         stages = list(zip(ends[:-1], ends[1:], strict=True))
-        found = estimate(beliefs, weights, answers.first(ends[-1]), stages, ctx, prices)
+        whole = answers.first(ends[-1])
+        found = estimate(beliefs, weights, whole, stages, ctx, prices, self._cut_by)
         # of few draws it may lie outside what a mean can be; only there clipping makes it biased
         mean, low, high = np.clip(found, 0, 1)
         return Prediction(prediction.values, mean, (low, high))
@@ -89,6 +97,7 @@ def estimate(
     stages: Sequence[tuple[int, int]],
     ctx: Compute,
     prices: Prices | None = None,
+    cut_by: tuple[ResponseBeliefs, Responses] | None = None,
 ) -> np.ndarray:
     """Returns value, low and high of each model's mean, float64[3, m].
 
@@ -100,14 +109,17 @@ def estimate(
         of the strata; others, that were not drawn, are known to later stages.
       ctx: compiles, and counts FLOPs.
       prices: of the samples; None: all cost the same.
+      cut_by: the beliefs and the answers that the strata were cut by, if those are of another
+        metric of the same samples: which of a stratum was drawn depends on the values of neither.
     """
     models, n = len(answers.values), beliefs.n
+    believed, earlier = cut_by or (beliefs, answers)
     drawn_stages: list[list[difference.Stage]] = [[] for _ in range(models)]
     chances = answers.query.probabilities
     if chances is None:
         raise ValueError("the answers were not drawn with known probabilities")
     for start, end in stages:
-        strata = staged_strata.cut(beliefs, answers.first(start), weights, end - start, prices)
+        strata = staged_strata.cut(believed, earlier.first(start), weights, end - start, prices)
         until = answers.first(end)
         for model, stratum in enumerate(strata):
             drawn = answers.samples[model, start:end]
