@@ -11,10 +11,10 @@ from tests import array_shapes
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = (
-    "estimation",
+    "estimation/test_difference.py",
+    "estimation/test_intervals.py",
     "active_testing/test_outcome_patterns.py",
     "dynamic_evaluation/test_linear_gaussian.py",
-    "dynamic_evaluation/test_standings.py",
 )
 EVERY = (*array_shapes.PACKAGES, "test_array_shapes.py::test_a_wrong_shape_is_found")
 

@@ -97,7 +97,7 @@ def strip(images: Images, picked: Sequence[int]) -> bytes:
         left = position * (SIDE + _GAP) + (SIDE - image.width) // 2
         row.paste(image, (left, (SIDE - image.height) // 2))
     with io.BytesIO() as buffer:
-        row.save(buffer, "PNG")
+        row.save(buffer, "PNG", compress_level=1)  # a tenth larger, in a third of the time
         return buffer.getvalue()
 
 

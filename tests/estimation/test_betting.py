@@ -13,7 +13,9 @@ def misses(low, high, mean):
     return ((low > mean + 1e-9) | (high < mean - 1e-9)).any(axis=-1)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize(
+    "level", [0.95, *(pytest.param(level, marks=pytest.mark.slow) for level in (0.5, 0.8))]
+)
 @pytest.mark.parametrize("right", range(0, 13, 3))
 def test_all_orders_of_twelve_outcomes(right, level):
     """Every order is equally probable: how many orders ever exclude the mean is exact."""

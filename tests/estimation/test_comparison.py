@@ -57,10 +57,16 @@ def test_who_bets_against_the_truth_seldom_wins(weighted):
     assert won / 300 <= 0.05 and right / 300 > 0.9
 
 
-@pytest.mark.parametrize("goal", ["best", "order"])
-def test_decisions_of_several_models(goal):
+@pytest.mark.parametrize(
+    "goal, repetitions",
+    [
+        ("best", 20),
+        *(pytest.param(goal, 60, marks=pytest.mark.slow) for goal in ("best", "order")),
+    ],
+)
+def test_decisions_of_several_models(goal, repetitions):
     random, wrong, used = np.random.default_rng(3), 0, []
-    for _ in range(60):
+    for _ in range(repetitions):
         values = models(random, 0.85, 0.8, 0.5, 0.3)[:, random.permutation(N)]
         means, counts = values.mean(axis=1), np.zeros(4, int)
         while counts.max() < N:
@@ -72,7 +78,7 @@ def test_decisions_of_several_models(goal):
         used.append(counts.sum() / (4 * counts.max()))
         if goal == "best" and found.settled.all() and counts.max() < N:
             assert means[~found.better.any(axis=0)].max() == means.max()
-    assert wrong <= 60 * 0.05 and (goal == "order" or np.mean(used) < 0.75)
+    assert wrong <= repetitions * 0.05 and (goal == "order" or np.mean(used) < 0.75)
 
 
 def test_samples_without_an_answer_decide_nothing():
