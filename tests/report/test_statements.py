@@ -107,7 +107,7 @@ DRAWN = ("one task", "no cost", "costs far apart", "none judged")
 
 
 @pytest.mark.parametrize("name", [name for name in ODD if name not in (*DRAWN, "many")])
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("only_made")
 def test_odd_runs_make_a_page(tmp_path, name):
     assert not not_for_people(report(tmp_path, *ODD[name]))
 
