@@ -23,8 +23,8 @@ from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
 from nevis_stream.storage import write_file
 from nevis_stream.storage.checkpoint import Checkpoint
-from nevis_stream.storage.identity import as_lines, write_once
 from nevis_stream.storage.reading import real_path
+from nevis_stream.storage.record import as_lines, write_once
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 

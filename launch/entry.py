@@ -16,7 +16,7 @@ from absl import flags, logging
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.launch import interrupts
-from nevis_stream.storage import faults
+from nevis_stream.storage import reading
 from nevis_stream.terminal import protect_streams
 
 USAGE_ERROR = 2
@@ -104,7 +104,7 @@ def _say_mistakes(work: Callable[[], None]) -> None:
     except BrokenPipeError:  # `… | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, sqlite3.Error) as error:
-        fail(faults.message(error))
+        fail(reading.describe_fault(error))
 
 
 def arguments() -> list[str]:

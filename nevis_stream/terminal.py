@@ -21,8 +21,6 @@ from rich.progress import (
 )
 from rich.segment import Segment
 
-from nevis_stream.storage.names import as_text
-
 # all but tab and newline; marks that reverse the direction of text; halves of a pair of surrogates
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -157,3 +155,16 @@ class TerminalProgress:
         if self._lines and not self._bars.console.is_terminal and name != self._printed:
             self._printed = name
             print(text, file=sys.stderr)
+
+
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")  # as Python keeps a byte of a name that is not UTF-8
+
+
+def as_text(name: str) -> str:
+    """Returns the name of a file as UTF-8 text: bytes that are not UTF-8 are escaped.
+
+    >>> import os
+    >>> as_text(os.fsdecode(b"caf\\xe9.png"))
+    'caf\\\\xe9.png'
+    """
+    return _NOT_UTF_8.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", name)

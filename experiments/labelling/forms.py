@@ -20,7 +20,7 @@ from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.templates import render_page, resource
 from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import nfc, parse_whole, read_table, shorten
+from nevis_stream.storage.tables import nfc, parse_whole, read_table, shorten
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 NOBODY_CAN_TELL = frozenset({UNKNOWN, "unknown", "nan", "none", "null", "na", "n/a", "255"})

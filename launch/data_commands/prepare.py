@@ -24,8 +24,8 @@ from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.launch.data_commands.list import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.progress import Silent
-from nevis_stream.storage.names import check_name
 from nevis_stream.storage.reading import absence
+from nevis_stream.storage.tables import check_name
 from nevis_stream.streams.named_streams import stream_rows
 from nevis_stream.terminal import TerminalProgress, progress_bars
 

@@ -21,7 +21,7 @@ from nevis_stream.launch.evaluate_commands.caches import (
     print_groups,
 )
 from nevis_stream.launch.terminal import console
-from nevis_stream.storage.faults import message
+from nevis_stream.storage.reading import describe_fault
 
 _COLUMNS = (
     "models",
@@ -70,7 +70,7 @@ def verify(_: Sequence[str], values: FlagValues) -> None:
             lines, hints = _verify(path)
         except (NevisStreamError, OSError) as error:  # the other caches are still checked
             wrong += 1
-            reason = message(error) if isinstance(error, OSError) else error
+            reason = describe_fault(error) if isinstance(error, OSError) else error
             print(f"{path}: not checked\n  {reason}")
             continue
         wrong += len(lines)

@@ -20,7 +20,7 @@ from nevis_stream.launch.label_commands.surrogate_data import (
     check_order,
     load_subject,
 )
-from nevis_stream.storage.reading import nfc
+from nevis_stream.storage.tables import nfc
 
 
 def begin(_: Sequence[str], values: FlagValues) -> None:

@@ -19,7 +19,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
-from nevis_stream.storage import faults
+from nevis_stream.storage import reading
 from nevis_stream.storage.reading import open_file, read_bytes
 
 _TRIAL = re.compile(r"trial-(\d+)(?:\.step-(\d+))?")
@@ -193,7 +193,7 @@ def _try_lock(lock: Path) -> bool | None:
     """
     try:
         with open_file(lock) as file:
-            faults.lock(file, lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            reading.lock(file, lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except (OSError, BadInput):

@@ -13,7 +13,7 @@ from nevis_stream.launch.watching import files
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord, event_name
 from nevis_stream.run_directory.scalars import TimingRecord, read_timing
-from nevis_stream.storage import faults
+from nevis_stream.storage import reading
 from nevis_stream.vocabulary import PROTOCOLS
 
 DONE, NOW, TO_COME = "done", "now", "to come"
@@ -101,7 +101,7 @@ def state_of(path: Path) -> RunState:
     try:
         ledger = files.ledger(path)
     except (BadInput, OSError) as error:
-        trouble = faults.message(error) if isinstance(error, OSError) else str(error)
+        trouble = reading.describe_fault(error) if isinstance(error, OSError) else str(error)
         return RunState(path, _title(config), holder=holder, trouble=trouble)
     if ledger.records:
         config = ledger.header.to_json() | config

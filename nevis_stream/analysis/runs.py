@@ -13,7 +13,7 @@ from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.environment import CONVENTIONS_KEY
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger, find_run_dirs
 from nevis_stream.run_directory.records import Header, TrainRecord
-from nevis_stream.storage.names import as_text
+from nevis_stream.terminal import as_text
 
 _ALONE = "so the run counts as a method of its own, not as a seed of another"
 _LONGEST = 200  # characters of an error's text

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.storage.reading import read_table
+from nevis_stream.storage.tables import read_table
 
 _DIRECTORY = Path(__file__).parent
 

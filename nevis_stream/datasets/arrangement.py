@@ -18,8 +18,7 @@ from nevis_stream.datasets.images import Images
 from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, parts_called
 from nevis_stream.datasets.reading import DEEPEST, TOP, Choices, Found, LeftOut, left_out
 from nevis_stream.errors import BadInput, DataWarning, plural
-from nevis_stream.storage.names import similar_names
-from nevis_stream.storage.reading import nfc
+from nevis_stream.storage.tables import nfc, similar_names
 
 _WORDS = r"(masks?|segmentations?|seg|annotations?|ground[ _-]?truth|gt)"
 _FOLDER = re.compile(_WORDS, re.IGNORECASE)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.names import similar_names
-from nevis_stream.storage.reading import nfc, parse_whole, read_text, shorten
+from nevis_stream.storage.tables import nfc, parse_whole, read_text, shorten, similar_names
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.storage.reading import nfc
+from nevis_stream.storage.tables import nfc
 from nevis_stream.vocabulary import SPLITS
 
 NONE = "none"

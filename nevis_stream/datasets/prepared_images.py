@@ -26,8 +26,7 @@ from nevis_stream.datasets.images import Images, view_of, view_shape
 from nevis_stream.datasets.tfds_builder import open_builder
 from nevis_stream.errors import INSTALL_DATA, BadInput, DataWarning
 from nevis_stream.storage import temporary
-from nevis_stream.storage.faults import clear_faults
-from nevis_stream.storage.reading import load_array
+from nevis_stream.storage.reading import clear_faults, load_array
 
 _WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process

@@ -13,7 +13,7 @@ from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.files import kind_of_file
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.prices import Prices, check_prices, parse_budget
-from nevis_stream.storage.reading import read_rows, read_table
+from nevis_stream.storage.tables import read_rows, read_table
 
 PricesGiven = Mapping[Any, float] | Sequence[float] | np.ndarray | str | Path | None
 """Prices by sample id, in the order of the samples, or a file of them."""

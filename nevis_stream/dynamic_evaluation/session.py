@@ -56,7 +56,7 @@ from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog
-from nevis_stream.storage import checked_lines
+from nevis_stream.storage.record import append_checked
 from nevis_stream.vocabulary import SAMPLES
 
 SampleId = str | int
@@ -256,7 +256,7 @@ class Session:
             if worker and (new := [cell for cell in given if handed.get(cell) != worker]):
                 ids = [self.ids[column] for _, column in new]
                 line = {"worker": worker, "model": model, "samples": ids}
-                checked_lines.append(self.directory / HANDED, line)
+                append_checked(self.directory / HANDED, line)
         return [self._shown(column) for _, column in given]
 
     def waiting(self, model: str | None = None) -> list[Cell]:

@@ -12,8 +12,8 @@ from nevis_stream.dynamic_evaluation.session_records import BOARD, SETTINGS
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.storage import write_file
-from nevis_stream.storage.identity import as_lines
 from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.record import as_lines
 
 SOURCE = "source.json"
 

@@ -28,7 +28,7 @@ from nevis_stream.progress import Progress
 from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog, Words
-from nevis_stream.storage.identity import as_lines
+from nevis_stream.storage.record import as_lines
 
 NEW_MODEL = "new model"
 WORDS = Words(

@@ -13,7 +13,8 @@ from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.files import kind_of_file
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.matrix import is_observed
-from nevis_stream.storage.reading import absence, read_json, read_rows, read_table, shorten
+from nevis_stream.storage.reading import absence, read_json
+from nevis_stream.storage.tables import read_rows, read_table, shorten
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
 _TRUTHS = {"true": "1", "false": "0"}  # outcomes, as pandas writes them

@@ -8,8 +8,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from nevis_stream.storage.faults import lock
-from nevis_stream.storage.reading import open_file
+from nevis_stream.storage.reading import lock, open_file
 
 _FOLDER = "workers"
 _HELD = re.compile(r"process-\d+-[0-9a-f]{8}")

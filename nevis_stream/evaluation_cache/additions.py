@@ -10,8 +10,18 @@ from nevis_stream.evaluation_cache import records
 from nevis_stream.evaluation_cache.index import INDEX, Index
 from nevis_stream.queries.oracle import HOLDS_FOR
 from nevis_stream.queries.prices import UNITS, Spending
-from nevis_stream.storage import checked_lines, write_file
-from nevis_stream.storage.record import Record, choice, json_object, number, string, whole
+from nevis_stream.storage import write_file
+from nevis_stream.storage.record import (
+    Record,
+    append_checked,
+    checked_content,
+    choice,
+    json_object,
+    number,
+    read_checked,
+    string,
+    whole,
+)
 
 LEDGER = "additions.jsonl"
 KINDS = ("model", "samples")
@@ -123,7 +133,7 @@ def append(directory: Path, addition: Addition) -> None:
     command may come again, after a kill or from another process, and finds its fit made.
     """
     addition = replace(addition, errata=errata_state(directory))
-    checked_lines.append(directory / LEDGER, _fields(addition), once=_COSTS)
+    append_checked(directory / LEDGER, _fields(addition), once=_COSTS)
 
 
 def errata_state(directory: Path) -> str | None:
@@ -142,7 +152,7 @@ def _fields(addition: Addition) -> dict[str, Any]:
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
     """Replaces all accounts of a cache."""
-    write_file(directory / LEDGER, checked_lines.content(map(_fields, additions)))
+    write_file(directory / LEDGER, checked_content(map(_fields, additions)))
 
 
 def read_additions(directory: Path) -> list[Addition]:
@@ -168,7 +178,7 @@ def examine(directory: Path) -> Iterator[Addition | str]:
     file, the line and what is wrong.
     """
     path = directory / LEDGER
-    for line in checked_lines.read(path):
+    for line in read_checked(path):
         try:
             if line.problem:
                 raise ValueError(line.problem)
@@ -196,4 +206,4 @@ def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> Non
         if addition.kind == "model":
             addition = replace(addition, name=names.get(addition.name, addition.name))
         if addition not in known:
-            checked_lines.append(target / LEDGER, _fields(addition))
+            append_checked(target / LEDGER, _fields(addition))

@@ -14,7 +14,8 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import repeat
-from nevis_stream.storage.reading import absence, read_npz, read_table
+from nevis_stream.storage.reading import absence, read_npz
+from nevis_stream.storage.tables import read_table
 
 DUPLICATES = 0.5  # two groups are one if at least this fraction of either's models are duplicates
 

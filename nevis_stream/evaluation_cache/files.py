@@ -38,8 +38,8 @@ from nevis_stream.evaluation_cache.values import (
 )
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.reading import absence, load_array, parse_json, read_npz
+from nevis_stream.storage.tables import similar_names
 
 # arrays of an npz file that become provenance
 _OF_MODELS = ("group",)

@@ -27,8 +27,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
 from nevis_stream.storage import remove_abandoned, sync_directory, temporary
-from nevis_stream.storage.faults import check_range_locks, clear_creation
-from nevis_stream.storage.reading import parse_json
+from nevis_stream.storage.reading import check_range_locks, clear_creation, parse_json
 
 SCHEMA = """
 CREATE TABLE about (only INTEGER PRIMARY KEY CHECK (only = 0), text TEXT NOT NULL, end INTEGER NOT NULL);

@@ -35,7 +35,7 @@ from nevis_stream.evaluation_cache.values import (
     read_truth,
 )
 from nevis_stream.queries.prices import UNITS
-from nevis_stream.storage.reading import first_line, parse_rows, read_header, read_text
+from nevis_stream.storage.tables import first_line, parse_rows, read_header, read_text
 
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", "cluster", HASH)

@@ -24,7 +24,7 @@ from nevis_stream.evaluation_cache.packing import (
 )
 from nevis_stream.evaluation_cache.records import Erratum
 from nevis_stream.queries.matrix import UNKNOWN
-from nevis_stream.storage.faults import clear_faults
+from nevis_stream.storage.reading import clear_faults
 
 # of m models on k samples: values [m, k], outcomes or scores, under the name "correct"; confidence
 # float[m, k]; probabilities float[m, k, classes]

@@ -7,7 +7,7 @@ processes: settings, rounds of what was asked, and answers.
     answers    one line for each file, or call, of answers: all of them or none
 
 Both logs are only appended to, and each line is written whole or not at all, with checksums
-(`nevis_stream.storage.checked_lines`). Labelling (`active_testing.labelling.session`) and live
+(`nevis_stream.storage.record`). Labelling (`active_testing.labelling.session`) and live
 evaluation (`dynamic_evaluation.session`) are sessions.
 """
 
@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from nevis_stream.errors import BadInput, plural, unknown
-from nevis_stream.storage import checked_lines, exclusive
-from nevis_stream.storage.faults import lock
-from nevis_stream.storage.identity import write_once
-from nevis_stream.storage.reading import open_own, read_json
+from nevis_stream.storage import exclusive
+from nevis_stream.storage.reading import lock, open_own, read_json
+from nevis_stream.storage.record import append_checked, read_checked, write_once
 
 LOCK = "lock"
 _NEVER_READ = -2, -2  # the state of a file before it is first looked at
@@ -132,7 +131,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
 
         Args:
           content: returns that of the file of settings; called last.
-          refusal: as of `storage.identity.write_once`.
+          refusal: as of `storage.record.write_once`.
           prepare: writes what the settings are about; called before they are written.
           others: names of further files that only a session has.
 
@@ -219,11 +218,11 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
 
     def add_round(self, line: Mapping[str, Any]) -> None:
         """Appends a round; the caller holds `asking`."""
-        checked_lines.append(self.rounds, line)
+        append_checked(self.rounds, line)
 
     def add_answers(self, line: Mapping[str, Any]) -> None:
         """Appends answers; the caller holds `answering`."""
-        checked_lines.append(self.answers, line)
+        append_checked(self.answers, line)
 
     def select_new(
         self,
@@ -281,7 +280,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
     Raises:
       BadInput: a line is not as it was written.
     """
-    lines = checked_lines.read(file)
+    lines = read_checked(file)
     for line in lines:
         if line.problem:
             raise BadInput(

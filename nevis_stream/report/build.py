@@ -26,7 +26,7 @@ from nevis_stream.report.section import Section
 from nevis_stream.report.study_summaries import Study, is_study, read_study
 from nevis_stream.report.templates import render_page, resource
 from nevis_stream.storage import make_directory
-from nevis_stream.storage.names import as_text
+from nevis_stream.terminal import as_text
 
 _PAGE = "report.html"
 _OTHERS = (is_matrix, is_cache, is_study)  # what is not a run

@@ -21,8 +21,8 @@ from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import make_directory, remove_leftovers
 from nevis_stream.storage.checkpoint import Checkpoint
-from nevis_stream.storage.identity import refuse_other, write_once
 from nevis_stream.storage.reading import read_bytes
+from nevis_stream.storage.record import refuse_other, write_once
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event, LabelledImages, Task, TaskView
 from nevis_stream.vocabulary import KEEP

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nevis_stream.errors import RunLocked
-from nevis_stream.storage.faults import clear_faults, lock
-from nevis_stream.storage.reading import open_own
+from nevis_stream.storage.reading import clear_faults, lock, open_own
 
 TEMPORARY_PREFIX = ".tmp-"  # may be deleted after a kill
 # what SQLite makes beside a database is deleted before it

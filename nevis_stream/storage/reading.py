@@ -1,31 +1,149 @@
-"""Reads files that may come from anybody: bytes, JSON, arrays, text and tables of cells.
+"""Files that may come from anybody: opened, locked and read as bytes, JSON or arrays; and errors of
+the system as messages that name the file, for all that reads and writes.
 
 Regular files only, and not without a bound: opening a FIFO waits for its other end, and a link to
-/dev/zero fills the memory; tar and git keep both. An error in a text names the line. UTF-8 with or
-without a byte-order mark and UTF-16 with one are read; cells may be separated by commas, semicolons
-or tabs, as spreadsheets save them in different countries.
+/dev/zero fills the memory; tar and git keep both. Python names the file when opening it fails, and
+not when reading, writing, syncing or locking it does; SQLite and libraries in other languages name
+none.
 """
 
-import codecs
-import csv
+import contextlib
 import errno
-import gzip
+import fcntl
 import io
 import json
 import os
 import re
+import sqlite3
 import stat
 import tokenize
-import unicodedata
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from nevis_stream.errors import BadInput
-from nevis_stream.storage.faults import clear_faults
+from nevis_stream.errors import BadInput, NevisStreamError, StorageFull
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_IN_TEXT = re.compile(r"\(os error (\d+)\)")  # as programs in Rust write it
+_OF_CALL = re.compile(r"\w+\(\) failed: ([^;]+)")  # as array_record does
+_UNNAMED = "a file or a drive that this command uses"
+
+
+@contextlib.contextmanager
+def clear_faults(path: Path) -> Iterator[None]:
+    """Makes an error of the system in the block name `path`, and a full disk `StorageFull`."""
+    try:
+        yield
+    except Exception as error:
+        number = _number(error)
+        if number is None:
+            if isinstance(error, OSError):  # Python's own: a pipe has no positions
+                raise OSError(errno.EINVAL, str(error), str(path)) from error
+            raise
+        if number in _FULL:
+            raise StorageFull(
+                f"{path}: cannot be written ({os.strerror(number)}). Nothing already written is"
+                " lost. Free some space and start the same command again; it continues from here."
+            ) from error
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
+
+
+def _number(error: Exception) -> int | None:
+    """Returns the system's number of an error, None if it is no error of the system."""
+    if isinstance(error, OSError):
+        return error.errno
+    if isinstance(error, NevisStreamError):  # our own message may quote a library's
+        return None
+    if match := _IN_TEXT.search(str(error)):
+        return int(match[1])
+    match = _OF_CALL.search(str(error))
+    return next((n for n in errno.errorcode if match and os.strerror(n) == match[1]), None)
+
+
+def lock(file, path: Path, mode: int) -> None:
+    """Takes a lock of an open file (`fcntl.flock`).
+
+    Args:
+      file: the open file.
+      path: its path, for the message.
+      mode: fcntl.LOCK_EX or LOCK_SH, with LOCK_NB not to wait.
+
+    Raises:
+      BlockingIOError: another process holds it, and LOCK_NB is given.
+      BadInput: the drive has no locks.
+    """
+    with clear_faults(path):
+        try:
+            fcntl.flock(file, mode)
+        except OSError as error:
+            _refuse_without_locks(error, path)
+            raise
+
+
+def check_range_locks(path: Path) -> None:
+    """Refuses a drive without the locks that SQLite takes (`fcntl.lockf`): it would wait for them
+    as for another process.
+
+    Args:
+      path: a file of the drive, not a database: SQLite's own locks of it would be lost.
+
+    Raises:
+      BadInput: the drive has no locks.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # what reads the file says why it cannot
+        return
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        _refuse_without_locks(error, path)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_without_locks(error: OSError, path: Path) -> None:
+    if error.errno in _NO_LOCKS:
+        raise BadInput(
+            f"{path.parent}: its drive has no file locks ({os.strerror(error.errno)}), without"
+            " which two commands could write there at once. Choose a directory on another drive,"
+            " for example a local one."
+        ) from None
+
+
+def describe_fault(error: OSError | sqlite3.Error) -> str:
+    """Returns one line on an error of the system that names the file, if the error does."""
+    if isinstance(error, OSError):
+        reason = error.strerror or (os.strerror(error.errno) if error.errno else str(error))
+        return f"{error.filename or _UNNAMED}: {reason}"
+    return f"{_UNNAMED}: {error}"
+
+
+@contextlib.contextmanager
+def clear_creation(path: Path) -> Iterator[None]:
+    """Turns SQLite's errors while a new database is made into messages.
+
+    Raises:
+      StorageFull: the disk is full.
+      BadInput: the database cannot be made there.
+    """
+    try:
+        with clear_faults(path):
+            yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise StorageFull(f"{path}: the disk is full; it was not created.") from error
+        raise BadInput(
+            f"{path}: cannot be created ({error}). Its drive may be failing, forbid writing, or"
+            " have no file locks; choose a directory on another drive, for example a local one."
+        ) from error
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -227,233 +345,3 @@ def read_npz(path: Path, names: Collection[str] | None = None) -> "dict[str, np.
         raise
     except _UNREADABLE as error:
         raise BadInput(f"{path}: cannot be read as an .npz of plain arrays ({error}).") from None
-
-
-DELIMITERS = (",", ";", "\t")
-_LONGEST = 60  # characters of a value that a message repeats
-_LONGEST_HEADER = 1 << 20  # bytes of a first line
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a header.
-
-    Attributes:
-      name: of the file, for messages.
-      columns: the names of the columns, without blanks around them.
-      rows: the line of each row, and its cells: as many as there are columns.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    rows: list[tuple[int, list[str]]]
-
-    def records(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yields the line of each row, and its cells by column, without blanks around them."""
-        for line, cells in self.rows:
-            yield line, {c: cell.strip() for c, cell in zip(self.columns, cells, strict=True)}
-
-    def place(self, line: int) -> str:
-        """Returns what a message calls a row."""
-        return f"{self.name}, line {line}"
-
-
-def read_text(source: Path | bytes, name: str) -> str:
-    """Returns the text of a file.
-
-    Args:
-      source: the file, or its content.
-      name: what a message calls it.
-
-    Raises:
-      BadInput: it cannot be read, or is not text in UTF-8 or UTF-16; the message names the line.
-    """
-    try:
-        content = source if isinstance(source, bytes) else _content(source)
-    except OSError as error:
-        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
-    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise BadInput(
-            f"{name}, line {line}: is not UTF-8 text ({error.reason}); save it as UTF-8 (in a"
-            " spreadsheet: CSV UTF-8)."
-        ) from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise BadInput(
-            f"{name}, line {line}: contains a NUL byte, so that it is no text, or not in UTF-8;"
-            " save it as UTF-8 (in a spreadsheet: CSV UTF-8)."
-        )
-    return text
-
-
-def _content(path: Path) -> bytes:
-    """Returns the content of a file, decompressed if its name ends in .gz.
-
-    Raises:
-      OSError: it cannot be read, or is too large.
-    """
-    content = read_bytes(path)
-    if path.suffix != ".gz":
-        return content
-    try:
-        with gzip.open(io.BytesIO(content)) as file:
-            text = file.read(LARGEST + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise OSError(errno.EINVAL, f"is not a sound gzip file ({error})", str(path)) from None
-    if len(text) > LARGEST:
-        raise OSError(errno.EINVAL, f"has more than {LARGEST:,} bytes", str(path))
-    return text
-
-
-def read_rows(
-    source: Path | bytes, name: str, expected: Collection[str] = ()
-) -> list[tuple[int, list[str]]]:
-    """Returns the line of each row of a csv file, and its cells as they are; blank rows are left
-    out.
-
-    Args:
-      source: the file, or its content.
-      name: what a message calls it.
-      expected: names of columns; the delimiter is the one by which most of them are in the first
-        row: a comma, a semicolon or a tab.
-
-    Raises:
-      BadInput: as `read_text`, or a row that is not csv; the message names the line.
-    """
-    return parse_rows(read_text(source, name), name, expected)
-
-
-def parse_rows(text: str, name: str, expected: Collection[str] = ()) -> list[tuple[int, list[str]]]:
-    """Returns the rows of the text of a csv file; arguments and errors as of `read_rows`."""
-    delimiter = _delimiter(first_line(text), expected)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-    rows, line = [], 1
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return rows
-        except csv.Error as error:
-            raise BadInput(
-                f"{name}, line {line}: is not csv ({error}); perhaps a quotation mark is not"
-                " closed."
-            ) from None
-        if any(cell.strip() for cell in cells):
-            rows.append((line, cells))
-        line = reader.line_num + 1
-
-
-def first_line(text: str) -> str:
-    """Returns the first line of a text that is not blank, "" if there is none."""
-    found = re.match(r"[^\r\n]*", text.lstrip())
-    return found[0] if found else ""
-
-
-def _delimiter(first: str, expected: Collection[str]) -> str:
-    """Returns the delimiter by which most of the expected names are in a first line."""
-
-    def found(delimiter: str) -> int:
-        cells = {cell.strip().strip('"').strip() for cell in first.split(delimiter)}
-        return len({cell.casefold() for cell in cells} & set(expected))
-
-    return max(DELIMITERS, key=found)
-
-
-def read_header(path: Path, expected: Collection[str]) -> tuple[str, list[str]]:
-    """Returns the delimiter and the first line of a csv file, without reading the rest; names as
-    they are, quotes among them.
-
-    Raises:
-      BadInput: it cannot be read.
-    """
-    try:
-        with open_file(path) as file:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(fileobj=file) as text:
-                    first = text.readline(_LONGEST_HEADER)
-            else:
-                first = file.readline(_LONGEST_HEADER)
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path}: cannot be read ({error}).") from None
-    line = first.decode("utf-8-sig", errors="replace").rstrip("\r\n")
-    delimiter = _delimiter(line, expected)
-    return delimiter, line.split(delimiter)
-
-
-def read_table(
-    source: Path | bytes, name: str, needed: Mapping[str, str], optional: Collection[str] = ()
-) -> Table:
-    """Returns a table from a csv file whose first row names the columns.
-
-    Empty cells at the end of a row, which spreadsheets add, are left out.
-
-    Args:
-      source: the file, or its content.
-      name: what a message calls it.
-      needed: the columns that must be there, and what each contains.
-      optional: further columns, by which the delimiter is recognised.
-
-    Raises:
-      BadInput: as `read_rows`; a column is missing or there twice; or a row has more or fewer
-        cells than there are columns.
-    """
-    rows = read_rows(source, name, {*needed, *optional})
-    line, header = rows[0] if rows else (1, [])
-    columns = _named([column.strip() for column in header], {*needed, *optional})
-    while columns and not columns[-1]:
-        columns.pop()
-    missing = [column for column in needed if column not in columns]
-    if missing:
-        described = "; ".join(f"{column}: {what}" for column, what in needed.items() if what)
-        raise BadInput(
-            f"{name}, line {line}: has no column {' or '.join(missing)}; it needs"
-            f" {','.join(needed)}{f' ({described})' if described else ''}, and its columns are"
-            f" {shorten(', '.join(columns)) or 'none'}."
-        )
-    for column in columns:
-        if columns.count(column) > 1:
-            raise BadInput(f"{name}, line {line}: has several columns {shorten(column)!r}.")
-    for line, cells in rows[1:]:
-        while len(cells) > len(columns) and not cells[-1].strip():
-            cells.pop()
-        if len(cells) != len(columns):
-            cell = "cell" if len(cells) == 1 else "cells"
-            raise BadInput(
-                f"{name}, line {line}: has {len(cells)} {cell}, the first line has"
-                f" {len(columns)} ({shorten(', '.join(columns))})."
-            )
-    return Table(name, tuple(columns), rows[1:])
-
-
-def _named(columns: Sequence[str], known: Collection[str]) -> list[str]:
-    """Returns names of columns; one that is known, in other letters (`Path`), as it is known."""
-    return [
-        column.casefold() if column.casefold() in known and column not in known else column
-        for column in columns
-    ]
-
-
-def parse_whole(text: str) -> int | None:
-    """Returns a whole number that a cell contains, or None.
-
-    >>> [parse_whole(text) for text in ("12", "-3", "007", "1.0", "1e3", "٣")]
-    [12, -3, 7, None, None, None]
-    """
-    # `int` takes digits of all scripts, and refuses thousands of them: such a number is too large
-    # for anything, and its first thousand digits are so too
-    return int(text[:1000]) if re.fullmatch(r"-?[0-9]+", text) else None
-
-
-def nfc(name: str) -> str:
-    """Returns a name in the form in which names are compared: é is one letter."""
-    return unicodedata.normalize("NFC", name)
-
-
-def shorten(text: str) -> str:
-    """Returns a value as a message repeats it: its first 60 characters."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

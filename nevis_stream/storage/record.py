@@ -1,20 +1,30 @@
-"""Records: a frozen dataclass for each kind of JSON object in a file, checked when it is read; the
-checks of JSON values; and the canonical text of JSON.
+"""JSON that is kept in files: its canonical text, and the checks of its values; records, a frozen
+dataclass for each kind of object; logs of lines; and files that identify their directory.
 
 A check returns the value or raises `ValueError`. A field's annotation determines which values are
 valid (`check_of`). A field whose default is None is left out of the object when it is None.
+
+In a log with checksums, a changed, missing or moved line is noticed. The two last keys of a line
+are `after`, the checksum of the line before it, and `check`, the checksum of all in the line before
+that key. After lines of earlier versions, which have neither key, and in a new file, the first
+`after` is a checksum of all that the file had.
 """
 
+import contextlib
 import dataclasses
 import functools
+import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Self, Union, get_args, get_origin
 
-from nevis_stream.errors import unknown
+from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage import append_line, write_file
+from nevis_stream.storage.reading import parse_json, read_bytes
 
 
 def encode(values: Mapping[str, Any]) -> str:
@@ -186,3 +196,209 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Record):
         return value.to_json()
     return [_to_json(each) for each in value] if isinstance(value, tuple) else value
+
+
+AFTER, CHECK = "after", "check"
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class CheckedLine:
+    """A line of a log with checksums.
+
+    Attributes:
+      number: from 1.
+      values: what it says, without the checksums; None if it is not JSON.
+      problem: what is wrong with it, or "".
+      checked: whether it has a checksum; lines of earlier versions have none.
+    """
+
+    number: int
+    values: Any
+    problem: str
+    checked: bool
+
+
+def append_checked(
+    file: Path, values: Mapping[str, Any], once: Collection[str] | None = None
+) -> None:
+    """Appends one line with its checksums and syncs it; several processes may append.
+
+    Args:
+      file: the log, which may be missing.
+      values: what the line says.
+      once: nothing is appended if a line already says the same, but for the values of these names;
+        None: it is always appended.
+
+    Raises:
+      StorageFull: the line could not be written; the file is as before.
+    """
+    ignored = {AFTER, CHECK, *(once or ())}
+
+    def line(before: bytes) -> str | None:
+        there = once is not None and _says(before, values, ignored)
+        return None if there else _line(values, _end(before))
+
+    append_line(file, line)
+
+
+def checked_content(lines: Iterable[Mapping[str, Any]]) -> bytes:
+    """Returns the content of a file of these lines."""
+    result, end = [], _digest(b"")
+    for values in lines:
+        line = _line(values, end)
+        result.append(line + "\n")
+        end = _check_of(line.encode())
+    return "".join(result).encode()
+
+
+def read_checked(file: Path) -> list[CheckedLine]:
+    """Returns the whole lines of a file, which may be missing; what a kill left of the last one is
+    not counted.
+    """
+    data = read_bytes(file) if file.exists() else b""
+    data = data[: data.rfind(b"\n") + 1]
+    lines: list[CheckedLine] = []
+    start, before = 0, _digest(b"")
+    while start < len(data):
+        end = data.index(b"\n", start)
+        text, number = data[start:end], len(lines) + 1
+        try:
+            values, problem = parse_json(text.decode()), ""
+        except ValueError as error:
+            values, problem = None, str(error)
+        checked = isinstance(values, dict) and not values.keys().isdisjoint((AFTER, CHECK))
+        if checked:
+            check, after = values.pop(CHECK, None), values.pop(AFTER, None)
+            if not lines or not lines[-1].checked:
+                before = _digest(data[:start])
+            if check != _digest(_content(text)) or check != _check_of(text):
+                problem = "it has changed since it was written"
+            elif after != before:
+                problem = "a line before it has changed, is missing or was somewhere else"
+            before = check
+        elif lines and lines[-1].checked and not problem:
+            problem = "it has no checksum, unlike the line before it"
+        lines.append(CheckedLine(number, values, problem, checked))
+        start = end + 1
+    return lines
+
+
+def _says(content: bytes, values: Mapping[str, Any], ignored: Collection[str]) -> bool:
+    """Returns whether a line of a log says the same as `values`, but for the ignored names."""
+
+    def told(said: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in said.items() if name not in ignored}
+
+    for text in content.splitlines():
+        with contextlib.suppress(ValueError):
+            said = parse_json(text)
+            if isinstance(said, dict) and told(said) == told(values):
+                return True
+    return False
+
+
+def _line(values: Mapping[str, Any], end: str) -> str:
+    """Returns a line after one with the checksum `end`."""
+    text = encode(values)
+    text = f'{text[:-1]}{"," if values else ""}"{AFTER}":"{end}"'
+    return f'{text},"{CHECK}":"{_digest(text.encode())}"}}'
+
+
+def _end(before: bytes) -> str:
+    """Returns the checksum that the next line names, after these whole lines."""
+    last = before[before.rfind(b"\n", 0, -1) + 1 : -1]
+    return _check_of(last) or _digest(before)
+
+
+_TAIL = len(f',"{CHECK}":""}}') + _DIGITS
+
+
+def _content(line: bytes) -> bytes:
+    return line[:-_TAIL]
+
+
+def _check_of(line: bytes) -> str:
+    """Returns the checksum that a line states, "" if there is none."""
+    tail = line[-_TAIL:].decode(errors="replace")
+    digits = tail[-_DIGITS - 2 : -2]
+    return digits if tail == f',"{CHECK}":"{digits}"}}' and len(digits) == _DIGITS else ""
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+
+
+def as_lines(values: Mapping[str, Any]) -> str:
+    """Returns JSON values as text with one value per line, independent of their order."""
+    return json.dumps(json.loads(encode(values)), indent=1)
+
+
+def write_once(file: Path, content: str, refusal: str) -> None:
+    """Writes a file, or leaves it if it already has this content.
+
+    Args:
+      file: identifies the content of its directory.
+      content: what it must contain.
+      refusal: error message if it has other content; contains "{difference}" and says what the user
+        can do.
+
+    Raises:
+      BadInput: it has other content; the message names the first difference.
+    """
+    if not file.exists():
+        write_file(file, content.encode())
+    else:
+        refuse_other(file, read_bytes(file).decode(errors="replace"), content, refusal)
+
+
+def refuse_other(file: Path, found: str, wanted: str, refusal: str) -> None:
+    """Raises `BadInput` if two texts differ; the message names the first value that does, or says
+    that a .json file cannot be read.
+
+    Args:
+      file: for the message.
+      found, wanted: content of the file, and what it should be.
+      refusal: see `write_once`.
+    """
+    if found == wanted:
+        return
+    if file.suffix == ".json":
+        try:
+            parse_json(found)
+        except ValueError as error:
+            raise BadInput(f"{file}: cannot be read ({error}).") from None
+    raise BadInput(f"{file}: {refusal.format(difference=_difference(found, wanted))}")
+
+
+def _difference(old: str, new: str) -> str:
+    """Names the first value in which two JSON texts differ, or the first line if one is not JSON.
+
+    Numbers that are equal but written differently, such as 0 and 0.0, are named only if nothing
+    else differs.
+    """
+    try:
+        before, after = (dict(_leaves(parse_json(text))) for text in (old, new))
+    except ValueError:
+        before, after = (
+            {f"line {i}": line for i, line in enumerate(text.splitlines(), start=1)}
+            for text in (old, new)
+        )
+    pairs = [(key, before.get(key), after.get(key)) for key in after | before]
+    differing = [pair for pair in pairs if pair[1] != pair[2]] or [
+        pair for pair in pairs if str(pair[1]) != str(pair[2])
+    ]
+    if not differing:
+        return "the same values in another order or form"
+    key, *values = differing[0]
+    shown = (json.dumps(each, ensure_ascii=False) for each in values)
+    return "{}: there {}, now {}".format(key, *shown)
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields (dotted key, value); a list is one value."""
+    if not isinstance(value, dict):
+        yield key, value
+        return
+    for name, inner in value.items():
+        yield from _leaves(inner, f"{key}.{name}" if key else name)

@@ -16,10 +16,16 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage import checked_lines, write_file
-from nevis_stream.storage.identity import as_lines, refuse_other
+from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import parse_json, read_bytes
-from nevis_stream.storage.record import encode
+from nevis_stream.storage.record import (
+    append_checked,
+    as_lines,
+    checked_content,
+    encode,
+    read_checked,
+    refuse_other,
+)
 
 Cell = Mapping[str, Any]
 _CELL, _RESULT = "cell", "result"
@@ -59,12 +65,12 @@ class StudyRecord:
             keep_settings(file.with_suffix(".json"), settings, former_settings)
         packed = _packed(file)
         if not (file.exists() or packed.exists()) and former and (cells := list(former())):
-            write_file(file, checked_lines.content(_line(*each) for each in cells))
+            write_file(file, checked_content(_line(*each) for each in cells))
         self._results: dict[str, tuple[Cell, Any]] = {}
         if packed.exists():
             for values in _unpack(packed):
                 self._keep(values)
-        for line in checked_lines.read(file):
+        for line in read_checked(file):
             if line.problem or not isinstance(line.values, dict) or _CELL not in line.values:
                 raise BadInput(
                     f"{file}, line {line.number}: {line.problem or 'not the result of a cell'}."
@@ -104,7 +110,7 @@ class StudyRecord:
           StorageFull: the line could not be written; the file is as before.
         """
         line = _line(cell, result)
-        checked_lines.append(self._file, line)
+        append_checked(self._file, line)
         self._keep(json.loads(encode(line)))  # as it will be read
 
     def rows(self) -> list[dict[str, Any]]:

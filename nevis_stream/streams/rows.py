@@ -8,8 +8,8 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.reading import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.storage.names import check_name
-from nevis_stream.storage.reading import Table, absence, parse_whole, read_table, real_path, shorten
+from nevis_stream.storage.reading import absence, real_path
+from nevis_stream.storage.tables import Table, check_name, parse_whole, read_table, shorten
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, MOST_CLASSES, TASK_KINDS, YEARS
 
 COLUMNS = ("order", "year", "task_id", "dataset_id", "meta_split")

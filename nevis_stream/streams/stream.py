@@ -20,7 +20,7 @@ from nevis_stream.errors import BadInput, DataWarning, plural, unknown
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import EventRecord, TrainRecord
-from nevis_stream.storage.names import check_name
+from nevis_stream.storage.tables import check_name
 from nevis_stream.streams.rows import (
     DISJOINT,
     PARTIAL,

@@ -24,7 +24,8 @@ from nevis_stream.run_directory.records import (
     tree_name,
 )
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
-from nevis_stream.storage.reading import read_npz, read_table, real_path
+from nevis_stream.storage.reading import read_npz, real_path
+from nevis_stream.storage.tables import read_table
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream, replay
 from nevis_stream.streams.task import Event, Task

@@ -17,8 +17,8 @@ from nevis_stream.datasets.preparation import prepare, unpack
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.names import similar_names
 from nevis_stream.storage.reading import read_npz
+from nevis_stream.storage.tables import similar_names
 from tests.datasets.test_decoding import saved
 
 IMAGE = saved(Image.fromarray(np.zeros((4, 4, 3), np.uint8)))

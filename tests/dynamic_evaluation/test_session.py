@@ -24,7 +24,7 @@ from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.betting import confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.storage import checked_lines
+from nevis_stream.storage.record import append_checked
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content, work
 from tests.forked import Started
 
@@ -147,7 +147,7 @@ def test_files_of_anybody_are_refused_by_name(tmp_path, board):
     cell = {"model": "new model", "samples": [session.ids[0]]}
     for worker in (5, ["process-1"], None):
         session.directory.joinpath(HANDED).unlink(missing_ok=True)
-        checked_lines.append(session.directory / HANDED, cell | {"worker": worker})
+        append_checked(session.directory / HANDED, cell | {"worker": worker})
         with pytest.raises(BadInput, match=f"{HANDED}, line 1: damaged .*not a string"):
             session.ask(2)
     assert not is_gone(session.directory, "process-1-../../outside")  # a name that a user gave

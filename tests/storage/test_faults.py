@@ -15,7 +15,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.launch import entry
 from nevis_stream.storage import append_line, exclusive, write_file
-from nevis_stream.storage.faults import clear_faults, message
+from nevis_stream.storage.reading import clear_faults, describe_fault
 from nevis_stream.terminal import printable
 
 
@@ -88,7 +88,7 @@ def test_an_error_of_the_system_in_a_librarys_words(tmp_path):
     assert raised.value.filename == str(tmp_path)
     with pytest.raises(OSError, match="not seekable") as odd, clear_faults(tmp_path):
         raise io.UnsupportedOperation("not seekable")
-    assert message(odd.value) == f"{tmp_path}: not seekable"
+    assert describe_fault(odd.value) == f"{tmp_path}: not seekable"
     with pytest.raises(LibraryError), clear_faults(tmp_path):
         raise LibraryError("something else")
     with pytest.raises(BadInput), clear_faults(tmp_path):

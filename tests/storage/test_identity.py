@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.identity import refuse_other
+from nevis_stream.storage.record import refuse_other
 
 
 @pytest.mark.parametrize(

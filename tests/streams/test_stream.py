@@ -11,7 +11,7 @@ from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.runner import run
-from nevis_stream.storage.names import LONGEST
+from nevis_stream.storage.tables import LONGEST
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 from tests import toy

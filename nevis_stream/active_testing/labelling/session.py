@@ -35,7 +35,7 @@ from nevis_stream.errors import BadInput, plural
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
 from nevis_stream.queries.session_log import History, SessionLog, Words
 from nevis_stream.seeds import generator
-from nevis_stream.storage.identity import as_lines
+from nevis_stream.storage.record import as_lines
 
 DRAWS, LABELS = "draws.jsonl", "labels.jsonl"
 _OTHER = (

@@ -16,8 +16,7 @@ from nevis_stream.datasets.preparation.marks import is_whole, write_mark
 from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import TEMPORARY_PREFIX, make_directory, sync_tree
-from nevis_stream.storage.faults import clear_faults
-from nevis_stream.storage.reading import check_zip, real_path
+from nevis_stream.storage.reading import check_zip, clear_faults, real_path
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
 SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}

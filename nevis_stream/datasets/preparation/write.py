@@ -26,7 +26,7 @@ from nevis_stream.storage import (
     sync_tree,
     temporary,
 )
-from nevis_stream.storage.faults import clear_faults
+from nevis_stream.storage.reading import clear_faults
 
 _EVERY = 256
 SCHEMA = 1

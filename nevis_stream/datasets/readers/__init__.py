@@ -11,8 +11,8 @@ from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.readers import folder, npz, zip_csv
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.names import check_name
 from nevis_stream.storage.reading import absence
+from nevis_stream.storage.tables import check_name
 
 READERS = (folder, npz, zip_csv)
 

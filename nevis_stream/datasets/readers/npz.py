@@ -12,8 +12,8 @@ from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.datasets.part_names import parts_called
 from nevis_stream.datasets.reading import Choices, Found, LeftOut
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.names import similar_names
-from nevis_stream.storage.reading import nfc, read_npz
+from nevis_stream.storage.reading import read_npz
+from nevis_stream.storage.tables import nfc, similar_names
 
 DESCRIPTION = (
     "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"

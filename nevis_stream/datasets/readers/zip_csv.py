@@ -27,7 +27,8 @@ from nevis_stream.datasets.reading import (
     left_out,
 )
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.reading import check_zip, nfc, read_table
+from nevis_stream.storage.reading import check_zip
+from nevis_stream.storage.tables import nfc, read_table
 
 DESCRIPTION = (
     "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids),"

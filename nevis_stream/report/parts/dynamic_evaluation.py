@@ -19,7 +19,7 @@ from nevis_stream.report.evaluation_plots import (
     styles_of,
 )
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import as_text
+from nevis_stream.terminal import as_text
 
 TITLE = "Dynamic evaluation: estimates from few samples"
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")

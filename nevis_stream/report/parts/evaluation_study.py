@@ -13,7 +13,7 @@ from nevis_stream.report.evaluation_plots import styles_of
 from nevis_stream.report.study_plots import crossing, crossing_plot, drawn_methods, error_plot
 from nevis_stream.report.study_summaries import Study
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import as_text
+from nevis_stream.terminal import as_text
 
 TITLE = "Methods of evaluation: error against cost"
 _FEWEST = 2  # policies and predictors of a crossing that is drawn

@@ -7,7 +7,7 @@ from nevis_stream.report.run_files import environment, readings
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import as_text
+from nevis_stream.terminal import as_text
 
 TITLE = "Run directories and machines"
 

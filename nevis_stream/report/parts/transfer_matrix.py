@@ -10,7 +10,7 @@ from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.heat_map import heat_map
 from nevis_stream.report.names import to_letters
 from nevis_stream.report.templates import render
-from nevis_stream.storage.names import as_text
+from nevis_stream.terminal import as_text
 
 TITLE = "Transfer matrix: gain from each earlier task"
 

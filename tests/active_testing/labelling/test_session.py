@@ -17,8 +17,9 @@ from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
 from nevis_stream.experiments.labelling.forms import read_labels
-from nevis_stream.storage import checked_lines, exclusive
-from nevis_stream.storage.record import encode
+from nevis_stream.queries import session_log
+from nevis_stream.storage import exclusive
+from nevis_stream.storage.record import append_checked, encode, read_checked
 from tests.active_testing.labelling.sessions import begin, example, truth
 from tests.killed_child import survives
 
@@ -273,7 +274,7 @@ def test_a_damaged_line_is_named(tmp_path, file, line):
     if line.startswith(b"{"):  # what it says is checked too, not its checksum alone
         without = (tmp_path / file).read_bytes()[: -len(line) - 1]
         (tmp_path / file).write_bytes(without)
-        checked_lines.append(tmp_path / file, json.loads(line))
+        append_checked(tmp_path / file, json.loads(line))
     with pytest.raises(BadInput, match=f"{file}, line 2: damaged"):
         session.next(1)
 
@@ -542,8 +543,10 @@ def test_history_and_the_labels_that_random_testing_needs(tmp_path):
 def test_the_logs_are_read_once_however_many_models_there_are(tmp_path, monkeypatch):
     session, labels = begin(tmp_path)
     labelled(session, labels, 2)
-    read, read_lines = [], checked_lines.read
-    monkeypatch.setattr(checked_lines, "read", lambda file: read.append(file) or read_lines(file))
+    read = []
+    monkeypatch.setattr(
+        session_log, "read_checked", lambda file: read.append(file) or read_checked(file)
+    )
     session = Session(tmp_path)
     assert session.counts() and len(accounts(session, "lure")) == 3 and not session.waiting()
     assert sorted(file.name for file in read) == [DRAWS, LABELS]

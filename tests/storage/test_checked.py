@@ -2,7 +2,7 @@
 
 import pytest
 
-from nevis_stream.storage import checked_lines
+from nevis_stream.storage.record import append_checked, read_checked
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from nevis_stream.storage import checked_lines
 def test_a_line_that_was_not_written_so_is_named(tmp_path, change, number, problem):
     file = tmp_path / "log.jsonl"
     for n in range(1, 5):
-        checked_lines.append(file, {"n": n})
-    assert not any(line.problem for line in checked_lines.read(file))
+        append_checked(file, {"n": n})
+    assert not any(line.problem for line in read_checked(file))
     file.write_bytes(b"".join(change(file.read_bytes().splitlines(keepends=True))))
-    wrong = [line for line in checked_lines.read(file) if line.problem]
+    wrong = [line for line in read_checked(file) if line.problem]
     assert wrong[0].number == number and problem in wrong[0].problem
