@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy.ndimage import affine_transform
 
-from nevis_stream.datasets import prepared
+from nevis_stream import catalogue
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import entry
 
@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> None:
     if not file.parent.is_dir():
         raise BadInput(f"{file.parent}: there is no such folder.")
     draw = np.random.RandomState(0)
-    with np.load(prepared.shared_directory() / "data" / "mnist.npz") as mnist:
+    with np.load(catalogue.shared_directory() / "data" / "mnist.npz") as mnist:
         chosen = draw.randint(len(mnist["labels_train"]), size=COUNT)
         np.savez(
             file,

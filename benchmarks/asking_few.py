@@ -16,7 +16,7 @@ from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle
+from nevis_stream.trained_runs.caches import CheckpointOracle
 from nevis_stream.trained_runs.predictors import KeptRun, provenance
 
 METHODS = ("sort_and_search", "recommended")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.preparation import fetch, prepare
 from nevis_stream.experiments import machine
@@ -27,7 +28,7 @@ BATCH = 256
 
 def raw_mnist(folder: Path) -> int:
     """Writes the four idx files as published (compressed); returns the number of images."""
-    with np.load(prepared.shared_directory() / "data" / "mnist.npz") as file:
+    with np.load(catalogue.shared_directory() / "data" / "mnist.npz") as file:
         arrays = [
             file[f"{kind}_{part}"] for part in ("train", "test") for kind in ("images", "labels")
         ]

@@ -25,7 +25,7 @@ def matrix_of(name: str):
     """Returns uint8[models, samples]."""
     import numpy as np
 
-    from nevis_stream.datasets.prepared import shared_directory
+    from nevis_stream.catalogue import shared_directory
 
     if name != "synthetic":
         return np.load(shared_directory() / "matrices" / f"{name}.npz")["correct"]

@@ -23,8 +23,7 @@ from nevis_stream.experiments.machine import describe
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
 from nevis_stream.streams.named_streams import stream_rows
-from nevis_stream.trained_runs.caches import fill
-from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle
+from nevis_stream.trained_runs.caches import CheckpointOracle, fill
 from nevis_stream.trained_runs.predictors import KeptRun, provenance
 
 DATA = "voc2007"

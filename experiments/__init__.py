@@ -1,6 +1,6 @@
 """What is done with learners and streams: runs, studies, labelling."""
 
-from nevis_stream import former_names
+from nevis_stream import user_code
 
 if __name__ == "experiments":  # imported from a checkout under its former name
-    former_names.adopt(__name__)
+    user_code.adopt(__name__)

@@ -8,8 +8,8 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.labelling.features import PatchFeatures
+from nevis_stream.learner import Configure, ConfiguredLearner
 from nevis_stream.learners.table import TABLE
-from nevis_stream.named_learners import Configure, ConfiguredLearner
 
 
 def configure_learner(

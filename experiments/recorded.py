@@ -9,7 +9,7 @@ from typing import Any
 
 import ml_collections
 
-from nevis_stream import former_names, user_code
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Learner
@@ -36,7 +36,7 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
             " code, and only that code can build it."
         )
     if ":" in learner:
-        name = former_names.present_name(learner)
+        name = user_code.present_name(learner)
         user_code.check_trusted(name, trust, "learner", ("nevis_stream.learners",))
     return run_config.learner_of(learner, _known(config, learner))
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.cost.meter import cost_text, engineering, ratio
+from nevis_stream.cost.compute import cost_text, engineering, ratio
 from nevis_stream.launch import entry
 
 _A = flags.DEFINE_list(
@@ -57,8 +57,8 @@ def main(argv):
     )
     _print(comparison, [f"{item.path}: {item.reason}" for item in left_out], points)
     if _OUT.value:
-        from nevis_stream.spreadsheet import csv_bytes
         from nevis_stream.storage import write_file
+        from nevis_stream.storage.tables import csv_bytes
 
         write_file(Path(_OUT.value), csv_bytes(table(comparison)))
         print(f"table: {_OUT.value}")

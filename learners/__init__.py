@@ -5,7 +5,7 @@ import importlib
 import inspect
 from typing import Any
 
-from nevis_stream import former_names, user_code
+from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Learner
 from nevis_stream.learners.fields import fields_of
@@ -79,4 +79,4 @@ def _path(config_class: type) -> str:
 
 
 if __name__ == "learners":  # imported from a checkout under its former name
-    former_names.adopt(__name__)
+    user_code.adopt(__name__)

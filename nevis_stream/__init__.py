@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from nevis_stream.learner import Context as Context
     from nevis_stream.learner import Learner as Learner
     from nevis_stream.learner import Predictor as Predictor
+    from nevis_stream.learner import learner_names as learner_names
+    from nevis_stream.learner import make_learner as make_learner
     from nevis_stream.metrics import Metric as Metric
-    from nevis_stream.named_learners import learner_names as learner_names
-    from nevis_stream.named_learners import make_learner as make_learner
     from nevis_stream.progress import Progress as Progress
     from nevis_stream.progress import Silent as Silent
     from nevis_stream.queries.oracle import Estimate as Estimate
@@ -90,10 +90,10 @@ _HOMES = {
     "TaskView": "streams.task",
     "Trial": "executor",
     "compare": "analysis.run_comparison",
-    "learner_names": "named_learners",
+    "learner_names": "learner",
     "load_stream": "streams.named_streams",
     "make_dataset": "datasets.dataset",
-    "make_learner": "named_learners",
+    "make_learner": "learner",
     "read_dataset": "datasets.readers",
     "run": "runner",
     "stream_names": "streams.rows",

@@ -9,7 +9,7 @@ A package says in its pyproject.toml what it offers, this one too:
     my_learners = "my_package.learners:TABLE"
 
 So nevis_stream imports nothing that stands above it. A learner's entry is a function like
-`named_learners.Configure`, one of `learner_tables` a mapping from names to such functions; an entry
+`learner.Configure`, one of `learner_tables` a mapping from names to such functions; an entry
 of features takes images, uint8[n, side, side, channels], and a seed, and returns float32[n, d]
 whose mean square is about 1.
 """

@@ -1,4 +1,5 @@
-"""The contract between the benchmark and a learner: three methods and their context.
+"""The contract between the benchmark and a learner: three methods and their context; and learners
+by name.
 
 A *learner* contains only its configuration. What it remembers is the *state* that it returns; the
 model that answers for a task is a *predictor*. Both are trees of arrays and JSON scalars, which the
@@ -13,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nevis_stream.cost.compute import Compute
-from nevis_stream.cost.meter import Meter
+from nevis_stream import extensions
+from nevis_stream.cost.compute import Compute, Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Result, Trial
@@ -293,3 +294,52 @@ class Context(Compute):
     def progress(self, step: int, steps: int) -> None:
         """Reports that `step` of `steps` steps of the current trial are done."""
         self._progress.step(step, steps)
+
+
+@dataclass(frozen=True)
+class ConfiguredLearner:
+    """A learner that was built from its name.
+
+    Attributes:
+      learner: an instance.
+      config: JSON values that describe it, as a run records them: its `learner` is the name.
+    """
+
+    learner: Learner
+    config: Mapping[str, Any]
+
+
+Configure = Callable[[str, str | None, Mapping[str, Any]], ConfiguredLearner]
+"""Given a learner's name, a preset (None: the usual one) and values by dotted name, which go before
+the preset's, returns the learner."""
+
+
+def learner_names() -> list[str]:
+    """Returns the names that `run` and `make_learner` take."""
+    return extensions.list_offered(extensions.LEARNERS)
+
+
+def make_learner(
+    name: str, preset: str | None = None, values: Mapping[str, Any] | None = None
+) -> Learner:
+    """Builds a learner.
+
+    Args:
+      name: one of `learner_names()`.
+      preset: name of the values that a learner has for a budget, "tiny" or "small" for example:
+        what --config.budget sets on the command line. None: "tiny".
+      values: single values by dotted name, for example {"train.steps": 400}, as --config.KEY=VALUE
+        sets them.
+
+    Raises:
+      BadInput: no such learner, preset, or value; the message lists the valid ones.
+    """
+    return configure(name, preset, values).learner
+
+
+def configure(
+    name: str, preset: str | None = None, values: Mapping[str, Any] | None = None
+) -> ConfiguredLearner:
+    """Returns a learner with its config; arguments as of `make_learner`."""
+    function: Configure = extensions.load(extensions.LEARNERS, name)
+    return function(name, preset, dict(values or {}))

@@ -16,12 +16,12 @@ import setuptools
 from mypy import modulefinder
 
 import nevis_stream as ns
-from nevis_stream import active_testing, dynamic_evaluation, extensions, former_names
+from nevis_stream import active_testing, dynamic_evaluation, extensions, user_code
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag
+from nevis_stream.learner import configure
 from nevis_stream.learners.table import TABLE
-from nevis_stream.named_learners import configure
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.records import PredictRecord
 from tests import forked, toy
@@ -304,14 +304,14 @@ def test_mistakes_are_named(installed, call, message):
         call()
 
 
-@pytest.mark.parametrize("former", former_names.FORMER)
+@pytest.mark.parametrize("former", user_code.FORMER)
 def test_a_former_name_is_documented_and_means_the_present_one(former):
-    present, until = former_names.FORMER[former]
+    present, until = user_code.FORMER[former]
     row = f"| `{former}` | `{present}` | {until} |"
     assert row in (ROOT / "docs" / "api.md").read_text()
     assert until.split(".") > importlib.metadata.version("nevis_stream").split(".")
-    if former in former_names.PACKAGES:
-        assert former_names.present_name(f"{former}.table") == f"{present}.table"
+    if former in user_code.PACKAGES:
+        assert user_code.present_name(f"{former}.table") == f"{present}.table"
     elif former == "Config.BUDGETS":  # of a learner's config
         assert run_config.presets_of(type("Old", (), {"BUDGETS": {"tiny": {}}})) == {"tiny": {}}
     else:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.spreadsheet import csv_bytes, quote
+from nevis_stream.storage.tables import csv_bytes, quote
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])

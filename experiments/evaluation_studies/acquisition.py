@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache.facts_files import read_model_facts

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import choice, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from absl import flags
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.storage.reading import read_npz
 

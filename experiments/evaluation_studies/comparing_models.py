@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.estimation.comparison import compare_pair, decide
 from nevis_stream.estimation.intervals import wilson
 from nevis_stream.experiments.commands import make_parser, positive

@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.failures import rank_failures
 from nevis_stream.dynamic_evaluation.method_study import split

@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split

@@ -19,7 +19,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies.representative import grid

@@ -18,9 +18,8 @@ from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.templates import render_page, resource
-from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
-from nevis_stream.storage.tables import nfc, parse_whole, read_table, shorten
+from nevis_stream.storage.tables import nfc, parse_whole, quote, read_table, shorten, unquote
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 NOBODY_CAN_TELL = frozenset({UNKNOWN, "unknown", "nan", "none", "null", "na", "n/a", "255"})

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments.rollouts.network import SIDE
@@ -39,7 +39,7 @@ def load_pool(data: str, images: int) -> tuple[ImagePool, str]:
         name, source = data, known[data]["source"]
     elif Path(data).exists():
         name, source = Path(data).stem, f"file:{data}"
-    elif (prepared.shared_directory() / file).exists():
+    elif (catalogue.shared_directory() / file).exists():
         name, source = data, f"shared:{file}"
     else:
         raise BadInput(

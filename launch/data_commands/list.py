@@ -7,12 +7,12 @@ from collections import Counter
 from rich.table import Table
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import sources
 from nevis_stream.datasets.prepared import MEANINGS
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.entry import as_typed
 from nevis_stream.launch.terminal import console
-from nevis_stream.spreadsheet import quote
+from nevis_stream.storage.tables import quote
 from nevis_stream.streams.named_streams import stream_rows
 
 LISTED = (
@@ -136,4 +136,6 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
         if state in MEANINGS:
             terminal.print(f"  {state}: {MEANINGS[state]}", highlight=False)
     command = as_typed(f"python -m launch.data prepare --stream={stream}")
-    terminal.print(f"Prepared data are in {prepared.data_root()}. Next: {command}", highlight=False)
+    terminal.print(
+        f"Prepared data are in {catalogue.data_root()}. Next: {command}", highlight=False
+    )

@@ -53,7 +53,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
         if scheme == "local":
             if options["force"] or not _is_current(dataset_id):
                 known = catalogue.shared().get(dataset_id)
-                path = prepared.shared_directory() / known["file"] if known else None
+                path = catalogue.shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
                     return sources.state(source).advice
                 choices = Choices.of_row(known)
@@ -164,7 +164,7 @@ def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
     failed = {source: message for source, message in outcome.items() if message}
     print(
         f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready in"
-        f" {prepared.data_root()}"
+        f" {catalogue.data_root()}"
     )
     ready = [source.partition(":")[2] for source in wanted if source not in failed]
     if ready:

@@ -8,12 +8,12 @@ from pathlib import Path
 from rich.table import Table
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import derived_arrays, prepared, sources
+from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.data_commands.list import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.launch.terminal import console
-from nevis_stream.spreadsheet import quote
+from nevis_stream.storage.tables import quote
 from nevis_stream.terminal import TerminalProgress
 
 
@@ -29,7 +29,7 @@ def verify(tasks: Sequence[str]) -> None:
             )
         )
     if not ready:
-        print(f"no data set is prepared in {prepared.data_root()}")
+        print(f"no data set is prepared in {catalogue.data_root()}")
     wrong = 0
     for name, origin in ready:
         problems = prepared.verify(name, origin)
@@ -37,7 +37,7 @@ def verify(tasks: Sequence[str]) -> None:
         for problem in problems:
             print(f"  {problem}")
         wrong += bool(problems)
-    derived = derived_arrays.problems(prepared.derived_directory())
+    derived = prepared_images.array_problems(catalogue.derived_directory())
     for problem in derived:
         print(problem)
     if wrong:
@@ -99,7 +99,7 @@ def show(task: str, out: Path) -> None:
 
 def overlap(stream: str, form: str) -> None:
     """Prints how many test images of each task earlier tasks of a stream train on."""
-    from nevis_stream.datasets.overlap import to_csv
+    from nevis_stream.datasets.splits import to_csv
     from nevis_stream.streams.named_streams import load_stream
 
     with TerminalProgress("overlap") as progress:

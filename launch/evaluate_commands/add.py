@@ -50,8 +50,7 @@ from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import absence, real_path
 from nevis_stream.terminal import TerminalProgress
-from nevis_stream.trained_runs.caches import open_cache
-from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
+from nevis_stream.trained_runs.caches import CheckpointOracle, MovableCheckpoint, open_cache
 from nevis_stream.trained_runs.predictors import (
     cell_ids,
     kept_model,

@@ -13,8 +13,8 @@ from nevis_stream.errors import plural
 from nevis_stream.launch.evaluate_commands.caches import one_cache
 from nevis_stream.launch.terminal import console
 from nevis_stream.report.study_page import StudyChapter, write_study
-from nevis_stream.spreadsheet import csv_bytes
 from nevis_stream.storage import write_file
+from nevis_stream.storage.tables import csv_bytes
 
 _MOST_ROWS = 50
 _FIXED = 70  # characters of the columns before those of data sets

@@ -1,5 +1,5 @@
 """The tables that the package carries, as csv files next to this module, and the streams that are
-filters, orders and joins of their rows.
+filters, orders and joins of their rows; and the folders of data on this machine.
 
 Reading them loads only the standard library.
 
@@ -22,6 +22,7 @@ same with every version of every library.
 
 import functools
 import hashlib
+import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -285,3 +286,23 @@ def _split_stream(name: str, base: str, seed: int | None) -> list[Row]:
             }
         )
     return result
+
+
+def shared_directory() -> Path:
+    """Returns the folder of shared data sets; it need not exist."""
+    named = os.environ.get("NEVIS_STREAM_SHARED")
+    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared"
+
+
+def data_root() -> Path:
+    """Returns the root of prepared data.
+
+    It is the environment variable NEVIS_STREAM_DATA, else `nevis_stream/data` in the user's cache.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("NEVIS_STREAM_DATA") or caches / "nevis_stream" / "data")
+
+
+def derived_directory() -> Path:
+    """Returns the folder of files that are derived from data and may be deleted at any time."""
+    return data_root() / "derived"

@@ -15,8 +15,18 @@ import numpy as np
 
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import Images
-from nevis_stream.datasets.part_names import check_parts, chosen_parts, how, parts_called
-from nevis_stream.datasets.reading import DEEPEST, TOP, Choices, Found, LeftOut, left_out
+from nevis_stream.datasets.reading import (
+    DEEPEST,
+    TOP,
+    Choices,
+    Found,
+    LeftOut,
+    check_parts,
+    chosen_parts,
+    how,
+    left_out,
+    parts_called,
+)
 from nevis_stream.errors import BadInput, DataWarning, plural
 from nevis_stream.storage.tables import nfc, similar_names
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from nevis_stream.datasets.class_ids import check_id, count_classes, empty_classes
 from nevis_stream.datasets.images import Images, JoinedImages
-from nevis_stream.datasets.part_names import parts_by_name
-from nevis_stream.datasets.reading import Choices, Found, Reading, say
+from nevis_stream.datasets.reading import Choices, Found, Reading, parts_by_name, say
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 

@@ -11,6 +11,8 @@ on access. A learner reads either in four ways, all uint8 RGB:
   products needs;
 * `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's
   evaluation view).
+
+Copies are found by hashes: exact ones by the sha256 of the pixels, near ones by a perceptual hash.
 """
 
 import hashlib
@@ -24,10 +26,63 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from nevis_stream.datasets import decoding, duplicates
+from nevis_stream.datasets import decoding
 from nevis_stream.datasets.decoding import WHITE, Colour
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes
+
+_DHASH_SIZE = (9, 8)
+_LEAST_BITS = 6  # flatter images have no hash: all of them would be near each other
+
+
+def pixel_hash(image: Image.Image | np.ndarray) -> bytes:
+    """Returns the 32-byte sha256 of the decoded pixels.
+
+    Grey images stored as RGB have that of the grey ones.
+
+    Args:
+      image: a decoded image, or uint8[height, width(, 1 or 3)].
+    """
+    if isinstance(image, Image.Image):
+        image = np.asarray(image if image.mode == "L" else image.convert("RGB"))
+    if image.ndim == 3:
+        first = image[..., 0]
+        if all((first == image[..., i]).all() for i in range(1, image.shape[2])):
+            image = first
+    digest = hashlib.sha256(repr(image.shape).encode())
+    digest.update(np.ascontiguousarray(image))
+    return digest.digest()
+
+
+def hash_thumbnail(image: Image.Image) -> np.ndarray:
+    """Returns uint8[8, 9], the image in grey: what `dhashes` needs."""
+    grey = image if image.mode == "L" else image.convert("L")
+    return np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))
+
+
+def dhashes(thumbnails: np.ndarray) -> np.ndarray:
+    """Returns the difference hash of each image or of its mirror image, whichever is smaller.
+
+    0 for a flat image.
+
+    Each bit says whether a pixel of the thumbnail is brighter than its left neighbour.
+
+    Args:
+      thumbnails: uint8[n, 8, 9].
+
+    Returns:
+      uint64[n], the same for a mirrored, slightly scaled or recompressed image.
+    """
+    rising, falling = (
+        thumbnails[:, :, 1:] > thumbnails[:, :, :-1],
+        thumbnails[:, :, :-1] > thumbnails[:, :, 1:],
+    )
+    straight, mirrored = (
+        np.packbits(bits.reshape(-1, 64), axis=1, bitorder="little").view("<u8")[:, 0]
+        for bits in (rising, falling[:, :, ::-1])
+    )
+    flat = np.minimum(rising.sum((1, 2)), falling.sum((1, 2))) < _LEAST_BITS
+    return np.where(flat, np.uint64(0), np.minimum(straight, mirrored)).astype(np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +179,11 @@ class Images(Sequence[np.ndarray]):
 
     def pixel_hashes(self) -> np.ndarray:
         """Returns S32[n]: sha256 of every image's pixels, however they are stored."""
-        return np.asarray([duplicates.pixel_hash(image) for image in self], "S32")
+        return np.asarray([pixel_hash(image) for image in self], "S32")
 
     def dhashes(self) -> np.ndarray:
-        """Returns uint64[n]: every image's perceptual hash (`duplicates.dhashes`)."""
-        return duplicates.dhashes(
-            np.stack([duplicates.hash_thumbnail(self._open(i)) for i in range(len(self))])
-        )
+        """Returns uint64[n]: every image's perceptual hash (`images.dhashes`)."""
+        return dhashes(np.stack([hash_thumbnail(self._open(i)) for i in range(len(self))]))
 
     def _open(self, index: int) -> Image.Image:
         return Image.fromarray(self[index])
@@ -259,7 +312,7 @@ class ArrayImages(Images):
         return ArrayImages(self._array[indices], self._origin)
 
     def pixel_hashes(self) -> np.ndarray:
-        return np.asarray([duplicates.pixel_hash(image) for image in self._array], "S32")
+        return np.asarray([pixel_hash(image) for image in self._array], "S32")
 
     def content_hashes(self) -> list[bytes]:
         shape = repr(self._array.shape[1:]).encode()
@@ -359,7 +412,7 @@ class EncodedImages(Images):
         for i, source in enumerate(self._images):
             decoded = source.decode()
             sizes[i] = decoded.image.height, decoded.image.width
-            hashes[i] = duplicates.pixel_hash(decoded.image)
+            hashes[i] = pixel_hash(decoded.image)
             changes.append((source.name, decoded.changes))
         if self._images:
             self.notes = decoding.lines(changes, self._images[0].background)

@@ -17,7 +17,6 @@ ORIGIN is `published` (prepared from the published files) or `local` (imported f
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from nevis_stream import catalogue
+from nevis_stream.catalogue import data_root, derived_directory, shared_directory
 from nevis_stream.datasets import reading
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.prepared_images import (
@@ -63,32 +63,12 @@ MEANINGS = {
 """What the states of a data set that is not ready mean."""
 
 
-def shared_directory() -> Path:
-    """Returns the folder of shared data sets; it need not exist."""
-    named = os.environ.get("NEVIS_STREAM_SHARED")
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared"
-
-
 ORIGINS = ("published", "local")
 ARRAY_RECORD, RAW = "array_record", "raw"
 VERSION = "1.0.0"
 ABOUT = "prepared.json"
 NAMES = ".names.json"
 _CHANGED = "its content has changed since it was prepared"
-
-
-def data_root() -> Path:
-    """Returns the root of prepared data.
-
-    It is the environment variable NEVIS_STREAM_DATA, else `nevis_stream/data` in the user's cache.
-    """
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("NEVIS_STREAM_DATA") or caches / "nevis_stream" / "data")
-
-
-def derived_directory() -> Path:
-    """Returns the folder of files that are derived from data and may be deleted at any time."""
-    return data_root() / "derived"
 
 
 def directory(dataset_id: str, origin: str) -> Path:

@@ -1,7 +1,9 @@
 """Images of prepared data, read from array_record files or from a memory-mapped array.
 
 The views that training needs (all images at one size) are computed once and kept as memory-mapped
-arrays in the folder `derived`, where later processes find them; they need not fit in memory.
+arrays in the folder `derived`, where later processes find them; they need not fit in memory. The
+CRC-32 of each row, uint32[n], follows such an array, where numpy does not look. What is read of an
+array is compared: all of it, or the rows that are read of one that does not fit in memory.
 """
 
 import functools
@@ -10,7 +12,8 @@ import io
 import mmap
 import os
 import warnings
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +22,72 @@ import numpy as np
 from PIL import Image
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import derived_arrays
 from nevis_stream.datasets.decoding import open_image, shown_otherwise
-from nevis_stream.datasets.duplicates import pixel_hash
-from nevis_stream.datasets.images import Images, view_of, view_shape
-from nevis_stream.datasets.tfds_builder import open_builder
+from nevis_stream.datasets.images import Images, pixel_hash, view_of, view_shape
 from nevis_stream.errors import INSTALL_DATA, BadInput, DataWarning
 from nevis_stream.storage import temporary
-from nevis_stream.storage.reading import clear_faults, load_array
+from nevis_stream.storage.reading import clear_faults, load_array, read_json
+from nevis_stream.user_code import Untrusted
+
+SUFFIX = "-v2.npy"
+"""End of the names of such files; those of version 1 had no checksums."""
+
+
+def write_array(path: Path, rows: Iterable[np.ndarray], shape: tuple[int, ...]) -> None:
+    """Writes and syncs an array of bytes, uint8[shape], row by row."""
+    sums = np.empty(shape[0], "<u4")
+    # not memory-mapped, so that a full disk raises an error instead of a signal
+    with open(path, "wb") as file:
+        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for number, row in enumerate(rows):
+            sums[number] = zlib.crc32(row)
+            file.write(row.data)
+        file.write(sums.tobytes())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def open_array(path: Path) -> np.memmap | None:
+    """Maps an array; None if the file is not one with checksums, or not whole."""
+    try:
+        array = load_array(path)
+        if not isinstance(array, np.memmap):
+            return None
+        whole = array.offset + array.nbytes + 4 * len(array) == path.stat().st_size
+        return array if whole and array.dtype == np.uint8 and array.ndim > 1 else None
+    except (ValueError, EOFError, AttributeError, FileNotFoundError):
+        return None
+
+
+def changed_rows(array: np.memmap, rows: np.ndarray, content: np.ndarray) -> np.ndarray:
+    """Returns those of some rows whose bytes are not those that were written.
+
+    Args:
+      array: the result of `open_array`.
+      rows: int[m] indices.
+      content: uint8[m, …], the rows as they were read.
+    """
+    place = array.offset + array.nbytes
+    sums = np.memmap(str(array.filename), "<u4", "r", offset=place, shape=(len(array),))
+    found = np.array([zlib.crc32(row) for row in content], np.uint32)
+    return rows[found != sums[rows]]
+
+
+def is_intact(array: np.memmap) -> bool:
+    """Returns whether every row is as it was written."""
+    return not len(changed_rows(array, np.arange(len(array)), array))
+
+
+def array_problems(folder: Path) -> list[str]:
+    """Returns a line for each array of a folder that has changed since it was written."""
+    lines = []
+    for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
+        array = open_array(path)
+        if array is None or not is_intact(array):
+            lines.append(f"{path}: has changed since it was written; delete it")
+    return lines
+
 
 _WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
@@ -208,7 +269,7 @@ class PreparedImages(Images):
             return np.array(self.resized(size)[rows], subok=False)
         derived: Any = super()._derive("resized", size)
         chosen = np.array(derived[rows], subok=False)
-        if len(derived_arrays.changed_rows(derived, np.asarray(rows), chosen)):
+        if len(changed_rows(derived, np.asarray(rows), chosen)):
             raise BadInput(
                 f"{derived.filename}: has changed since it was written. Delete it, and start the"
                 " same command again: it is computed again."
@@ -222,7 +283,7 @@ class PreparedImages(Images):
         derived: Any = super()._derive(view, size)
         with self._lock:
             if (view, size) not in self._compared:
-                if not derived_arrays.is_intact(derived):
+                if not is_intact(derived):
                     warnings.warn(
                         f"{derived.filename}: has changed since it was written, so it is computed"
                         " again. The disk may be failing: python -m launch.data verify",
@@ -244,19 +305,17 @@ class PreparedImages(Images):
             if self._chosen is None
             else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
         )
-        path = self._folder / f"{self._key}{part}-{view}-{size}{derived_arrays.SUFFIX}"
+        path = self._folder / f"{self._key}{part}-{view}-{size}{SUFFIX}"
         shape = (len(self), *view_shape(view, size))
-        derived = derived_arrays.open_array(path)
+        derived = open_array(path)
         if derived is not None and derived.shape == shape:
             return derived
         path.parent.mkdir(parents=True, exist_ok=True)
         with clear_faults(path), temporary(path) as new:
             rows = (view_of(self._open(index), view, size) for index in range(len(self)))
-            derived_arrays.write(new, rows, shape)
+            write_array(new, rows, shape)
             os.replace(new, path)
-        path.with_name(path.name.replace(derived_arrays.SUFFIX, _WITHOUT_SUMS)).unlink(
-            missing_ok=True
-        )
+        path.with_name(path.name.replace(SUFFIX, _WITHOUT_SUMS)).unlink(missing_ok=True)
         return load_array(path)
 
 
@@ -271,3 +330,41 @@ def _data_source(folder: Path, split: str):
         ) from None
     builder = open_builder(folder)
     return builder.as_data_source(split, decoders={"image": tfds.decode.SkipDecoding()})
+
+
+FEATURES = "features.json"
+_CLASS_KEYS = ("pythonClassName", "python_class_name", "type")
+_TFDS_CLASSES = "tensorflow_datasets.core.features."
+
+
+def open_builder(folder: Path) -> Any:
+    """Returns TFDS's builder of a prepared directory.
+
+    Raises:
+      Untrusted: features.json names a class that is not TFDS's; TFDS would import its module.
+      BadInput: features.json cannot be read.
+    """
+    _check_classes(folder / FEATURES)
+    import tensorflow_datasets as tfds
+
+    return tfds.builder_from_directory(folder)
+
+
+def _check_classes(path: Path) -> None:
+    try:
+        waiting = [read_json(path)]
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}). Prepare the data set again.") from None
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            for key in _CLASS_KEYS:
+                name = value.get(key)
+                if isinstance(name, str) and not name.startswith(_TFDS_CLASSES):
+                    raise Untrusted(
+                        f"{path}: names the class {name!r}, which is not one of TFDS's; its module"
+                        " would be imported. Data sets with features of their own cannot be read."
+                    )
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nevis_stream import catalogue
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.prepared import (
@@ -27,7 +28,6 @@ from nevis_stream.datasets.prepared import (
     FILE_MISSING,
     OUTDATED,
     READY,
-    shared_directory,
 )
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput, unknown

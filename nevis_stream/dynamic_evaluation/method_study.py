@@ -32,10 +32,10 @@ from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.spreadsheet import quote, unquote
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text, parse_json
 from nevis_stream.storage.study_record import StudyRecord
+from nevis_stream.storage.tables import quote, unquote
 
 MEASURES = ("mae", "accuracy_error", "spearman", "kendall", "coverage95")
 SEEDS_TOGETHER = 10  # splits after which compiled programs are dropped; shapes may differ

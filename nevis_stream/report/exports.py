@@ -18,7 +18,7 @@ from nevis_stream.report.manifest import Files
 from nevis_stream.report.names import add_legend
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Section
-from nevis_stream.spreadsheet import csv_bytes
+from nevis_stream.storage.tables import csv_bytes
 
 _IDENTITY = ("stream", "stream_digest", "protocol")
 _DOTS_PER_INCH = 200

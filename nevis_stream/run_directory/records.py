@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from nevis_stream import metrics
-from nevis_stream.cost.meter import NO_TRIAL
+from nevis_stream.cost.compute import NO_TRIAL
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.metrics import ERROR_RATE
 from nevis_stream.storage.record import Record, choice, json_object, number, show_value, whole
@@ -47,7 +47,7 @@ def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
 
 
 Flops = Annotated[Mapping[str, Mapping[str, int]], flops_by_trial]
-"""Exact FLOPs by phase and trial; see `nevis_stream.cost.meter`."""
+"""Exact FLOPs by phase and trial; see `nevis_stream.cost.compute`."""
 Share = Annotated[float, number(0, 1)]
 Value = Annotated[float, number(-1e9, 1e9)]
 Pixels = Annotated[float, number(0, 1e9)]

@@ -12,8 +12,7 @@ from typing import Any
 
 from nevis_stream.errors import BadInput, LearnerFault
 from nevis_stream.executor import Executor, Inline
-from nevis_stream.learner import Learner
-from nevis_stream.named_learners import configure
+from nevis_stream.learner import Learner, configure
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory import environment
 from nevis_stream.run_directory.config import config_of, describe
@@ -51,7 +50,7 @@ def run(
     """Runs a learner over a stream, or continues a run that was interrupted.
 
     Args:
-      learner: has `init`, `train` and `predict`; or the name of one (`named_learners`).
+      learner: has `init`, `train` and `predict`; or the name of one (`learner_names`).
       stream: a stream, or the name or csv of one.
       run_dir: directory of the run; created if missing.
       preset, values: of a learner that is given by its name, as of `make_learner`.

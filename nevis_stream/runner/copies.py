@@ -4,7 +4,7 @@ in two tasks.
 
 import warnings
 
-from nevis_stream.datasets.overlap import to_csv
+from nevis_stream.datasets.splits import to_csv
 from nevis_stream.errors import DataWarning
 from nevis_stream.runner.work import Work
 from nevis_stream.storage import write_file

@@ -1,7 +1,9 @@
-"""Reads texts, tables of cells and the names in them, as people and spreadsheets write them.
+"""Texts, tables of cells and the names in them, as people and spreadsheets write them; and csv
+files that people open in a spreadsheet.
 
-An error names the line. UTF-8 with or without a byte-order mark and UTF-16 with one are read; cells
-may be separated by commas, semicolons or tabs, as spreadsheets save them in different countries.
+An error in a text names the line. UTF-8 with or without a byte-order mark and UTF-16 with one are
+read; cells may be separated by commas, semicolons or tabs, as spreadsheets save them in different
+countries.
 """
 
 import codecs
@@ -15,9 +17,11 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import LARGEST, open_file, read_bytes
+from nevis_stream.terminal import printable
 
 DELIMITERS = (",", ";", "\t")
 _LONGEST = 60  # characters of a value that a message repeats
@@ -300,3 +304,42 @@ and 'cat'"]
         + "; ".join(alike[:_MOST])
         + more
     ]
+
+
+# a spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV Injection)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def quote(value: Any) -> Any:
+    """Returns a text that a spreadsheet would run as a formula with a quote in front.
+
+    >>> quote("=1+1"), quote("-5"), quote(-5), quote("ft_prev")
+    ("'=1+1", "'-5", -5, 'ft_prev')
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _safe(value: Any) -> Any:
+    return quote(printable(value) if isinstance(value, str) else value)
+
+
+def unquote(text: str) -> str:
+    """Returns the text that `quote` was given.
+
+    >>> unquote("'=1+1"), unquote("'tis"), unquote("ft_prev")
+    ('=1+1', "'tis", 'ft_prev')
+    """
+    return text[1:] if text[:1] == "'" and quote(text[1:]) == text else text
+
+
+def csv_bytes(frame) -> bytes:
+    """Returns a pandas DataFrame as csv: full precision, NaN spelled out, texts quoted and without
+    control characters.
+    """
+    frame = frame.rename(columns=_safe)
+    texts = {
+        name: frame[name].map(_safe) for name in frame if frame[name].dtype.kind not in "biufc"
+    }
+    text = io.StringIO()
+    frame.assign(**texts).to_csv(text, index=False, na_rep="NaN", lineterminator="\n")
+    return text.getvalue().encode()

@@ -10,12 +10,11 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import overlap, sources
+from nevis_stream.datasets import sources, splits
 from nevis_stream.datasets.dataset import DataSet, Samples
-from nevis_stream.datasets.overlap import Overlap
-from nevis_stream.datasets.overlap import disjoint as without_copies
 from nevis_stream.datasets.reading import Choices, Reading
-from nevis_stream.datasets.splits import divide
+from nevis_stream.datasets.splits import Overlap, divide
+from nevis_stream.datasets.splits import disjoint as without_copies
 from nevis_stream.errors import BadInput, DataWarning, plural, unknown
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.run_directory.ledger import History
@@ -111,7 +110,7 @@ class Stream:
         if not self.tasks:
             raise BadInput(f"stream {name!r} has no task.")
         self._leaked = functools.cache(
-            lambda dataset_id, split: overlap.count_leaks(self._divide(dataset_id), split)
+            lambda dataset_id, split: splits.count_leaks(self._divide(dataset_id), split)
         )
         seen: set[str] = set()
         for before, task in zip((None, *self.tasks), self.tasks, strict=False):
@@ -209,13 +208,13 @@ class Stream:
     def count_leaks(self, event: Event, split: str) -> int:
         """Returns how many images of a split have exact copies in the train or dev split."""
         if event.draw:
-            return overlap.count_leaks(self.splits_of(event), split)
+            return splits.count_leaks(self.splits_of(event), split)
         return self._leaked(event.task.dataset_id, split)
 
     def overlaps(self, progress: Progress = SILENT) -> list[Overlap]:
         """Returns how many images of later tasks earlier tasks train on; cached on disk."""
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
-        return overlap.cached_overlaps(self.digest, tasks, self._divide, progress)
+        return splits.cached_overlaps(self.digest, tasks, self._divide, progress)
 
     def check(self, protocol: str) -> None:
         """Checks that the stream can be run under a protocol.

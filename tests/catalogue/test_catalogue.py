@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, raw_formats, sources
+from nevis_stream.datasets import raw_formats, sources
 from nevis_stream.datasets.preparation import fetch
 from nevis_stream.errors import BadInput
 from nevis_stream.streams.named_streams import load_stream, stream_rows
 
 GOLDEN = Path(__file__).with_name("golden_streams.txt")
-REFERENCE = prepared.shared_directory() / "reference"
+REFERENCE = catalogue.shared_directory() / "reference"
 PINNED = (
     *catalogue.NAMED,
     "random_40@1",

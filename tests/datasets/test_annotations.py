@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nevis_stream.datasets.files import FileTree
 from nevis_stream.datasets.preparation.content import from_examples
-from nevis_stream.datasets.raw_formats.coco import coco
+from nevis_stream.datasets.raw_formats.annotations import coco, voc_actions, voc_objects
 from nevis_stream.datasets.raw_formats.table import table
-from nevis_stream.datasets.raw_formats.tree import FileTree
-from nevis_stream.datasets.raw_formats.voc import voc_actions, voc_objects
 from nevis_stream.errors import BadInput
 from nevis_stream.progress import SILENT
 

@@ -13,9 +13,8 @@ from PIL import Image
 import nevis_stream
 from nevis_stream.datasets.arrangement import arrange
 from nevis_stream.datasets.dataset import make_dataset
-from nevis_stream.datasets.files import walk
+from nevis_stream.datasets.files import FileTree, walk
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.datasets.splits import divide

@@ -12,10 +12,10 @@ from PIL import Image
 from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.datasets import decoding
 from nevis_stream.datasets.decoding import decode
+from nevis_stream.datasets.files import FileTree
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, SourceImage
-from nevis_stream.datasets.preparation.encode import encode_for_storage
+from nevis_stream.datasets.preparation.write import encode_for_storage
 from nevis_stream.datasets.raw_formats.paths import paths
-from nevis_stream.datasets.raw_formats.tree import FileTree
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput, DataWarning

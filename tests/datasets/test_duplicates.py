@@ -10,10 +10,20 @@ from hypothesis import strategies as st
 from PIL import Image
 from skimage import data
 
-from nevis_stream.datasets import overlap
 from nevis_stream.datasets.dataset import Samples
-from nevis_stream.datasets.duplicates import PRIORITY, count_near, dhashes, exact, examine
-from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages, SourceImage
+from nevis_stream.datasets.images import (
+    ArrayImages,
+    EncodedImages,
+    JoinedImages,
+    SourceImage,
+    dhashes,
+)
+from nevis_stream.datasets.preparation.content import (
+    PRIORITY,
+    choose_copies,
+    count_near_copies,
+    examine,
+)
 
 COFFEE = Image.fromarray(data.astronaut()).resize((120, 90))
 
@@ -58,7 +68,7 @@ def test_the_perceptual_hash_bears_mirroring_scaling_and_recompression():
 def test_one_copy_stays_where_it_is_judged_last(samples):
     parts, images, labels = (np.asarray(column) for column in zip(*samples, strict=True))
     hashes = np.asarray([b"image %d" % number for number in images], object)
-    stays, counts = exact(parts, hashes, labels)
+    stays, counts = choose_copies(parts, hashes, labels)
     rank = [*PRIORITY, "train", "all"]
     for number in set(images.tolist()):
         copies = np.flatnonzero(images == number)
@@ -77,7 +87,7 @@ def test_near_duplicates_of_train_are_counted():
         "dev": np.asarray([0, 5], np.uint64),
         "test": np.asarray([7], np.uint64),
     }
-    assert count_near(values) == {"dev": 1, "test": 0}
+    assert count_near_copies(values) == {"dev": 1, "test": 0}
 
 
 def shades(text):
@@ -96,7 +106,7 @@ def test_overlap_names_the_later_task_and_the_earlier_one():
         name: {split: shades(text) for split, text in of_set.items()}
         for name, of_set in content.items()
     }
-    result = overlap.find_overlaps([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
+    result = splits.find_overlaps([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
     assert [(o.task_id, o.split, o.earlier, o.exact, o.samples) for o in result] == [
         ("b", "dev_test", "a", 1, 1),
         ("b", "test", "a", 2, 3),
@@ -114,16 +124,16 @@ def test_overlaps_are_computed_once_and_a_damaged_table_again(tmp_path, monkeypa
         asked.append(name)
         return sets[name]
 
-    first = overlap.cached_overlaps("0123", tasks, splits_of)
+    first = splits.cached_overlaps("0123", tasks, splits_of)
     assert first and asked == ["a", "b"]
-    assert overlap.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
+    assert splits.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
     (table,) = (tmp_path / "derived").glob("overlap-*")
     sound = table.read_text()
     for damaged in (sound[:-3] + "x", sound.replace(",1,", ",2,", 1), sound[: len(sound) // 2], ""):
         assert damaged != sound
         asked.clear()
         table.write_text(damaged)
-        assert overlap.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
+        assert splits.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
     assert table.read_text() == sound
 
 

@@ -14,7 +14,7 @@ from nevis_stream.streams.named_streams import load_stream, stream_rows
 from tests import forked
 
 pytest.importorskip("tensorflow_datasets")
-DATA = prepared.shared_directory() / "data"
+DATA = catalogue.shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
     pytest.skip(
         f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",

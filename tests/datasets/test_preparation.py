@@ -23,10 +23,10 @@ import pytest
 from PIL import Image
 
 from nevis_stream import catalogue, runner
-from nevis_stream.datasets import derived_arrays, prepared, prepared_images, sources
-from nevis_stream.datasets.preparation import fetch, prepare, tfds_copy
+from nevis_stream.datasets import prepared, prepared_images, sources
+from nevis_stream.datasets.preparation import fetch, prepare
 from nevis_stream.datasets.preparation import write as writing
-from nevis_stream.datasets.preparation.encode import png
+from nevis_stream.datasets.preparation.write import png
 from nevis_stream.errors import BadInput, DataWarning, StorageFull
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
@@ -108,7 +108,7 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
         )
         assert tuple(samples.images.sizes[0]) == pixels.shape[:2]
     assert prepared.verify(dataset_id, "published") == []
-    assert not (prepared.data_root() / "unpacked" / dataset_id).exists()
+    assert not (catalogue.data_root() / "unpacked" / dataset_id).exists()
 
 
 @pytest.mark.parametrize(
@@ -343,8 +343,8 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
 
     Mnist(data_dir=str(tmp_path / "tfds"), file_format="array_record").download_and_prepare()
     assert (
-        tfds_copy.newest_copy("mnist") == tmp_path / "tfds/mnist/3.0.1"
-        and tfds_copy.newest_copy("usps") is None
+        fetch.newest_copy("mnist") == tmp_path / "tfds/mnist/3.0.1"
+        and fetch.newest_copy("usps") is None
     )
     prepare.prepare("mnist", download=False)
     about = prepared.about("mnist", "published")
@@ -622,9 +622,9 @@ def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, m
 
     expected = np.array(images().resized(16))
     (file,) = (root / "derived").iterdir()
-    assert derived_arrays.problems(root / "derived") == []
+    assert prepared_images.array_problems(root / "derived") == []
     zeroed(file, 128 + 2 * 768, 768)
-    (line,) = derived_arrays.problems(root / "derived")
+    (line,) = prepared_images.array_problems(root / "derived")
     assert line.startswith(f"{file}: has changed")
     monkeypatch.setattr(prepared_images, "_RESIDENT", 0)  # only the rows that are read
     assert np.array_equal(images().resized_rows(16, np.arange(2)), expected[:2])
@@ -632,7 +632,7 @@ def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, m
         images().resized_rows(16, np.array([5, 2]))
     with pytest.warns(DataWarning, match="so it is computed again"):
         assert np.array_equal(images().resized(16), expected)
-    assert derived_arrays.problems(root / "derived") == []
+    assert prepared_images.array_problems(root / "derived") == []
     np.save(root / "derived" / file.name.replace("-v2", "-v1"), expected)  # without checksums
     file.write_bytes(b"")
     assert np.array_equal(images().resized(16), expected)

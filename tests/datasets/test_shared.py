@@ -7,11 +7,11 @@ import csv
 import pytest
 
 from nevis_stream import catalogue
-from nevis_stream.datasets import prepared, sources
+from nevis_stream.datasets import sources
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.datasets.splits import divide
 
-DATA = prepared.shared_directory() / "data"
+DATA = catalogue.shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
     pytest.skip(
         f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",

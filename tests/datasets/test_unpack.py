@@ -8,7 +8,6 @@ import zipfile
 
 import pytest
 
-from nevis_stream.datasets.preparation import marks
 from nevis_stream.datasets.preparation import unpack as unpacking
 from nevis_stream.datasets.preparation.unpack import stem, unpack, unpack_nested
 from nevis_stream.errors import BadInput
@@ -186,7 +185,7 @@ def test_the_mark_comes_after_the_bytes_and_names_are_synced(tmp_path, monkeypat
     else:
         write(tmp_path / name)
     synced, marked = set(), []
-    fsync, write_mark = os.fsync, marks.write_file
+    fsync, write_mark = os.fsync, unpack.write_file
 
     def sync(descriptor):
         synced.add(os.fstat(descriptor).st_ino)
@@ -199,7 +198,7 @@ def test_the_mark_comes_after_the_bytes_and_names_are_synced(tmp_path, monkeypat
         write_mark(path, data)
 
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(marks, "write_file", mark)
+    monkeypatch.setattr(unpacking, "write_file", mark)
     unpack(tmp_path / name, tmp_path / "new" / "work")
     assert len(marked) == 1 and marked[0]
     assert tmp_path.stat().st_ino in synced  # the name of the folder `new`

@@ -15,7 +15,7 @@ from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Cost, Query, Responses, ask_checked
-from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle
+from nevis_stream.trained_runs.caches import CheckpointOracle
 from tests.dynamic_evaluation.making import file_asks, one_order
 
 N = 100

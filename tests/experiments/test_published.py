@@ -16,7 +16,7 @@ from nevis_stream.analysis.regret import reference_of, regret
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.analysis.slices import slices
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import published
 from nevis_stream.run_directory.ledger import Ledger

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nevis_stream import user_code
-from nevis_stream.datasets.tfds_builder import open_builder
+from nevis_stream.datasets.prepared_images import open_builder
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import console
 from nevis_stream.streams.adaptive.rules import get

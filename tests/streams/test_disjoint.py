@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from nevis_stream.datasets.overlap import disjoint
+from nevis_stream.datasets.splits import disjoint
 from nevis_stream.errors import BadInput, DataWarning
 from nevis_stream.learners.nearest_class_mean import NearestClassMean
 from nevis_stream.run_directory.records import TrainRecord

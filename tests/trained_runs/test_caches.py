@@ -21,8 +21,7 @@ from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.named_streams import load_stream
-from nevis_stream.trained_runs.caches import add_features, fill
-from nevis_stream.trained_runs.checkpoint_oracle import CheckpointOracle, MovableCheckpoint
+from nevis_stream.trained_runs.caches import CheckpointOracle, MovableCheckpoint, add_features, fill
 from nevis_stream.trained_runs.predictors import kept_model
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 

@@ -17,12 +17,13 @@ from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images, SourceImage
-from nevis_stream.datasets.part_names import parts_called
+from nevis_stream.datasets.reading import parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.evaluation_cache.facts_files import natural_sort_key
-from nevis_stream.storage.names import as_text
-from nevis_stream.storage.reading import nfc, read_npz, read_rows, shorten
+from nevis_stream.storage.reading import read_npz
+from nevis_stream.storage.tables import nfc, read_rows, shorten
+from nevis_stream.terminal import as_text
 
 FORMS = (
     "a folder of images, an .npz with images (FILE.npz, or FILE.npz:PART for images_PART), or a"

@@ -1,18 +1,21 @@
-"""The content of a data set to be written: examined, without exact duplicates, in four splits."""
+"""The content of a data set to be written: examined, labelled, without exact duplicates, in four
+splits.
+"""
 
+import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from PIL import Image
 
-from nevis_stream.datasets import duplicates
-from nevis_stream.datasets.dataset import present_classes
-from nevis_stream.datasets.images import SourceImage
-from nevis_stream.datasets.labels import arrange, class_ids
-from nevis_stream.datasets.raw_formats.tree import Example
+from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, present_classes
+from nevis_stream.datasets.files import Example
+from nevis_stream.datasets.images import SourceImage, dhashes, hash_thumbnail, pixel_hash
+from nevis_stream.datasets.raw_formats.paths import equal_mass_bins
 from nevis_stream.datasets.reading import Reading, left_out
 from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
@@ -125,7 +128,7 @@ def from_examples(
                 raise
             unreadable.append(example.image.name)
             continue
-        image_facts = duplicates.examine(opened)
+        image_facts = examine(opened)
         if min(image_facts.height, image_facts.width) < 1:
             raise BadInput(f"{example.image.name}: the image has no pixels.")
         grey = grey and opened.mode == "L"
@@ -149,11 +152,11 @@ def from_examples(
         "part": np.asarray([parts.index(example.part) for example in readable], np.uint8),
         "index": np.asarray(index, np.int32),
         "sha256": np.frombuffer(b"".join(f.sha256 for f in facts), np.uint8).reshape(-1, 32),
-        "dhash": duplicates.dhashes(np.stack([f.thumbnail for f in facts])),
+        "dhash": dhashes(np.stack([f.thumbnail for f in facts])),
     }
     part_names = np.asarray([example.part for example in readable])
     hashes = np.asarray([f.sha256 for f in facts], object)
-    stays, removed = duplicates.exact(part_names, hashes, labels)
+    stays, removed = choose_copies(part_names, hashes, labels)
     remaining = np.flatnonzero(stays)
     for part in set(part_names.tolist()) - set(part_names[remaining].tolist()):
         raise BadInput(
@@ -176,7 +179,7 @@ def from_examples(
         "found": dict(sorted(numbers.items())),
         "classes_with_samples": int(present_classes([labels], classes).sum()),
         "exact_duplicates_removed": removed,
-        "near_duplicates_of_train": duplicates.count_near(
+        "near_duplicates_of_train": count_near_copies(
             {name: s.tensors["dhash"] for name, s in splits.items()}
         ),
         "unreadable": unreadable,
@@ -185,3 +188,206 @@ def from_examples(
     return Content(
         dataset_id, kind, classes, names, 1 if channels == 1 and grey else 3, parts, splits, report
     )
+
+
+# of copies in several parts, the one that is judged last is kept
+PRIORITY = ("test", "dev_test", "dev")
+
+
+class ImageFacts(NamedTuple):
+    """What is known of an image once it has been decoded.
+
+    Attributes:
+      height: pixels.
+      width: pixels.
+      sha256: of the decoded pixels; grey images stored as RGB have the hash of the grey ones.
+      thumbnail: uint8[8, 9] grey pixels, from which `dhashes` makes the perceptual hash.
+    """
+
+    height: int
+    width: int
+    sha256: bytes
+    thumbnail: np.ndarray
+
+
+def examine(image: Image.Image) -> ImageFacts:
+    """Returns size, hash and thumbnail of a decoded image."""
+    return ImageFacts(image.height, image.width, pixel_hash(image), hash_thumbnail(image))
+
+
+def choose_copies(
+    parts: np.ndarray, hashes: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Chooses which of choose_copies copies stay.
+
+    Of copies in several source parts the one of the part that is judged last stays (test before
+    dev_test before dev before the others), of copies in one part the first.
+
+    Args:
+      parts: str[n], the source part of each example.
+      hashes: bytes[n], sha256 of the pixels.
+      labels: [n] or [n, classes].
+
+    Returns:
+      bool[n], which stay; and counts: `within_parts`, `across_parts`, and `other_label` of those
+      (copies whose labels differ).
+    """
+    rank = {part: number for number, part in enumerate(PRIORITY)}
+    ranks = np.asarray([rank.get(part, len(PRIORITY)) for part in parts.tolist()])
+    first_by_hash: dict[bytes, int] = {}
+    stays = np.zeros(len(parts), bool)
+    counts = {"within_parts": 0, "across_parts": 0, "other_label": 0}
+    for index in np.argsort(ranks, kind="stable").tolist():
+        first = first_by_hash.setdefault(hashes[index], index)
+        if first == index:
+            stays[index] = True
+            continue
+        counts["within_parts" if parts[first] == parts[index] else "across_parts"] += 1
+        counts["other_label"] += int(np.any(labels[first] != labels[index]))
+    return stays, counts
+
+
+def count_near_copies(dhashes: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Counts samples of each split but train whose perceptual hash some training sample has too.
+
+    Args:
+      dhashes: uint64[n] by split.
+    """
+    train = np.unique(dhashes["train"])
+    return {
+        split: int((np.isin(values, train) & (values != 0)).sum())
+        for split, values in dhashes.items()
+        if split != "train"
+    }
+
+
+ANY = "any"
+
+
+def class_ids(
+    examples: Sequence[Example], layout: Mapping[str, Any], kind: str, num_classes: int, origin: str
+) -> tuple[np.ndarray, int, list[str]]:
+    """Returns the labels as ids, the number of classes, and the classes' names (or []).
+
+    Names are sorted (numbers by value). The layout's `classes` gives them instead, `bins` cuts
+    scores into that number of bins of equal mass over all examples (scores above `largest_score`
+    count as that), `first` is the number of class 0.
+
+    Args:
+      examples: what a reader found.
+      layout: a table of layouts.toml; `populated` is the number of classes with samples ("any": not
+        checked).
+      kind: "single_label" or "multi_label".
+      num_classes: as the catalogue says.
+      origin: named in error messages.
+
+    Returns:
+      int32[n], or uint8[n, classes] for multi label.
+
+    Raises:
+      BadInput: a class without samples that should have some, or a class that should not be there.
+    """
+    values = [example.label for example in examples]
+    populated = layout.get("populated", num_classes)
+    if "bins" in layout:
+        scores = np.minimum(np.asarray(values, float), layout.get("largest_score", np.inf))
+        return equal_mass_bins(scores, layout["bins"]).astype(np.int32), layout["bins"], []
+    if kind == MULTI_LABEL:
+        values = [frozenset(value) for value in values]
+        ids, names = _ids_by_name(frozenset().union(*values), layout, origin)
+    else:
+        ids, names = _ids_by_name(set(values), layout, origin)
+    if populated == ANY and names:
+        num_classes = len(names)
+    wrong = [name for name, number in ids.items() if not 0 <= number < num_classes]
+    if wrong or (names and len(names) > num_classes):
+        extra = ", ".join(map(str, sorted(wrong, key=str)[:5]))
+        raise BadInput(
+            f"{origin}: {len(ids)} classes where {num_classes} are expected; unexpected: {extra}."
+        )
+    if populated != ANY and len(ids) < populated:
+        have = ", ".join(map(str, sorted(ids, key=str)[:200]))
+        raise BadInput(
+            f"{origin}: {populated - len(ids)} of {populated} classes have no sample. Found:"
+            f" {have}. Is the archive complete?"
+        )
+    if kind == SINGLE_LABEL:
+        return np.asarray([ids[value] for value in values], np.int32), num_classes, names
+    labels = np.zeros((len(values), num_classes), np.uint8)
+    for row, value in zip(labels, values, strict=True):
+        row[[ids[name] for name in value]] = 1
+    return labels, num_classes, names
+
+
+def _ids_by_name(
+    values: set[Any], layout: Mapping[str, Any], origin: str
+) -> tuple[dict[Any, int], list[str]]:
+    if all(isinstance(value, int) for value in values):
+        return {value: value for value in values}, []
+    if "classes" in layout:
+        names = list(layout["classes"])
+        unexpected = sorted(values - set(names))
+        if unexpected:
+            raise BadInput(f"{origin}: class {unexpected[0]!r} is not one of {', '.join(names)}.")
+        return {name: names.index(name) for name in values}, names
+    if all(name.isdigit() for name in values):
+        names = sorted({str(int(name)) for name in values}, key=int)
+        first = layout.get("first")
+        if first is not None:
+            return {name: int(name) - first for name in values}, []
+        return {name: names.index(str(int(name))) for name in values}, names
+    names = sorted(values)
+    return {name: number for number, name in enumerate(names)}, names
+
+
+def arrange(
+    examples: Iterable[Example], layout: Mapping[str, Any], dataset_id: str
+) -> list[Example]:
+    """Applies the rules that draw parts class by class, and drops what the layout excludes.
+
+    The result is sorted by part and key.
+
+    Args:
+      examples: what a reader found.
+      layout: may have `min_per_class`, `last_of_class` {PART: count, rest: PART} (in the order of
+        the keys), `first_of_class` (the same, in the order of their hashes).
+      dataset_id: seeds the hashes.
+    """
+    examples = list(examples)
+    if "min_per_class" in layout:
+        counts = Counter(example.label for example in examples)
+        examples = [
+            example for example in examples if counts[example.label] >= layout["min_per_class"]
+        ]
+    for rule, order in (
+        ("last_of_class", lambda example: example.key),
+        (
+            "first_of_class",
+            lambda example: hashlib.sha256(f"{dataset_id}/{example.key}".encode()).hexdigest(),
+        ),
+    ):
+        if rule in layout:
+            examples = _by_class(
+                examples, layout[rule], order, from_the_end=rule == "last_of_class"
+            )
+    return sorted(examples, key=lambda example: (example.part, example.key))
+
+
+def _by_class(
+    examples: list[Example], rule: Mapping[str, Any], order: Any, from_the_end: bool
+) -> list[Example]:
+    by_class: dict[Any, list[Example]] = {}
+    for example in examples:
+        by_class.setdefault(example.label, []).append(example)
+    arranged = []
+    for class_examples in by_class.values():
+        class_examples.sort(key=order, reverse=from_the_end)
+        start = 0
+        for part, count in rule.items():
+            if part == "rest":
+                continue
+            chosen = class_examples[start : start + count]
+            arranged += [dataclasses.replace(e, part=part) for e in chosen]
+            start += count
+        arranged += [dataclasses.replace(e, part=rule["rest"]) for e in class_examples[start:]]
+    return arranged

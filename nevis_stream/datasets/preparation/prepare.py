@@ -13,12 +13,12 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, raw_formats, reading
 from nevis_stream.datasets.class_ids import IdsWithGaps
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
+from nevis_stream.datasets.files import Example, FileTree
 from nevis_stream.datasets.images import EncodedImages, SourceImage
-from nevis_stream.datasets.preparation import fetch, tfds_copy
+from nevis_stream.datasets.preparation import fetch
 from nevis_stream.datasets.preparation.content import Content, from_examples
 from nevis_stream.datasets.preparation.unpack import unpack, unpack_nested
 from nevis_stream.datasets.preparation.write import BUSY, write
-from nevis_stream.datasets.raw_formats.tree import Example, FileTree
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput, RunLocked, unknown
 from nevis_stream.progress import SILENT, Progress
@@ -45,7 +45,7 @@ def gather(
         raise BadInput(unknown("data set", dataset_id, catalogue.file_layouts()))
     plan = fetch.fetch_plan(dataset_id)
     downloads = (
-        prepared.data_root()
+        catalogue.data_root()
         / "downloads"
         / catalogue.file_layouts()[dataset_id].get("like", dataset_id)
     )
@@ -98,7 +98,7 @@ def content(
     if copy is None:
         examples = raw_formats.read(FileTree(work), layout)
     else:
-        examples = tfds_copy.examples(dataset_id, copy, work)
+        examples = fetch.examples(dataset_id, copy, work)
         # its labels are ids already, and its splits may be others than those of the files
         layout = (
             {"splits": layout["splits"]}
@@ -143,7 +143,7 @@ def prepare(
     Raises:
       NevisStreamError: the message says what to do.
     """
-    work = prepared.data_root() / "unpacked" / dataset_id
+    work = catalogue.data_root() / "unpacked" / dataset_id
     lock = work.with_name(f"{dataset_id}.lock")
     if prepared.is_ready(dataset_id, "published") and not force:
         recover(prepared.directory(dataset_id, "published"))  # a kill may have left something
@@ -152,7 +152,7 @@ def prepare(
                 shutil.rmtree(work, ignore_errors=True)
         return prepared.directory(dataset_id, "published")
     layout = catalogue.file_layouts().get(dataset_id, {})
-    copy = None if places else tfds_copy.newest_copy(dataset_id)
+    copy = None if places else fetch.newest_copy(dataset_id)
     files = (
         {}
         if copy

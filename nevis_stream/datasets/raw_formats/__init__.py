@@ -7,62 +7,48 @@ and, for multi label, sets of these.
 
 | module          | raw layout                                                             |
 |-----------------|------------------------------------------------------------------------|
-| paths           | class, part or number of an image are in its path                      |
-| table           | a text table names images and labels: lists, csv, tsv                 |
-| companion       | a file next to each image has its score;  lists of scores; poses      |
-| matlab          | .mat files: lists of ids, records, counts, arrays                       |
-| voc             | PASCAL VOC: annotations in xml, lists by class, crops of people         |
-| coco            | COCO json                                                               |
-| binary          | idx, cifar, stl, gnt, norb, hdf5: pixels in formats of their own        |
-| numbers         | pixels as text: rows of numbers, libsvm                                 |
-| attributes      | attributes of classes; regions of images; ImageNet's validation part  |
-"""
+| paths           | class, part or number of an image are in its path; a file next to each image has its score; lists of scores; poses |
+| table           | a text table names images and labels: lists, csv, tsv                  |
+| matlab          | .mat files: lists of ids, records, counts, arrays; attributes of classes; regions of images; ImageNet's validation part |
+| annotations     | PASCAL VOC: xml, lists by class, crops of people; COCO json            |
+| pixels          | idx, cifar, stl, gnt, norb, hdf5: formats of their own; as text: rows of numbers, libsvm |
+"""  # noqa: E501
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nevis_stream.datasets.raw_formats import (
-    attributes,
-    binary,
-    coco,
-    companion,
-    matlab,
-    numbers,
-    paths,
-    table,
-    voc,
-)
-from nevis_stream.datasets.raw_formats.tree import Example, FileTree
+from nevis_stream.datasets.files import Example, FileTree
+from nevis_stream.datasets.raw_formats import annotations, matlab, paths, pixels, table
 from nevis_stream.errors import BadInput, unknown
 
 __all__ = ["READERS", "Example", "FileTree", "read"]
 
 
 READERS: Mapping[str, Callable[..., Iterator[Example]]] = {
-    "predicates": attributes.predicates,
-    "regions": attributes.regions,
-    "imagenet_validation": attributes.imagenet_validation,
-    "idx": binary.idx,
-    "cifar": binary.cifar,
-    "stl": binary.stl,
-    "gnt": binary.gnt,
-    "norb": binary.norb,
-    "hdf5": binary.hdf5,
-    "coco": coco.coco,
-    "companion": companion.companion,
-    "score_list": companion.score_list,
-    "poses": companion.poses,
+    "predicates": matlab.predicates,
+    "regions": matlab.regions,
+    "imagenet_validation": matlab.imagenet_validation,
+    "idx": pixels.idx,
+    "cifar": pixels.cifar,
+    "stl": pixels.stl,
+    "gnt": pixels.gnt,
+    "norb": pixels.norb,
+    "hdf5": pixels.hdf5,
+    "coco": annotations.coco,
+    "companion": paths.companion,
+    "score_list": paths.score_list,
+    "poses": paths.poses,
     "mat_lists": matlab.mat_lists,
     "mat_records": matlab.mat_records,
     "mat_counts": matlab.mat_counts,
     "mat_arrays": matlab.mat_arrays,
-    "pixel_rows": numbers.pixel_rows,
-    "libsvm": numbers.libsvm,
+    "pixel_rows": pixels.pixel_rows,
+    "libsvm": pixels.libsvm,
     "paths": paths.paths,
     "table": table.table,
-    "voc_objects": voc.voc_objects,
-    "voc_lists": voc.voc_lists,
-    "voc_actions": voc.voc_actions,
+    "voc_objects": annotations.voc_objects,
+    "voc_lists": annotations.voc_lists,
+    "voc_actions": annotations.voc_actions,
 }
 
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nevis_stream.datasets.files import Example, FileTree, fill, look_up
 from nevis_stream.datasets.images import SourceImage
-from nevis_stream.datasets.raw_formats.tree import Example, FileTree, fill, look_up
 from nevis_stream.errors import BadInput
 
 Row = dict[str, str]

@@ -9,8 +9,7 @@ import numpy as np
 from nevis_stream.datasets.class_ids import check_names, read_arrays
 from nevis_stream.datasets.dataset import DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.datasets.part_names import parts_called
-from nevis_stream.datasets.reading import Choices, Found, LeftOut
+from nevis_stream.datasets.reading import Choices, Found, LeftOut, parts_called
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.tables import nfc, similar_names

@@ -17,7 +17,6 @@ from nevis_stream.datasets.class_ids import last_of_place, read_cells, read_name
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.files import is_hidden, is_image
 from nevis_stream.datasets.images import EncodedImages, SourceImage
-from nevis_stream.datasets.part_names import parts_by_name
 from nevis_stream.datasets.reading import (
     HIDDEN_IMAGES,
     NO_IMAGES,
@@ -25,6 +24,7 @@ from nevis_stream.datasets.reading import (
     Found,
     LeftOut,
     left_out,
+    parts_by_name,
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import check_zip

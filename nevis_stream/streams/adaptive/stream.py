@@ -29,8 +29,7 @@ from nevis_stream.run_directory.ledger import History
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.seeds import generator
 from nevis_stream.streams.adaptive import rules
-from nevis_stream.streams.adaptive.known_misses import KnownMisses
-from nevis_stream.streams.adaptive.rule import PoolState, draw
+from nevis_stream.streams.adaptive.rules import KnownMisses, PoolState, draw
 from nevis_stream.streams.adaptive.specification import Specification, pool_rows, read_specification
 from nevis_stream.streams.stream import Schedule, Stream, stream_of_rows
 from nevis_stream.streams.task import Draw, Event, Task

@@ -15,7 +15,7 @@ from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.streams.adaptive import rules
-from nevis_stream.streams.adaptive.rule import PoolState, draw
+from nevis_stream.streams.adaptive.rules import PoolState, draw
 from nevis_stream.streams.adaptive.specification import Specification, read_specification
 from nevis_stream.streams.adaptive.stream import load_adaptive, sources
 from nevis_stream.streams.named_streams import load_stream
