@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from nevis_stream import catalogue, metrics
 from nevis_stream.datasets import embedded
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
-from nevis_stream.datasets.embedded import sources
+from nevis_stream.datasets.embedded import packaged
 from nevis_stream.datasets.splits import divide
 from nevis_stream.launch import entry
 
@@ -101,7 +101,7 @@ def sheet(datasets: list[DataSet]) -> Image.Image:
         "RGB", (MARGIN + COLUMNS * step, len(datasets) * step + GAP), (255, 255, 255)
     )
     font = ImageFont.truetype(
-        sources.find("matplotlib", f"{sources.FONT_FOLDER}/DejaVuSans.ttf"), 13
+        packaged.find("matplotlib", f"{packaged.FONT_FOLDER}/DejaVuSans.ttf"), 13
     )
     for i, dataset in enumerate(datasets):
         top = i * step + GAP

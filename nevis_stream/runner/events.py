@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Collection
 
+from nevis_stream.datasets.splits import to_csv
 from nevis_stream.errors import BadInput, DamagedCheckpoint, RunWarning
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory import environment, scalars
@@ -15,11 +16,10 @@ from nevis_stream.run_directory.records import (
     PredictRecord,
     TrainRecord,
 )
-from nevis_stream.runner.copies import write_overlaps
 from nevis_stream.runner.predicting import predict
 from nevis_stream.runner.training import TrainEvents
 from nevis_stream.runner.work import Work
-from nevis_stream.storage import checkpoint
+from nevis_stream.storage import checkpoint, write_file
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.stream import Stream, replay
 from nevis_stream.streams.task import Event
@@ -47,7 +47,7 @@ class EventLoop:
             work.ledger.append(self._initialise())
         self._replay()
         work.scalars.show(work.ledger.records)
-        write_overlaps(work)
+        _write_overlaps(work)
         while (event := next_event(work.stream, work.ledger)) is not None:
             self._do(len(work.ledger.events), event)
         work.ledger.append(EndRecord(events=len(work.ledger.events)))
@@ -130,6 +130,15 @@ class EventLoop:
         )
         checkpoint.write(path, {"state": state}, header.to_json())
         return header
+
+
+def _write_overlaps(work: Work) -> None:
+    """Writes overlap.csv: how many images of each task earlier tasks train on."""
+    file = work.path / "overlap.csv"
+    if not file.exists():
+        events = work.ledger.header.events
+        work.progress.event(-1, events, "compare the images of the tasks")
+        write_file(file, to_csv(work.stream.overlaps()).encode())
 
 
 def next_event(stream: Stream, records: History) -> Event | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.cost.compute import Counts
-from nevis_stream.errors import DamagedCheckpoint, RunWarning
+from nevis_stream.errors import DamagedCheckpoint, DataWarning, RunWarning
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.run_directory.outcomes import write_thumbnails
 from nevis_stream.run_directory.records import (
@@ -21,12 +21,12 @@ from nevis_stream.run_directory.records import (
     predictor_id,
     tree_name,
 )
-from nevis_stream.runner.copies import count_leaked
 from nevis_stream.runner.work import Work, last_kept
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.record import encode
 from nevis_stream.streams.task import Event
+from nevis_stream.vocabulary import PROTOCOLS
 
 
 class TrainEvents:
@@ -90,7 +90,7 @@ class TrainEvents:
     def _train(self, event: int) -> TrainRecord:
         """Trains from the state before the event, saves the checkpoint and returns the record."""
         work, own = self.work, self.events[event]
-        task, leaked = own.task, count_leaked(work, own)
+        task, leaked = own.task, _count_leaked(work, own)
         images = work.stream.splits_of(own)["train"].images
         write_thumbnails(work.path / "thumbnails" / f"{task.task_id}.png", images)
         ctx = self._context(event)
@@ -188,6 +188,22 @@ class TrainEvents:
         if record is None or record.chosen is None:
             raise ValueError(f"event {event} has no chosen predictor")
         return self.load(event, tree_name(record.chosen))
+
+
+def _count_leaked(work: Work, event: Event) -> int:
+    """Counts the test images of a task that are exact copies of its training images, and warns."""
+    split = PROTOCOLS[work.config.values["protocol"]].split
+    leaked = work.stream.count_leaks(event, split)
+    if leaked:
+        n = len(work.stream.splits_of(event)[split])
+        warnings.warn(
+            f"task {event.task.task_id!r}: {leaked} of {n} images of its {split} split are exact"
+            " copies of images in its train or dev split, so its error is too low. The ledger"
+            " counts them (n_leaked) and the report shows them.",
+            DataWarning,
+            stacklevel=2,
+        )
+    return leaked
 
 
 def _find_fault(returned: Any) -> str:

@@ -1,6 +1,5 @@
 """Embedded data sets: deterministic, as documented, split honestly, not trivial, never online."""
 
-import importlib
 import itertools
 import re
 import socket
@@ -15,17 +14,29 @@ from benchmarks import pico_contact_sheet
 from nevis_stream import catalogue
 from nevis_stream.datasets import embedded
 from nevis_stream.datasets.dataset import MULTI_LABEL
-from nevis_stream.datasets.embedded import patches, pico_faces, pico_glyphs, sources
+from nevis_stream.datasets.embedded import packaged, patches, rendered
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput
 
-NAMES = embedded.NAMES
-WITH_BOXES = ("pico_coins", "pico_mosaic", "pico_scenes", "pico_textures", "pico_tissue")
+NAMES = tuple(embedded.DATASETS)
+LABELLED = {
+    "pico_scenes": patches.label_scenes,
+    "pico_textures": patches.label_textures,
+    "pico_tissue": patches.label_tissue,
+}
+WITH_BOXES = ("pico_coins", "pico_mosaic", *LABELLED)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pico.md"
 
 
-def module(name):
-    return importlib.import_module(f"{embedded.__name__}.{name}")
+def boxes_of(name):
+    """The boxes of each part that a data set is cut from."""
+    if name == "pico_coins":
+        return rendered.coin_boxes()
+    if name == "pico_mosaic":
+        return {
+            part: [box for four in plan for box in four] for part, plan in patches.plan_mosaics()
+        }
+    return {part: [box for box, _ in pairs] for part, pairs in LABELLED[name]().items()}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +61,7 @@ def test_a_fresh_process_builds_the_same_and_imports_no_carrier(built):
     code = (
         "import sys\n"
         "from nevis_stream.datasets import embedded\n"
-        "print(*[embedded.build(n).fingerprint() for n in embedded.NAMES])\n"
+        "print(*[embedded.build(n).fingerprint() for n in embedded.DATASETS])\n"
         "heavy = ('sklearn', 'skimage', 'matplotlib', 'scipy', 'jax')\n"
         "print(*[m for m in heavy if m in sys.modules])"
     )
@@ -63,10 +74,10 @@ def test_a_fresh_process_builds_the_same_and_imports_no_carrier(built):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_module_states_its_version_and_what_is_real(name):
-    assert isinstance(module(name).VERSION, int)
-    assert re.search(r"\b(Real|Rendered)\b", module(name).__doc__)
-    assert re.search(r"(?i)test", module(name).__doc__)
+def test_the_function_states_what_is_real_and_what_is_in_test(name):
+    about = embedded.DATASETS[name].__doc__
+    assert about.startswith(f"{name}: ")
+    assert re.search(r"\b(Real|Rendered)\b", about) and re.search(r"(?i)test", about)
 
 
 def documented_rows():
@@ -131,7 +142,7 @@ def test_no_test_image_is_a_train_image_of_another_task(built):
 
 
 def boxes(part):
-    return [box for name in WITH_BOXES for box in module(name).boxes()[part]]
+    return [box for name in WITH_BOXES for box in boxes_of(name)[part]]
 
 
 def test_train_and_test_regions_share_no_pixel_even_between_data_sets():
@@ -148,18 +159,18 @@ def test_train_and_test_regions_share_no_pixel_even_between_data_sets():
 
 @pytest.mark.parametrize("name", [n for n in WITH_BOXES if n != "pico_mosaic"])
 def test_boxes_of_a_part_do_not_overlap(name):
-    for part in module(name).boxes().values():
+    for part in boxes_of(name).values():
         assert not any(a.overlaps(b) for a, b in itertools.combinations(part, 2))
 
 
 @pytest.mark.parametrize("name", WITH_BOXES)
 def test_boxes_lie_inside_their_images(name):
     shapes = {}
-    for part in module(name).boxes().values():
+    for part in boxes_of(name).values():
         for box in part:
             if box.image not in shapes:
                 shrink = 3 if box.image == "retina" else 1
-                shapes[box.image] = sources.image(box.image, shrink=shrink).shape
+                shapes[box.image] = packaged.read_image(box.image, shrink=shrink).shape
             height, width = shapes[box.image][:2]
             assert box.top >= 0 and box.left >= 0
             assert box.top + box.height <= height and box.left + box.width <= width
@@ -167,7 +178,7 @@ def test_boxes_lie_inside_their_images(name):
 
 @pytest.mark.parametrize("name", ["pico_scenes", "pico_textures", "pico_tissue"])
 def test_boxes_are_those_of_the_images(built, name):
-    for part, result in module(name).boxes().items():
+    for part, result in boxes_of(name).items():
         sizes = [[box.height, box.width] for box in result]
         assert built[name].parts[part].images.sizes.tolist() == sizes
 
@@ -178,10 +189,10 @@ def test_fonts_of_train_and_test_are_disjoint():
             "dejavu" if f.startswith("DejaVu") else "stix" if f.startswith("STIX") else "cm"
             for f in fonts
         }
-        for part, fonts in pico_glyphs.FONTS.items()
+        for part, fonts in rendered.FONTS.items()
     }
     assert families == {"train": {"dejavu"}, "test": {"stix", "cm"}}
-    assert not set(pico_glyphs.FONTS["train"]) & set(pico_glyphs.FONTS["test"])
+    assert not set(rendered.FONTS["train"]) & set(rendered.FONTS["test"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,7 +208,7 @@ def test_every_class_is_in_every_part(built, name):
 
 def test_the_faces_are_the_first_half(built):
     part = built["pico_faces"].parts["train"]
-    assert part.labels.tolist() == [1] * pico_faces.TRAIN + [0] * pico_faces.TRAIN
+    assert part.labels.tolist() == [1] * packaged.TRAIN_FACES + [0] * packaged.TRAIN_FACES
 
 
 def test_region_leaves_a_gap_and_grid_stays_inside():
@@ -230,28 +241,28 @@ def test_an_unknown_name_lists_the_valid_ones():
     with pytest.raises(BadInput, match="Did you mean 'pico_digits'.*pico_textures"):
         embedded.build("pico_digit")
     with pytest.raises(BadInput, match="packaged image 'bricks'"):
-        sources.image("bricks")
+        packaged.read_image("bricks")
 
 
 def test_a_missing_file_names_package_file_and_version():
     with pytest.raises(
         BadInput, match=r"scikit-image has no file data/gone.png.*0\.26\.0.*pip install"
     ):
-        sources.find("skimage", "data/gone.png")
+        packaged.find("skimage", "data/gone.png")
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setattr(sources.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(packaged.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(BadInput, match="scikit-learn is not installed.*digits"):
-        sources.find("sklearn", "datasets/data/digits.csv.gz")
+        packaged.find("sklearn", "datasets/data/digits.csv.gz")
 
 
 def test_a_file_that_cannot_be_decoded_is_named(monkeypatch, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"not an image")
-    monkeypatch.setattr(sources, "find", lambda *_: broken)
+    monkeypatch.setattr(packaged, "find", lambda *_: broken)
     with pytest.raises(BadInput, match="broken.png"):
-        sources.image("brick")
+        packaged.read_image("brick")
 
 
 def read(name):

@@ -1,36 +1,36 @@
 """Data sets made only from images that installed packages carry: nothing is ever downloaded.
 
-Every module of `NAMES` is one data set: a `build()` that returns it, and a `VERSION` that is raised
-when its samples change. The other modules are helpers: `sources` finds the images, `patches` cuts
-them, `drawing` renders and encodes. A new data set is a new module, its name here and its rows in
-the catalogue.
+`packaged` finds the images and has the data sets that are whole files of them, `patches` those that
+are cut from them, `rendered` those that are drawn. A new data set is a function that returns it,
+its name here and its rows in the catalogue.
 """
 
 import dataclasses
-import importlib
+from collections.abc import Callable, Mapping
 
 from nevis_stream.datasets.dataset import DataSet
+from nevis_stream.datasets.embedded import packaged, patches, rendered
 from nevis_stream.datasets.reading import silent
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import look_up
 
-NAMES = (
-    "pico_coins",
-    "pico_digits",
-    "pico_faces",
-    "pico_glyphs",
-    "pico_mosaic",
-    "pico_scenes",
-    "pico_shapes",
-    "pico_textures",
-    "pico_tissue",
-)
+DATASETS: Mapping[str, Callable[[], DataSet]] = {
+    "pico_coins": rendered.build_coins,
+    "pico_digits": packaged.build_digits,
+    "pico_faces": packaged.build_faces,
+    "pico_glyphs": rendered.build_glyphs,
+    "pico_mosaic": patches.build_mosaic,
+    "pico_scenes": patches.build_scenes,
+    "pico_shapes": rendered.build_shapes,
+    "pico_textures": patches.build_textures,
+    "pico_tissue": patches.build_tissue,
+}
 
 
 def build(name: str) -> DataSet:
-    """Builds one embedded data set; only its own module is imported.
+    """Builds one embedded data set.
 
     Args:
-      name: one of `NAMES`, as in the catalogue's `embedded:NAME`.
+      name: one of `DATASETS`, as in the catalogue's `embedded:NAME`.
 
     Returns:
       The data set, the same at every call.
@@ -38,8 +38,6 @@ def build(name: str) -> DataSet:
     Raises:
       BadInput: the name is not known, or a package does not carry an image that is needed.
     """
-    if name not in NAMES:
-        raise BadInput(unknown("embedded data set", name, NAMES))
+    function = look_up(DATASETS, "embedded data set", name)
     with silent():
-        dataset = importlib.import_module(f"{__name__}.{name}").build()
-    return dataclasses.replace(dataset, reading=None)  # of no files
+        return dataclasses.replace(function(), reading=None)  # of no files
