@@ -16,7 +16,7 @@ from pathlib import Path
 from nevis_stream.analysis.answering import CONTROL, against_control, rule_results
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.errors import plural
 from nevis_stream.experiments import machine, run_config
 from nevis_stream.experiments.commands import make_parser, positive

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from absl import flags
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments import run_config

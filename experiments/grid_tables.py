@@ -8,7 +8,7 @@ from rich.table import Table
 from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.cost.compute import cost_text, engineering
+from nevis_stream.cost.meter import cost_text, engineering
 from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, format_value, short_key
 from nevis_stream.experiments.plan import plan
 from nevis_stream.experiments.run_config import flat

@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.experiments.run_config import RunConfig
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console

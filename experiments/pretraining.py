@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair_row
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.experiments import recorded, run_config
 from nevis_stream.learners.parts import weights

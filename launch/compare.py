@@ -25,7 +25,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.cost.compute import cost_text, engineering, ratio
+from nevis_stream.cost.meter import cost_text, engineering, ratio
 from nevis_stream.launch import entry
 
 _A = flags.DEFINE_list(

@@ -57,7 +57,7 @@ def _print_points(directories: list[Path]) -> None:
 
     from nevis_stream.analysis.pareto import pareto_front
     from nevis_stream.analysis.points import point
-    from nevis_stream.cost.compute import cost_text
+    from nevis_stream.cost.meter import cost_text
     from nevis_stream.run_directory.ledger import Ledger
     from nevis_stream.terminal import Console
 

@@ -92,7 +92,7 @@ def main(_):
 def _result(ledger: "Ledger") -> str:
     """Returns a run's point in words, or why it has none."""
     from nevis_stream.analysis.points import point
-    from nevis_stream.cost.compute import cost_text
+    from nevis_stream.cost.meter import cost_text
     from nevis_stream.errors import plural
 
     result = point(ledger)

@@ -2,7 +2,7 @@
 
 import math
 
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.queries.oracle import Estimate
 from nevis_stream.terminal import Console
 

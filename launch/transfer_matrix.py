@@ -40,7 +40,7 @@ def main(_):
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
     from nevis_stream.analysis.points import phase_flops
-    from nevis_stream.cost.compute import engineering
+    from nevis_stream.cost.meter import engineering
     from nevis_stream.experiments.transfer import TransferMatrixRun
 
     matrix = TransferMatrixRun(

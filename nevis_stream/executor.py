@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from nevis_stream.cost.compute import Counts
+from nevis_stream.cost.meter import Counts
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage.checkpoint import Tree, to_host

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from nevis_stream import extensions
-from nevis_stream.cost.compute import Compute, Meter
+from nevis_stream.cost.compute import Compute
+from nevis_stream.cost.meter import Meter
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Result, Trial

@@ -11,7 +11,7 @@ each task, its three errors, and the FLOPs of learning and of answering one imag
 
 import numpy as np
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments import run_config

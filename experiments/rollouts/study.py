@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.executor import Executor
 from nevis_stream.experiments.rollouts.statistics import RiskCurve, curve, plurality_risks

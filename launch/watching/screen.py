@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.launch.watching.files import Holder, TrialState
 from nevis_stream.launch.watching.state import DONE, NOW, RunState, TaskState
 from nevis_stream.report.notation import error

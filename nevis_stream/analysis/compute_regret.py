@@ -9,7 +9,7 @@ from nevis_stream.analysis.differences import EQUAL
 from nevis_stream.analysis.points import costs_unknown, describe_progress, point
 from nevis_stream.analysis.regret import REFERENCE, Regret, without_curve
 from nevis_stream.analysis.runs import Run
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 
 
 def compute_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) -> Regret:

@@ -4,7 +4,7 @@ and every other phase.
 
 from dataclasses import dataclass
 
-from nevis_stream.cost.compute import NO_TRIAL
+from nevis_stream.cost.meter import NO_TRIAL
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import Flops, PredictRecord, TrainRecord
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
-from nevis_stream.cost.compute import times
+from nevis_stream.cost.meter import times
 from nevis_stream.errors import plural
 
 if TYPE_CHECKING:  # a comparison shows itself in these words

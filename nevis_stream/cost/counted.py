@@ -18,7 +18,7 @@ from typing import Any
 import jax
 
 from nevis_stream.cost import flops
-from nevis_stream.cost.compute import refuse_while_tracing
+from nevis_stream.cost.meter import refuse_while_tracing
 from nevis_stream.errors import BadInput
 
 _count = 0

@@ -20,7 +20,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, digest

@@ -16,7 +16,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.cost.compute import Compute, total
+from nevis_stream.cost.compute import Compute
+from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.policy import Key

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from nevis_stream.cost.compute import Compute, total
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import in_full_precision
+from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import model_splits
 from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, known_models

@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from nevis_stream.cost.compute import Compute, engineering, total
+from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import count_flops
+from nevis_stream.cost.meter import engineering, total
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method

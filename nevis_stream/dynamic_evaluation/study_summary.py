@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measure
 from nevis_stream.errors import plural

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.stand_ins import short_name
-from nevis_stream.cost.compute import times
+from nevis_stream.cost.meter import times
 from nevis_stream.errors import plural
 from nevis_stream.report.notation import cost_spread, error_spread
 from nevis_stream.storage.reading import parse_json

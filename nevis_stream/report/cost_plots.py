@@ -8,7 +8,7 @@ from itertools import accumulate
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nevis_stream.cost.compute import engineering
+from nevis_stream.cost.meter import engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shorten
 from nevis_stream.report.styles import Style

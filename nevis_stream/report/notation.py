@@ -3,7 +3,7 @@
 import math
 
 from nevis_stream.analysis.seeds import Spread
-from nevis_stream.cost.compute import cost_text, engineering
+from nevis_stream.cost.meter import cost_text, engineering
 
 NONE = "–"
 

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from nevis_stream.cost.compute import ratio
+from nevis_stream.cost.meter import ratio
 from nevis_stream.report import notation
 from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS, anchor
 from nevis_stream.terminal import printable

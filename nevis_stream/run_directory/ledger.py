@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.records import (
     RECORDS,

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from nevis_stream import metrics
-from nevis_stream.cost.compute import NO_TRIAL
+from nevis_stream.cost.meter import NO_TRIAL
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.metrics import ERROR_RATE
 from nevis_stream.storage.record import Record, choice, json_object, number, show_value, whole

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory.records import Header, PredictRecord, TrainRecord
 from nevis_stream.storage import append_line

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nevis_stream.cost.compute import Counts
+from nevis_stream.cost.meter import Counts
 from nevis_stream.errors import DamagedCheckpoint, DataWarning, RunWarning
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.run_directory.outcomes import write_thumbnails

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream import metrics, user_code
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, unknown
 from nevis_stream.learner import Context, Learner

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.cost import counted as counted_module
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, CostUnknown
 from nevis_stream.learner import Context
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from nevis_stream.cost.compute import total
 from nevis_stream.cost.flops import count
+from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from flax.traverse_util import flatten_dict
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.fit import Recipe, fit

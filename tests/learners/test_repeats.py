@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments import run_config

@@ -7,11 +7,11 @@ import pytest
 
 from nevis_stream.analysis import pareto, seeds
 from nevis_stream.analysis.seeds import Spread
-from nevis_stream.cost import compute
+from nevis_stream.cost import meter
 from nevis_stream.report import notation
 
 
-@pytest.mark.parametrize("module", [pareto, seeds, compute], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [pareto, seeds, meter], ids=lambda m: m.__name__)
 def test_examples_are_true(module):
     results = doctest.testmod(module)
     assert results.attempted
@@ -30,7 +30,7 @@ def test_examples_are_true(module):
     ],
 )
 def test_engineering(value, text):
-    assert compute.engineering(value) == text
+    assert meter.engineering(value) == text
 
 
 def test_spreads():

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from nevis_stream.cost.compute import total
+from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
 from nevis_stream.launch import executors
 from nevis_stream.run_directory import scalars
