@@ -8,7 +8,7 @@ from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.simulation import squared_error_ratio
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates.networks import CONVOLUTIONS, RetrainedEnsemble
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator
 from nevis_stream.storage.reading import read_npz

@@ -26,7 +26,7 @@ from nevis_stream.evaluation_cache.packing import (
     Tile,
 )
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.storage import checked_lines
+from nevis_stream.storage.record import read_checked
 
 
 def stats(cache) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def list_unchecked(cache) -> list[str]:
             tile.number not in checked for tile in entries.tiles(db, f"state = '{PREDICTED}'")
         )
         about = not records.text_checks(db, "about")
-    lines = sum(not line.checked for line in checked_lines.read(cache.directory / LEDGER))
+    lines = sum(not line.checked for line in read_checked(cache.directory / LEDGER))
     parts = {
         "what the cache is about": about,
         f"what made {plural(without_check, 'tile')} of predictions": without_check,

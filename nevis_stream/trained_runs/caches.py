@@ -13,7 +13,7 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import EACH
-from nevis_stream.evaluation_cache.oracles import IdsOfColumns
+from nevis_stream.evaluation_cache.exchange import IdsOfColumns
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Cost, Query, Responses
