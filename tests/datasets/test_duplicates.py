@@ -24,6 +24,7 @@ from nevis_stream.datasets.preparation.content import (
     count_near_copies,
     examine,
 )
+from nevis_stream.datasets.splits import cached_overlaps, find_overlaps
 
 COFFEE = Image.fromarray(data.astronaut()).resize((120, 90))
 
@@ -106,7 +107,7 @@ def test_overlap_names_the_later_task_and_the_earlier_one():
         name: {split: shades(text) for split, text in of_set.items()}
         for name, of_set in content.items()
     }
-    result = splits.find_overlaps([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
+    result = find_overlaps([("a", "a"), ("b", "b"), ("a_2", "a")], splits.__getitem__)
     assert [(o.task_id, o.split, o.earlier, o.exact, o.samples) for o in result] == [
         ("b", "dev_test", "a", 1, 1),
         ("b", "test", "a", 2, 3),
@@ -124,16 +125,16 @@ def test_overlaps_are_computed_once_and_a_damaged_table_again(tmp_path, monkeypa
         asked.append(name)
         return sets[name]
 
-    first = splits.cached_overlaps("0123", tasks, splits_of)
+    first = cached_overlaps("0123", tasks, splits_of)
     assert first and asked == ["a", "b"]
-    assert splits.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
+    assert cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
     (table,) = (tmp_path / "derived").glob("overlap-*")
     sound = table.read_text()
     for damaged in (sound[:-3] + "x", sound.replace(",1,", ",2,", 1), sound[: len(sound) // 2], ""):
         assert damaged != sound
         asked.clear()
         table.write_text(damaged)
-        assert splits.cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
+        assert cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
     assert table.read_text() == sound
 
 

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nevis_stream.datasets.images import ArrayImages, EncodedImages, JoinedImages, SourceImage
+from nevis_stream.datasets.images import (
+    ArrayImages,
+    EncodedImages,
+    JoinedImages,
+    SourceImage,
+    pixel_hash,
+)
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.datasets.splits import divide
@@ -105,7 +111,7 @@ def test_16_bit_images_are_scaled_by_the_range_of_the_type(tmp_path, part):
     assert images[0][..., 0].tolist() == [[0, 1, 128], [156, 254, 255]]
     opened = SourceImage(tmp_path / part).open()
     assert opened.mode == "L" and (np.asarray(opened) == images[0][..., 0]).all()
-    assert images.pixel_hashes()[0] == images.pixel_hash(opened)
+    assert images.pixel_hashes()[0] == pixel_hash(opened)
 
 
 @pytest.mark.parametrize(

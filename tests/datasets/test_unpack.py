@@ -185,7 +185,7 @@ def test_the_mark_comes_after_the_bytes_and_names_are_synced(tmp_path, monkeypat
     else:
         write(tmp_path / name)
     synced, marked = set(), []
-    fsync, write_mark = os.fsync, unpack.write_file
+    fsync, write_mark = os.fsync, unpacking.write_file
 
     def sync(descriptor):
         synced.add(os.fstat(descriptor).st_ino)
