@@ -21,7 +21,6 @@ from nevis_stream.dynamic_evaluation.comparison import (
 )
 from nevis_stream.dynamic_evaluation.failures import likely_failures
 from nevis_stream.dynamic_evaluation.session import Session
-from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
 from nevis_stream.dynamic_evaluation.told_files import read_told
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval
@@ -212,7 +211,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
             | (spending or {})
         )
         track, (part,) = session.track(each.model), session.cache.facts().parts
-        ends = anytime_intervals(track, session.cache.facts(), session.cache.scores)
+        ends = session.stopping.intervals(track)
         if len(track.drawn):
             low, high = (np.array([part.unscale(value) for value in end]) for end in ends)
             seen = ~np.isnan(track.drawn_values)

@@ -6,10 +6,8 @@
     answers.jsonl   one line for each call, or file, of answers
     handed.jsonl    which worker has which samples, where workers have names
 
-What it has in common with labelling sessions is in `queries.session_log`. What a model is asked
-next depends on the settings and its own answers so far, not on when they come, from whom, or on
-other models of the session; so a session that was killed, or that several processes answer, is the
-same as one without a break.
+What a model is asked next depends on the settings and its own answers so far, not on when they
+come, from whom, or on other models; so a session that was killed is as one without a break.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -202,7 +200,7 @@ class Session:
         return follow(self.log.read(), self._model(model), self.ends, self.cache.scores)
 
     def _has_ended(self, track: Track) -> bool:
-        ended = track.is_complete(self.settings.budget) or self._stopping.may_stop(track)
+        ended = track.is_complete(self.settings.budget) or self.stopping.may_stop(track)
         if ended or self.settings.until_decided is None:
             return ended
         return bool(self.decisions().settled[list(self.settings.models).index(track.model)])
@@ -217,8 +215,9 @@ class Session:
         return self._decided[1]
 
     @cached_property
-    def _stopping(self) -> Stopping:
-        return Stopping(self.settings, self.cache)
+    def stopping(self) -> Stopping:
+        """When it ends."""
+        return Stopping(self.settings, self.cache, lambda: self.fitted)
 
     # Asking
 
@@ -376,17 +375,17 @@ class Session:
           model: its name; None: the only one.
           population, clusters: as of `evaluate`; not of a session that ends by its interval.
         """
-        return self._estimate(self.track(model), self._stopping.population(population, clusters))
+        return self._estimate(self.track(model), self.stopping.population(population, clusters))
 
     def _estimate(self, track: Track, population: Population | None = None) -> Estimate:
         seen, failed, prices = track.answered, track.failed, self._prices
         spending = prices and prices.spending(track.answered_query.samples[0])
         if not seen.any():
             return Estimate(np.nan, reason=NO_ANSWER, failed=failed, spending=spending)
-        final = track.is_complete(self.settings.budget) and not self._stopping.by_interval
+        final = track.is_complete(self.settings.budget) and not self.stopping.by_interval
         given = track.answered_query, track.values[seen], failed, final, population
         estimate = replace(self.fitted.estimate(*given), spending=spending)
-        if final or population is not None or (interval := self._stopping.interval(track)) is None:
+        if final or population is not None or (interval := self.stopping.interval(track)) is None:
             return estimate
         low, high = interval
         value = min(max(estimate.value, low), high)
@@ -401,7 +400,7 @@ class Session:
         self, population: str = SAMPLES, clusters: ClustersGiven = None
     ) -> list[ModelStatus]:
         """Returns where each model stands; arguments as of `estimate`."""
-        drawn_from, budget = self._stopping.population(population, clusters), self.settings.budget
+        drawn_from, budget = self.stopping.population(population, clusters), self.settings.budget
         tracks = [self.track(model) for model in self.settings.models]
         return [
             track.status(budget, self._has_ended(track), self._estimate(track, drawn_from))
@@ -417,7 +416,7 @@ class Session:
     @property
     def rule(self) -> str:
         """When the session ends, in a sentence."""
-        return str(self._stopping)
+        return str(self.stopping)
 
     # Loops
 

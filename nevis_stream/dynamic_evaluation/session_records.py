@@ -66,6 +66,8 @@ class EvaluationSettings(Record):
         budget is a number of samples.
       amount: of the budget in this unit.
       prices: digest of the prices.
+      assisted: whether the interval that ends the session uses the method's predictions, and bets
+        for its width; None in sessions of earlier versions.
     """
 
     kind = KIND
@@ -83,6 +85,7 @@ class EvaluationSettings(Record):
     unit: Annotated[str, choice("unit", UNITS)] | None = None
     amount: Annotated[float, number(0, math.inf)] | None = None
     prices: str | None = None
+    assisted: bool | None = None
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "EvaluationSettings":

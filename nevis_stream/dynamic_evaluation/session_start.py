@@ -22,7 +22,12 @@ from nevis_stream.dynamic_evaluation.session_records import (
     write_prices,
 )
 from nevis_stream.dynamic_evaluation.session_source import write_source
-from nevis_stream.dynamic_evaluation.stopping import Rule, check_draws, check_rule
+from nevis_stream.dynamic_evaluation.stopping import (
+    Rule,
+    check_draws,
+    check_rule,
+    warn_if_late,
+)
 from nevis_stream.errors import BadInput
 from nevis_stream.progress import Progress
 from nevis_stream.queries.oracle import check_budget
@@ -92,9 +97,12 @@ def begin(
     log = SessionLog[AskedRound, Cell, Answer](
         directory, SETTINGS, ROUNDS, ANSWERS, WORDS, lambda _: [], lambda _: {}
     )
-    chosen = {"method": method, "reason": ""}
+    chosen: dict[str, Any] = {"method": method, "reason": ""}
+    ends_early = rule.until is not None or rule.until_better_than is not None
+    facts |= {"assisted": True} if ends_early else {}
     if log.settings.exists():  # what was chosen then
         begun = log.read_settings(EvaluationSettings.parse, "")
+        facts |= {"assisted": begun.assisted}
         if method in (None, begun.method):
             chosen = {"method": begun.method, "reason": begun.reason}
 
@@ -114,6 +122,8 @@ def begin(
         fitted = FittedBoard(cache, name, budget, seed, prices)
         if rule.by_interval:
             check_draws(name)  # what it asks is drawn at once
+            if rule.until is not None and budget == samples:
+                warn_if_late(fitted, rule.until, seed)
         else:
             progress.stage("compiling")
             fitted.rehearse()

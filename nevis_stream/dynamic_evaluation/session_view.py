@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
-
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import Session
 
@@ -22,10 +20,9 @@ def as_html(session: "Session") -> str:
     """Returns a list of the models; with a figure of the intervals so far, those that hold at every
     number of answers, where the method draws samples one by one with equal probabilities.
     """
-    facts, scores = session.cache.facts(), session.cache.scores
     rows = []
     for each in session.status():
-        low, high = anytime_intervals(session.track(each.model), facts, scores)
+        low, high = session.stopping.intervals(session.track(each.model))
         rows.append(f"<li>{html.escape(str(each))}{_band(low, high) if len(low) else ''}</li>")
     title = f"{html.escape(repr(session))}; {html.escape(session.rule)}"
     marks = "".join(f"<p>{html.escape(line)}</p>" for line in session.corrections())

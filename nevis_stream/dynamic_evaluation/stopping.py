@@ -2,33 +2,43 @@
 looking often, or stopping when it is short, does not spoil it.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation import methods, model_splits
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.policies.representative import Random
 from nevis_stream.dynamic_evaluation.population import (
     ClustersGiven,
     Population,
     read_population,
 )
+from nevis_stream.dynamic_evaluation.predictors.mean import Mean
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings
 from nevis_stream.dynamic_evaluation.session_track import Track
-from nevis_stream.errors import BadInput, plural, unknown
+from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.prices import Prices, show
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import SampleFacts, centres
+from nevis_stream.seeds import generator
 
 METHOD = "random_mean"
+BLOCK = 10  # draws after which the predictions are made anew
+TRIED = 9  # known models on which it is tried whether a session ends early
 NO_ANSWER = "there is no answer yet"  # why there is no estimate
 ERROR = 0.05  # of all decisions about several models together
+
+
+Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -59,14 +69,27 @@ def ends_by_interval(rule: Rule | EvaluationSettings) -> bool:
     return (rule.until, rule.until_better_than, rule.until_decided) != (None, None, None)
 
 
-def anytime_interval(track: Track, facts: SampleFacts, scores: bool) -> tuple[float, float] | None:
-    """Returns the last of the `anytime_intervals`, None if there is none."""
-    low, high = anytime_intervals(track, facts, scores)
-    return (float(low[-1]), float(high[-1])) if len(low) else None
+@dataclass(frozen=True)
+class Assistance:
+    """Predictions of the values of k samples, each made before the sample was drawn; see
+    `betting.confidence_sequence`.
+
+    Attributes:
+      predicted, remaining: float64[k].
+      residuals: float64[k] twice.
+    """
+
+    predicted: np.ndarray
+    remaining: np.ndarray
+    residuals: tuple[np.ndarray, np.ndarray]
 
 
 def anytime_intervals(
-    track: Track, facts: SampleFacts, scores: bool
+    track: Track,
+    facts: SampleFacts,
+    scores: bool,
+    target: float | None = None,
+    assistance: Assistance | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the 95% intervals of a model's mean, from 0 to 1, after each of its drawn samples, by
     `estimation.betting`; they hold all together.
@@ -79,6 +102,8 @@ def anytime_intervals(
       track: of the model.
       facts: about the samples.
       scores: whether the board has scores, not outcomes.
+      target: the half-width at which one stops, from 0 to 1; None: any.
+      assistance: predictions of the drawn samples; None: there are none.
 
     Returns: low and high, float64[k], of the k samples that were drawn one by one with equal
       probabilities; k is 0 if the method chooses them otherwise.
@@ -92,6 +117,11 @@ def anytime_intervals(
         weights = facts.weights[columns]
         left = n - np.arange(len(columns))
         residuals = np.zeros(len(columns)), left * facts.weights.max()
+    predicted: np.ndarray | float = 0.0
+    remaining: np.ndarray | float = 0.0
+    if assistance is not None:
+        predicted, remaining = assistance.predicted, assistance.remaining
+        residuals = assistance.residuals
     missing = np.isnan(values)
     instead = np.array([[0.0], [1.0]]) if missing.any() else np.zeros((1, 1))
     low, high = confidence_sequence(
@@ -99,9 +129,67 @@ def anytime_intervals(
         n,
         outcomes=exact,
         weights=weights,
+        predicted=predicted,
+        remaining=remaining,
         residuals=residuals,
+        target=target,
     )
     return low[0], high[-1]
+
+
+def assist(track: Track, facts: SampleFacts, predict: Predict) -> Assistance:
+    """Returns predictions of a model's drawn samples, made anew after each `BLOCK` of them.
+
+    Args:
+      track: of the model.
+      facts: about the samples.
+      predict: takes columns, int64[k], and the answers to them, float64[k] from 0 to 1; returns the
+        expected value of each sample, float[n].
+    """
+    columns, values, weights = np.array(track.drawn), track.drawn_values, facts.weights
+    predicted, remaining, least, most = np.empty((4, len(columns)))
+    left = np.ones(facts.n, bool)
+    for draw, column in enumerate(columns.tolist()):
+        if draw % BLOCK == 0:
+            answered = ~np.isnan(values[:draw])
+            g = np.asarray(predict(columns[:draw][answered], values[:draw][answered]), np.float64)
+            g = np.clip(g, 0, 1)
+        of_left, count = g[left], left.sum()
+        predicted[draw], remaining[draw] = g[column], weights[left] @ of_left
+        least[draw] = -count * (weights[left] * of_left).max()
+        most[draw] = count * (weights[left] * (1 - of_left)).max()
+        left[column] = False
+    return Assistance(predicted, remaining, (least, most))
+
+
+def warn_if_late(fitted: FittedBoard, until: float, seed: int) -> None:
+    """Warns if most known models would not have reached the width of an interval before all samples
+    are observed.
+
+    Args:
+      fitted: the known models.
+      until: the width.
+      seed: of the order of the samples.
+    """
+    (part,), facts = fitted.known.facts.parts, fitted.known.facts
+    if facts.dataset_weights is not None:
+        return
+    random, width = generator(seed, "late"), until / (part.high - part.low)
+    ranked = np.argsort(fitted.means)
+    rows = ranked[np.unique(centres(len(ranked), min(TRIED, len(ranked))))]
+    values = model_splits.fill(fitted.known.matrix(rows), random).clip(0, 1).astype(np.float64)
+    exact = not fitted.known.scores and facts.n < CANDIDATES
+    drawn = random.permuted(values, axis=1)
+    low, high = confidence_sequence(drawn, facts.n, outcomes=exact, target=width / 2)
+    before = (high - low <= width)[:, :-1].any(axis=1)
+    if before.mean() < 0.5:
+        warnings.warn(
+            f"of {len(before)} known models, {before.sum()} would have had an interval of width"
+            f" {until:g} before all {facts.n:,} samples are observed, so this session may well not"
+            " end earlier. A wider interval ends sooner.",
+            RunWarning,
+            stacklevel=2,
+        )
 
 
 def check_rule(cache: EvaluationCache, method: str | None, rule: Rule, models: int) -> str | None:
@@ -186,11 +274,18 @@ class Stopping:
     Args:
       settings: of the session.
       cache: the copy of its board.
+      fitted: returns the known models with the fitted method.
     """
 
-    def __init__(self, settings: EvaluationSettings, cache: EvaluationCache):
-        self._settings, self._cache = settings, cache
-        self._last: tuple[Any, tuple[float, float] | None] | None = None
+    def __init__(
+        self,
+        settings: EvaluationSettings,
+        cache: EvaluationCache,
+        fitted: Callable[[], FittedBoard],
+    ):
+        self._settings, self._cache, self._fitted = settings, cache, fitted
+        self._last: tuple[Any, tuple[np.ndarray, np.ndarray]] | None = None
+        self._predictions: dict[tuple[bytes, bytes], np.ndarray] = {}
 
     @property
     def by_interval(self) -> bool:
@@ -221,13 +316,39 @@ class Stopping:
         """Returns the interval that holds however often one looks, in the units of the board; None
         if the samples are not drawn one by one with equal probabilities, or none has an answer.
         """
+        low, high = self.intervals(track)
+        (part,) = self._cache.facts().parts
+        return (part.unscale(float(low[-1])), part.unscale(float(high[-1]))) if len(low) else None
+
+    def intervals(self, track: Track) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the `anytime_intervals` of this session."""
         facts = self._cache.facts()
+        (part,) = facts.parts
         known = track.drawn, track.drawn_values.tobytes()
         if self._last is None or self._last[0] != known:
-            self._last = known, anytime_interval(track, facts, self._cache.scores)
-        (part,) = facts.parts
-        ends = self._last[1]
-        return ends and (part.unscale(ends[0]), part.unscale(ends[1]))
+            assistance = target = None
+            if self._settings.assisted and track.drawn:
+                if self._settings.until is not None:
+                    target = self._settings.until / (part.high - part.low) / 2
+                if not isinstance(methods.get(self._settings.method).predictor, Mean):
+                    assistance = assist(track, facts, self._predict)
+            ends = anytime_intervals(track, facts, self._cache.scores, target, assistance)
+            self._last = known, ends
+        return self._last[1]
+
+    def _predict(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """See `assist`; what was predicted before is kept."""
+        key = columns.tobytes(), values.tobytes()
+        if key not in self._predictions:
+            fitted = self._fitted()
+            if len(columns):
+                answers = values.astype(np.float32 if self._cache.scores else np.uint8)
+                found = fitted.expected(Query(columns[None]), answers)
+            else:
+                total, seen = fitted.known.column_sums()
+                found = (total + 1) / (seen + 2)
+            self._predictions[key] = found
+        return self._predictions[key]
 
     @cached_property
     def _goal(self) -> float:

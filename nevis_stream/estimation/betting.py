@@ -20,6 +20,8 @@ Draws = Float[np.ndarray, "*runs draws"]
 # of the greatest bet; large ones for small variances, small ones for many draws (three to seven
 # fractions from .02 to .95 gave the same widths within 3%)
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.8)
+GREATEST = 0.9  # fraction of a bet that is made for a target
+FIRST = 10  # draws of variance 1/4 that the variance of the draws so far is mixed with
 CANDIDATES = 1001
 
 
@@ -34,6 +36,7 @@ def confidence_sequence(
     remaining: Draws | float = 0.0,
     residuals: tuple[np.ndarray, np.ndarray] | None = None,
     level: float = 0.95,
+    target: float | None = None,
 ) -> tuple[Draws, Draws]:
     """Returns the interval of the mean of n values after each of M draws without replacement: with
     a probability of at least `level`, all M intervals contain the mean.
@@ -64,6 +67,9 @@ def confidence_sequence(
         have taken in each draw, over all that were left and any value in [0, 1]. None is possible
         for equally probable draws of equal weight without predictions: 0 and the number left / n.
       level: the probability.
+      target: the half-width of the interval at which one stops. All bets are then those that win
+        fastest against means this far away (the distance over the variance of a draw, which is
+        Kelly's bet for a small advantage). None: bets for any distance.
 
     Returns: low and high, float64[..., M]; they never widen, unless the draws so far
       refute every mean.
@@ -72,7 +78,11 @@ def confidence_sequence(
         values, n, weights, probabilities, predicted, remaining, residuals
     )
     candidates = np.arange(n + 1) / n if outcomes else np.linspace(0, 1, CANDIDATES)
-    low, high = _sequence(steps, floors, ceilings, candidates, not outcomes, 1 - level)
+    bets = None
+    if target is not None:
+        left = (n - np.arange(steps.shape[-1])) / n
+        bets = target / (_variances((steps - floors) / left) * left**2)
+    low, high = _sequence(steps, floors, ceilings, candidates, not outcomes, 1 - level, bets)
     greatest = known + np.maximum(1 - np.cumsum(weight, axis=-1), 0)
     return np.clip(low, known, greatest), np.clip(high, known, greatest)
 
@@ -132,6 +142,14 @@ def _bets(
     return known, weight, np.broadcast_to(steps, shape), low, high
 
 
+def _variances(draws: Draws) -> Draws:
+    """Returns the variance of the draws before each one, mixed with a first guess."""
+    count = np.arange(draws.shape[-1])
+    sums, squares = (np.cumsum(each, axis=-1) - each for each in (draws, draws**2))
+    around = squares - sums**2 / np.maximum(count, 1)
+    return (np.maximum(around, 0) + FIRST / 4) / (count + FIRST)
+
+
 def _sequence(
     steps: Draws,
     least: Draws,
@@ -139,6 +157,7 @@ def _sequence(
     candidates: Float[np.ndarray, " candidates"],
     between: bool,
     alpha: float,
+    bets: Draws | None = None,
 ) -> tuple[Draws, Draws]:
     """Returns the ends after each step, float64[..., M].
 
@@ -148,9 +167,11 @@ def _sequence(
       between: whether the mean may lie between two candidates: then the interval reaches to the
         next one that is refuted.
       alpha: the probability of error.
+      bets: float64[..., M], the fraction of the capital for each unit of what a step is away from
+        the candidate; None: the `FRACTIONS` of the greatest possible one.
     """
     *shape, draws = steps.shape
-    fractions = np.array(FRACTIONS)[:, None]
+    fractions = np.array(FRACTIONS if bets is None else [GREATEST])[:, None]
     # the capitals of gamblers for a higher and for a lower mean
     higher = np.ones((*shape, len(fractions), len(candidates)))
     lower = np.ones_like(higher)
@@ -161,11 +182,22 @@ def _sequence(
         slack = 1e-9 * (ceiling - floor)
         plausible &= (candidates >= floor - slack) & (candidates <= ceiling + slack)
         # what the greatest bet on a higher mean gains for each unit of the capital: -1 at the floor
-        up = np.maximum((step - candidates) / np.maximum(candidates - floor, 1e-12), -1)
-        down = np.maximum((candidates - step) / np.maximum(ceiling - candidates, 1e-12), -1)
+        up_to, down_to = (
+            np.maximum(each, 1e-12) for each in (candidates - floor, ceiling - candidates)
+        )
+        up, down = (
+            np.maximum(each, -1)[..., None, :]
+            for each in ((step - candidates) / up_to, (candidates - step) / down_to)
+        )
+        of_up = of_down = fractions
+        if bets is not None:
+            of_up, of_down = (
+                np.minimum(bets[..., draw, None] * each, GREATEST)[..., None, :]
+                for each in (up_to, down_to)
+            )
         with np.errstate(over="ignore"):  # a candidate that was refuted long ago
-            higher *= 1 + fractions * up[..., None, :]
-            lower *= 1 + fractions * down[..., None, :]
+            higher *= 1 + of_up * up
+            lower *= 1 + of_down * down
             capital = (higher.mean(axis=-2) + lower.mean(axis=-2)) / 2
         plausible &= capital < 1 / alpha
         first = plausible.argmax(axis=-1)

@@ -8,7 +8,9 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -19,9 +21,9 @@ from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import choice, methods, session_start, session_view
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES, SETTINGS
-from nevis_stream.dynamic_evaluation.stopping import anytime_interval
+from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
 from nevis_stream.dynamic_evaluation.workers import is_gone
-from nevis_stream.errors import BadInput
+from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation.betting import confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage.record import append_checked
@@ -365,16 +367,35 @@ def test_looking_after_each_answer_does_not_spoil_the_interval(board):
         track = SimpleNamespace(drawn=tuple(order), drawn_values=NEW[order].astype(float))
         covered += all(
             low - 1e-9 <= NEW.mean() <= high + 1e-9
-            for low, high in (
-                anytime_interval(
-                    SimpleNamespace(drawn=track.drawn[:k], drawn_values=track.drawn_values[:k]),
-                    facts,
-                    False,
-                )
-                for k in range(1, 60, 8)
-            )
+            for low, high in zip(*anytime_intervals(track, facts, False), strict=True)
         )
     assert covered >= 31
+
+
+def test_predictions_and_bets_for_the_width_end_a_session_earlier_and_cover(tmp_path, board):
+    """The predictions are made before each draw: those of later answers are not in them."""
+    used = {}
+    for method in ("random_mean", "random+irt_1pl"):
+        session = start(tmp_path / method, board, None, method, until=0.3)
+        assert session.settings.assisted
+        found = session.run(lambda ids: NEW[ids], count=5)
+        assert found.high - found.low <= 0.3 + 1e-9 and found.low <= NEW.mean() <= found.high
+        used[method] = found.observed
+        track, again = session.track(), de.Session(session.directory)
+        before = replace(track, drawn=track.drawn[:9], drawn_values=track.drawn_values[:9])
+        for early, all_of in zip(
+            again.stopping.intervals(before), session.stopping.intervals(track), strict=True
+        ):
+            np.testing.assert_array_equal(early, all_of[:9])
+    assert used["random+irt_1pl"] <= used["random_mean"]
+
+
+def test_it_is_said_at_the_start_that_an_interval_needs_all_samples(tmp_path, board):
+    with pytest.warns(RunWarning, match="0 would have had an interval of width 0.01 before all"):
+        start(tmp_path / "narrow", board, None, "random_mean", until=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start(tmp_path / "wide", board, None, "random_mean", until=0.6)
 
 
 def test_of_many_samples_methods_are_compared_on_some(tmp_path, board, monkeypatch):
@@ -388,6 +409,7 @@ def test_of_many_samples_methods_are_compared_on_some(tmp_path, board, monkeypat
 
 RULES = {
     "until": lambda low, high: high - low <= 0.35,
+    "until, bets for it": lambda low, high: high - low <= 0.35,
     "until_better_than": lambda low, high: (low > 0.5) | (high < 0.5),
 }
 
@@ -403,7 +425,8 @@ def test_intervals_cover_where_a_session_ends(rule):
         low, high = found.low, found.high
     else:
         drawn = random.permuted(truth, axis=1).astype(float)
-        lows, highs = confidence_sequence(drawn, 60, outcomes=True)
+        target = 0.35 / 2 if "bets" in rule else None
+        lows, highs = confidence_sequence(drawn, 60, outcomes=True, target=target)
         stops = RULES[rule](lows, highs)
         ends = np.where(stops.any(axis=1), stops.argmax(axis=1), 59)
         low, high = (

@@ -22,8 +22,8 @@ def test_all_orders_of_twelve_outcomes(right, level):
     orders = np.zeros((len(list(itertools.combinations(range(12), right))), 12))
     for order, places in zip(orders, itertools.combinations(range(12), right), strict=True):
         order[list(places)] = 1
-    for outcomes in (True, False):
-        low, high = confidence_sequence(orders, 12, outcomes=outcomes, level=level)
+    for outcomes, target in itertools.product((True, False), (None, 0.2)):
+        low, high = confidence_sequence(orders, 12, outcomes=outcomes, level=level, target=target)
         assert misses(low, high, right / 12).mean() <= 1 - level
         np.testing.assert_allclose(low[:, -1], right / 12)
         np.testing.assert_allclose(high[:, -1], right / 12)

@@ -1,0 +1,113 @@
+"""Sessions that end when their interval is short enough: samples used, and coverage at the end.
+
+    python -m experiments.evaluation_studies.stopping [--splits=10]
+
+New models of `metabench_gsm8k`, like 400 known ones, answer samples in random order until the 95%
+interval, which holds at every number of answers, has a half-width of .05. `mean` bets for this
+width on the answers alone; `predictions` also uses the expected values of a fitted item response
+model, made anew after each block of answers; `any distance` is the sequence of bets that does not
+know the width. Fixed-K intervals are those of as many samples as give a mean half-width of .05:
+plain random draws (Wald, with the finite-population correction), and `model_assisted`.
+"""
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pandas as pd
+
+from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.method_study import split
+from nevis_stream.dynamic_evaluation.stopping import BLOCK, Assistance, anytime_intervals, assist
+from nevis_stream.estimation.intervals import wilson
+from nevis_stream.experiments.commands import make_parser, positive
+from nevis_stream.experiments.evaluation_studies.any_model import design_of, matrix_of
+from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, uniform_width
+from nevis_stream.experiments.machine import describe
+from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
+
+HALF, NEW = 0.05, 100
+METHOD = "random+irt_multidimensional"
+KINDS = ("any distance", "mean", "predictions")
+FIRST = 1  # split
+BAR = 1.8
+
+
+def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
+    """Returns samples used and coverage of each kind and new model, and the numbers of samples of
+    the two fixed-K intervals.
+    """
+    matrix = matrix_of(folder, MATRIX)
+    known, truth = split(matrix, dataclasses.replace(design_of(matrix, "like"), new=NEW), seed)
+    fit_key, key = jax.random.split(jax.random.key(seed))
+    method = dataclasses.replace(methods.get(METHOD), cross_validated=False)
+    evaluator = method.fit(known, None, fit_key)
+    random, facts, rows = np.random.default_rng([seed, 1]), known.facts, []
+    orders = np.stack([random.permutation(facts.n) for _ in truth])
+    drawn = np.take_along_axis(truth, orders, axis=1)
+    total, seen = known.column_sums()
+    start = np.broadcast_to((total + 1) / (seen + 2), truth.shape)
+    # the predictions of all models together, one block after the other
+    blocks = {0: start}
+    for count in range(BLOCK, facts.n, BLOCK):
+        answers = Responses(Query(orders[:, :count]), drawn[:, :count])
+        blocks[count] = evaluator.predict(answers, facts.n).values
+    for model, (order, values) in enumerate(zip(orders, drawn, strict=True)):
+        track = SimpleNamespace(drawn=tuple(order.tolist()), drawn_values=values.astype(float))
+
+        def predict(columns: np.ndarray, _: np.ndarray, model: int = model) -> np.ndarray:
+            return blocks[len(columns)][model]
+
+        help_of: dict[str, tuple[float | None, Assistance | None]] = {
+            "any distance": (None, None),
+            "mean": (HALF, None),
+            "predictions": (HALF, assist(track, facts, predict)),
+        }
+        for kind in KINDS:
+            low, high = anytime_intervals(track, facts, False, *help_of[kind])
+            end = int(np.argmax(high - low <= 2 * HALF + 1e-9))
+            inside = low[end] - 1e-9 <= truth[model].mean() <= high[end] + 1e-9
+            rows.append({"kind": kind, "used": end + 1, "covered": inside})
+    plain = next(k for k in range(1, facts.n + 1) if uniform_width(truth, k).mean() <= 2 * HALF)
+    drawing = methods.get("model_assisted").fit(known, None, fit_key)
+    for count in range(60, facts.n, 5):
+        found = drawing.evaluate(MatrixOracle(truth), len(truth), count, key)
+        if (found.high - found.low).mean() <= 2 * HALF:
+            break
+    return pd.DataFrame(rows).assign(split=seed), plain, count
+
+
+def main() -> None:
+    """Prints a row for each kind."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--splits", type=positive, default=10)
+    options = parser.parse_args()
+    seeds = range(FIRST, FIRST + options.splits)
+    frames, plain, assisted = zip(*(measure(options.matrices, each) for each in seeds), strict=True)
+    fixed = np.mean(plain), np.mean(assisted)
+    print(f"{describe()}; {MATRIX}, like, {options.splits} splits, half-width {HALF}\n")
+    print(f"Fixed K: {fixed[0]:.0f} plain random draws, {fixed[1]:.0f} of model_assisted\n")
+    print("| bets | n | samples, mean | … of splits | covered | ÷ plain | ÷ model_assisted | bar |")
+    print("|---|---:|---:|---|---|---:|---:|---:|")
+    rows = pd.concat(frames)
+    for kind in KINDS:
+        part = rows[rows["kind"] == kind]
+        covered, used = part["covered"].mean(), part["used"].mean()
+        (low,), (high,) = wilson(np.array([covered]), float(len(part)))
+        means = part.groupby("split")["used"].mean()
+        print(
+            f"| {kind} | {len(part)} | {used:.0f} | {means.min():.0f} to {means.max():.0f} |"
+            f" {covered:.3f} ({low:.3f}–{high:.3f}) | {used / fixed[0]:.2f} |"
+            f" {used / fixed[1]:.2f} | {BAR} |"
+        )
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.use_compilation_cache()
+    entry.guard(main)
