@@ -72,7 +72,14 @@ def test_an_added_model_has_the_rank_of_its_direction(method, tmp_path):
     assert read_additions(tmp_path / "wrong") == [down]
 
 
-@pytest.mark.parametrize("name", ["uniform+irt_2pl", "random+mean", "error+nearest"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "uniform+irt_2pl",
+        "random+mean",
+        pytest.param("error+nearest", marks=pytest.mark.slow),
+    ],
+)
 def test_methods_estimate_errors_as_they_estimate_outcomes(name):
     known, new = GOOD[:10], GOOD[10:]
     estimates = []
@@ -83,7 +90,16 @@ def test_methods_estimate_errors_as_they_estimate_outcomes(name):
     assert np.allclose(estimates[0], 1 - estimates[1], atol=0.12)
 
 
-COMPILED = ("irt", "adaptive", "fluid", "atlas", "gaussian", "quadrature", "recommended")
+COMPILED = (
+    "irt",
+    "adaptive",
+    "fluid",
+    "atlas",
+    "gaussian",
+    "quadrature",
+    "recommended",
+    "assisted",
+)
 
 
 @pytest.mark.parametrize(

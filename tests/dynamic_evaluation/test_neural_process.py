@@ -112,6 +112,7 @@ def test_descriptions_of_a_part_do_not_depend_on_its_models():
     assert not np.allclose(before.all[:, 0], after.all[:, 0])
 
 
+@pytest.mark.slow
 def test_components_of_parts_are_turned_to_those_of_all_models():
     matrix, *_ = simulated(200, 80, factors=2)
     samples = describe(InMemory(matrix), KEY, context())

@@ -1,36 +1,43 @@
 """Logs of inspect_ai, written by its package: reducers, grades, status, contents, variants."""
 
+import importlib.util
 import math
 
 import pytest
-
-pytest.importorskip("inspect_ai", reason="the extra `logs` is not installed")
-
-import inspect_ai
-from inspect_ai import Epochs, Task
-from inspect_ai.dataset import Sample
-from inspect_ai.log import read_eval_log, write_eval_log
-from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
-from inspect_ai.scorer import Score, accuracy, scorer
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.files import read_values
 from tests.evaluation_cache.test_log_rows import line, means, rows
 
+# its package takes seconds to import, so each test imports it
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("inspect_ai") is None, reason="the extra `logs` is not installed"
+)
 
-@scorer(metrics=[accuracy()])
-def grade():
-    async def score(state, target):
-        values = state.metadata["values"]
-        if values[state.epoch - 1] == "boom":
-            raise ValueError("boom")
-        return Score(value=values[state.epoch - 1])
 
-    return score
+def grader():
+    from inspect_ai.scorer import Score, accuracy, scorer
+
+    @scorer(metrics=[accuracy()])
+    def grade():
+        async def score(state, target):
+            values = state.metadata["values"]
+            if values[state.epoch - 1] == "boom":
+                raise ValueError("boom")
+            return Score(value=values[state.epoch - 1])
+
+        return score
+
+    return grade()
 
 
 def evaluate(folder, values, *, model="a", inputs=None, config=None, tokens=(0,), **options):
     """Writes a log, in which sample i has the scores values[i], one for each epoch."""
+    import inspect_ai
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
+
+    epochs = options.pop("epochs", None)
     inputs = inputs or [f"q{k}" for k in range(len(values))]
     samples = [
         Sample(
@@ -41,7 +48,9 @@ def evaluate(folder, values, *, model="a", inputs=None, config=None, tokens=(0,)
     outputs = [ModelOutput.from_content("mockllm/model", "yes") for _ in range(len(samples) * 3)]
     for k, output in enumerate(outputs):  # else it counts tokens with a table from the network
         output.usage = ModelUsage(total_tokens=tokens[k % len(tokens)])
-    task = Task(samples, scorer=grade(), name="quiz", epochs=options.pop("epochs", None))
+    task = inspect_ai.Task(
+        samples, scorer=grader(), name="quiz", epochs=epochs and inspect_ai.Epochs(*epochs)
+    )
     mock = get_model(
         f"mockllm/{model}",
         custom_outputs=outputs,
@@ -69,7 +78,7 @@ def test_a_log_without_a_value_says_that_its_samples_ended_in_errors(tmp_path):
 @pytest.mark.parametrize("reducer", ["max", "mode"])
 def test_the_reducer_of_the_log_is_used(tmp_path, reducer):
     values = [[1, 0, 0], [0, 0, 0], [1, 1, 0]]
-    evaluate(tmp_path, values, epochs=Epochs(3, reducer))
+    evaluate(tmp_path, values, epochs=(3, reducer))
     table = read_values(tmp_path)
     assert means(table)["mockllm/a"] == pytest.approx({"max": 2 / 3, "mode": 1 / 3}[reducer])
     assert table.sample_provenance[0]["metric"] == f"grade,{reducer}"
@@ -77,13 +86,15 @@ def test_the_reducer_of_the_log_is_used(tmp_path, reducer):
 
 
 def test_an_epoch_without_a_number_does_not_erase_a_sample(tmp_path):
-    evaluate(tmp_path, [[1, 0, math.nan], [0, 0, 1]], epochs=Epochs(3, ["mean", "max"]))
+    evaluate(tmp_path, [[1, 0, math.nan], [0, 0, 1]], epochs=(3, ["mean", "max"]))
     table = read_values(tmp_path)
     assert rows(table)["mockllm/a"] == pytest.approx({"quiz/1": 0.5, "quiz/2": 1 / 3})
     assert "1 of " in line(table, "samples without a number in some epochs")
 
 
 def test_a_cancelled_log_or_a_part_does_not_replace_a_complete_one(tmp_path):
+    from inspect_ai.log import write_eval_log
+
     evaluate(tmp_path, [1, 1, 0, 0])
     evaluate(tmp_path, [1, 1, 1, 1], limit=2)
     part = evaluate(tmp_path, [1, 1])
@@ -138,6 +149,7 @@ def test_effort_makes_another_model_and_temperature_another_row(tmp_path):
 
 def test_messages_have_the_same_content_in_each_log(tmp_path):
     """Their ids are drawn at random."""
+    from inspect_ai.log import read_eval_log
     from inspect_ai.model import ChatMessageUser
 
     for model in "ab":
