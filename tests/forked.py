@@ -20,9 +20,9 @@ from pathlib import Path
 
 _forks = multiprocessing.get_context("forkserver")
 _LIBRARIES = (
-    "absl.app flax.linen jax.numpy matplotlib.figure ml_collections.config_flags numpy optax pytest"
-    " pandas PIL.Image rich.console rich.progress rich.table safetensors.numpy scipy.optimize"
-    " scipy.stats sklearn.metrics tensorboardX.proto"
+    "absl.app flax.linen jax.numpy jaxlib.mlir.dialects.mhlo matplotlib.figure"
+    " ml_collections.config_flags numpy optax pandas PIL.Image pytest rich.console rich.progress"
+    " rich.table safetensors.numpy scipy.optimize scipy.stats sklearn.metrics tensorboardX.proto"
 )
 # With what these import, that is nearly all of the project; not the entry points, which define
 # flags.
@@ -34,7 +34,9 @@ _PROJECT = (
     " launch.watching.screen learners.closed_form.frontier learners.parts.build report.build"
 )
 _forks.set_forkserver_preload(
-    _LIBRARIES.split() + [f"nevis_stream.{name}" for name in _PROJECT.split()]
+    _LIBRARIES.split()
+    + [f"nevis_stream.{name}" for name in _PROJECT.split()]
+    + ["tests.built_datasets"]  # of a stream: more than a second for each command
 )
 _started = weakref.WeakSet()
 
