@@ -7,5 +7,5 @@ import functools
 from nevis_stream.datasets import embedded
 
 embedded.build = functools.cache(embedded.build)
-for name in embedded.NAMES:
+for name in embedded.DATASETS:
     embedded.build(name)

@@ -17,6 +17,7 @@ from mypy import modulefinder
 
 import nevis_stream as ns
 from nevis_stream import active_testing, dynamic_evaluation, extensions, user_code
+from nevis_stream.datasets import embedded
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag
@@ -25,6 +26,7 @@ from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.records import PredictRecord
 from tests import forked, toy
+from tests.documented_commands import small_dataset
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -268,12 +270,12 @@ def test_a_resolver_finds_every_import_name(wheel_environment, name):
         assert found == str(place.joinpath(*name.split("."), "__init__.py"))
 
 
-@pytest.mark.usefixtures("embedded_once")
-def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path):
+def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path, monkeypatch):
     words = ["--config=nearest_class_mean", f"--run_dir={tmp_path / 'a'}", "--notensorboard"]
     done = forked.run("launch.run", *words)
     assert done.returncode == 0, done.stderr
     options = {"progress": ns.Silent(), "tensorboard": False}
+    monkeypatch.setattr(embedded, "build", small_dataset)
     assert ns.run("nearest_class_mean", "pico", tmp_path / "b", **options).complete
     first, second = (read_config(tmp_path / name) for name in "ab")
     assert first.values == second.values
@@ -281,7 +283,7 @@ def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path):
     config = run_config.to_json(run_config.resolve(config_flag.split_words(words).config()))
     assert configure("closed_form", "small", {"sample": 200}).config == config
     assert ns.run("logistic_regression", "pico", tmp_path / "c", **options).complete
-    comparison = ns.compare(tmp_path / "a", [tmp_path / "c"])
+    comparison = ns.compare(tmp_path / "b", [tmp_path / "c"])
     assert str(comparison).startswith("One seed cannot tell which of nearest_class_mean and")
     assert "<table" in comparison._repr_html_() and len(comparison.to_pandas()) == 5
 
