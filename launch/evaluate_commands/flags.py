@@ -159,7 +159,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("import study", _parse(_weights), "dataset_weights", None, meaning)
     meaning = (
         "Metrics of logs: of each task the first of these that it has; a filter alone names the"
-        " metric that has it. Default: the one that most models have."
+        " metric that has it. Default: the one that most models have. METRIC+METRIC reads each of"
+        " them, as metrics of one prompt."
     )
     flag(reading, words, "metrics", [], meaning)
     meaning = (

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.exchange import import_file, read_for
 from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.importers import is_log
 from tests import forked
@@ -40,6 +42,26 @@ def multiple_choice(values):
         {"doc_id": i, "filter": "none", "metrics": ["acc", "acc_norm"], "acc": a, "acc_norm": 1 - a}
         for i, a in enumerate(values)
     ]
+
+
+def test_several_metrics_of_a_log_are_columns_of_one_prompt(tmp_path):
+    harness(tmp_path, "org/a", "arc_easy", multiple_choice([1.0, 0.0, 1.0]))
+    harness(tmp_path, "org/b", "arc_easy", multiple_choice([0.0, 0.0]))
+    table = import_file(tmp_path / "cache", tmp_path, metrics=["acc_norm+acc"])
+    assert table.samples == [
+        f"arc_easy/{i}#{name}" for name in ("acc_norm", "acc") for i in range(3)
+    ]
+    assert table.values.tolist() == [[0, 1, 0, 1, 0, 1], [1, 1, 255, 0, 0, 255]]
+    cache = EvaluationCache(tmp_path / "cache")
+    assert [(part.name, part.asked_with) for part in cache.facts().parts] == [
+        ("acc_norm", None),
+        ("acc", 0),
+    ]
+    harness(tmp_path / "new", "org/c", "arc_easy", multiple_choice([1.0, 1.0, 1.0]))
+    new = read_for(cache, tmp_path / "new", metrics=["acc"])
+    assert new.samples == [f"arc_easy/{i}#acc" for i in range(3)]
+    with pytest.raises(BadInput, match="'accnorm'.*acc_norm"):
+        read_values(tmp_path, metrics=["acc+accnorm"])
 
 
 def test_logs_of_several_models_and_tasks_become_one_matrix(tmp_path):

@@ -19,7 +19,13 @@ from nevis_stream.evaluation_cache.importers import (
     inspect_logs,
     leaderboard,
 )
-from nevis_stream.evaluation_cache.importers.joining import choose_counted, join_logs, keep_tasks
+from nevis_stream.evaluation_cache.importers.joining import (
+    choose_counted,
+    join_logs,
+    join_metrics,
+    keep_metric,
+    keep_tasks,
+)
 from nevis_stream.evaluation_cache.importers.record import Context, Format, Log, lines, name_first
 from nevis_stream.evaluation_cache.records import LeftOut
 from nevis_stream.evaluation_cache.tables import RawTable
@@ -67,7 +73,7 @@ def read_logs(
     Args:
       paths: files or directories.
       metrics: of each task the first of these that it has is read, else the metric that most models
-        have.
+        have. Or METRIC+METRIC: each of them is a column of a sample.
       grades: numbers of grades, for example {"A": 1, "B": 0.75}.
       ranges: of the values; None: 0 to 1.
       tasks: that are read; all if there is none.
@@ -94,7 +100,17 @@ def read_logs(
     left_out += replaced
     counted.sort(key=lambda each: (each[0], each[1].task))
     remarks += lines(remark for _, log in counted for remark in log.remarks)
-    return join_logs(counted, facts, metrics, ranges or Ranges(), remarks, left_out, with_failed)
+    ranges = ranges or Ranges()
+    if len(names := ",".join(metrics).split("+")) > 1:
+        tables = [
+            join_logs(
+                *(keep_metric(counted, name), facts, [name], ranges),
+                *(list(remarks), list(left_out), with_failed),
+            )
+            for name in dict.fromkeys(names)
+        ]
+        return join_metrics(tables)
+    return join_logs(counted, facts, metrics, ranges, remarks, left_out, with_failed)
 
 
 def _read(paths: Sequence[Path], context: Context) -> tuple[list[Log], list[LeftOut]]:

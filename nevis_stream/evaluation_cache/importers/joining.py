@@ -9,7 +9,12 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
-from nevis_stream.evaluation_cache.identity import describe_row, joined_settings
+from nevis_stream.evaluation_cache.identity import (
+    TASKS,
+    describe_row,
+    joined_settings,
+    merged_tasks,
+)
 from nevis_stream.evaluation_cache.importers.record import FAILED, Log, lines, name_first
 from nevis_stream.evaluation_cache.records import LeftOut
 from nevis_stream.evaluation_cache.tables import RawTable
@@ -291,6 +296,59 @@ def join_logs(
         failed=failed,
         prices=_prices([log for _, log in logs], columns),
     )
+
+
+def join_metrics(tables: Sequence[RawTable]) -> RawTable:
+    """Returns one table of several metrics of the same logs, whose columns are SAMPLE#METRIC."""
+    models = list(dict.fromkeys(model for table in tables for model in table.models))
+    provenances: dict[str, dict[str, Any]] = {}
+    samples, blocks, facts = [], [], []
+    places, failed, remarks, left_out = {}, [], [], []
+    for table in tables:
+        rows, start = [models.index(model) for model in table.models], len(samples)
+        for model, new in zip(table.models, table.model_provenance, strict=True):
+            old = provenances.get(model, {})
+            merged = merged_tasks(model, old, new)
+            provenances[model] = old | new | ({TASKS: merged} if merged else {})
+        block = np.full((len(models), len(table.samples)), np.nan)
+        block[rows] = table.values
+        blocks.append(block)
+        facts += table.sample_provenance
+        samples += [
+            f"{sample}#{each[METRIC]}"
+            for sample, each in zip(table.samples, table.sample_provenance, strict=True)
+        ]
+        places |= {(rows[i], start + k): place for (i, k), place in table.places.items()}
+        failed += [(rows[i], start + k) for i, k in table.failed]
+        remarks += [line for line in table.remarks if line not in remarks]
+        left_out += [each for each in table.left_out if each not in left_out]
+    prices = {
+        unit: np.concatenate(
+            [table.prices.get(unit, np.full(len(table.samples), np.nan)) for table in tables]
+        )
+        for unit in dict.fromkeys(unit for table in tables for unit in table.prices)
+    }
+    return RawTable(
+        *(models, samples, np.hstack(blocks), [provenances[model] for model in models], facts),
+        remarks=remarks,
+        left_out=left_out,
+        places=places,
+        failed=failed,
+        prices=prices,
+    )
+
+
+def keep_metric(logs: Sequence[tuple[str, Log]], word: str) -> list[tuple[str, Log]]:
+    """Returns the logs that have a metric.
+
+    Raises:
+      BadInput: none has it.
+    """
+    kept = [(row, log) for row, log in logs if _matches(word, list(log.values))]
+    if not kept:
+        known = sorted({name for _, log in logs for name in log.values})
+        raise BadInput(f"--metrics={word}: {unknown('metric', word, known)}")
+    return kept
 
 
 def _prices(logs: Sequence[Log], columns: Mapping[tuple[str, str], int]) -> dict[str, np.ndarray]:
