@@ -12,6 +12,7 @@ FOLDER/study.jsonl lacks, one of all matrices after the other, and may be stoppe
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,6 +20,7 @@ import pandas as pd
 
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe
@@ -56,18 +58,23 @@ def design_of(matrix: Matrix, seed: int, budgets: tuple[int, ...] = BUDGETS) -> 
     return StudyDesign((DEFAULT,), budgets, known, seed + 1, NEW)
 
 
-def rows_of_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
-    """Yields the mean absolute error at each budget."""
+def estimates_of_proeval(known: KnownModels, truth: np.ndarray, most: int, seed: int) -> list[Any]:
+    """Returns ProEval's estimates of each new model, [m, n], after 1 to `most` answers."""
     from proeval import BQPriorSampler  # type: ignore[import-not-found,unused-ignore]
 
-    known, truth = method_study.split(matrix, design_of(matrix, seed), seed)
     scores = known.matrix().astype(np.float64)
     mask = scores <= 1
     means = np.where(mask, scores, 0).sum(axis=0) / np.maximum(mask.sum(axis=0), 1)
-    plan = BQPriorSampler().plan(np.where(mask, scores, means).T, budget=max(BUDGETS), seed=seed)
+    plan = BQPriorSampler().plan(np.where(mask, scores, means).T, budget=most, seed=seed)
     asked = list(plan.indices)
     # each answer is planned before any is seen, so the first K are those of a plan for K
-    found = [plan.estimate(row[asked].astype(np.float64)) for row in truth]
+    return [plan.estimate(row[asked].astype(np.float64)) for row in truth]
+
+
+def rows_of_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
+    """Yields the mean absolute error at each budget."""
+    known, truth = method_study.split(matrix, design_of(matrix, seed), seed)
+    found = estimates_of_proeval(known, truth, max(BUDGETS), seed)
     for budget in BUDGETS:
         for method, values in (
             (PROEVAL, [each.estimates[budget - 1] for each in found]),

@@ -1,0 +1,129 @@
+"""Compares the errors of the default with those of single methods where few models are known.
+
+    python -m experiments.evaluation_studies.few_known_errors run --out=FOLDER [--splits=10:20]
+    python -m experiments.evaluation_studies.few_known_errors table --out=FOLDER
+
+9 or 18 models of a matrix are known, drawn at random; new ones answer 50 samples. `default` is what
+`add-model` chooses, `unguarded` the same method as it is. `run` adds what FOLDER/study.jsonl lacks,
+one split of all matrices after the other; ProEval is used as in `beside_proeval`.
+"""
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+
+from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.dynamic_evaluation import choice, method_study, methods
+from nevis_stream.dynamic_evaluation.method_study import StudyDesign
+from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.evaluation_studies.beside_proeval import (
+    DEFAULT,
+    PROEVAL,
+    estimates_of_proeval,
+)
+from nevis_stream.experiments.evaluation_studies.beside_proeval import matrix_of as read_matrix
+from nevis_stream.experiments.machine import describe
+from nevis_stream.queries.oracle import MatrixOracle
+from nevis_stream.storage.study_record import StudyRecord
+
+MATRICES = ("zeroeval_crux", "cifar10.1_v6", "alpaca_eval2", "metabench_gsm8k", "mmlu_pro")
+KNOWN, BUDGET, NEW = (9, 18), 50, 10
+UNGUARDED, BESIDE = "unguarded", ("recommended", PROEVAL)
+METHODS = (DEFAULT, UNGUARDED, "recommended", "adaptive_testing", PROEVAL)
+BAR = 1.05
+
+
+def rows(folder: Path, name: str, count: int, seed: int) -> Iterator[dict]:
+    """Yields the mean absolute error of each method on one split."""
+    matrix = read_matrix(folder, name)
+    known_fraction = count / len(matrix.values)
+    design = StudyDesign((), (), known_fraction, new=NEW)
+    known, truth = method_study.split(matrix, design, seed)
+    means, fit_key = truth.mean(axis=1), jax.random.key(seed)
+    with tempfile.TemporaryDirectory(prefix="nevis-stream-study-") as chosen:
+        guarded = choice.choose(Path(chosen), known, len(truth), BUDGET, seed, []).method
+    used = {DEFAULT: guarded, UNGUARDED: guarded.removeprefix(methods.GUARDED)}
+    done: dict[str, dict] = {}
+    for method in METHODS:
+        name = used.get(method, method)
+        if method == PROEVAL:
+            found = estimates_of_proeval(known, truth, BUDGET, seed)
+            error = np.abs([each.estimates[BUDGET - 1] for each in found] - means)
+            done[name] = {"error": error.mean(), "covered": None}
+        elif name not in done:
+            evaluator = methods.get(name).fit(known, None, fit_key)
+            key = jax.random.fold_in(fit_key, BUDGET)
+            found = evaluator.evaluate(MatrixOracle(truth), len(truth), BUDGET, key)
+            inside = (found.low - 1e-9 <= means) & (means <= found.high + 1e-9)
+            done[name] = {
+                "error": float(np.abs(found.accuracy - means).mean()),
+                "covered": None if np.isnan(found.low).any() else float(inside.mean()),
+            }
+        yield {"method": method, "used": name, "models": len(truth)} | done[name]
+
+
+def run(folder: Path, out: Path, splits: range) -> None:
+    """Adds the cells that the record lacks."""
+    record = record_of(out)
+    for seed, count, name in itertools.product(splits, KNOWN, MATRICES):
+        cell = {"matrix": name, "known": count, "seed": seed}
+        if cell not in record:
+            jax.clear_caches()
+            record.add(cell, list(rows(folder, name, count, seed)))
+            print(f"split {seed}: {name}, {count} known", flush=True)
+
+
+def record_of(out: Path) -> StudyRecord:
+    """Opens the record in a folder."""
+    return StudyRecord(out / "study.jsonl", {"budget": BUDGET, "new": NEW})
+
+
+def table(out: Path, splits: range) -> None:
+    """Prints the errors, and the default's over the better of `BESIDE`."""
+    frame = pd.DataFrame(record_of(out).rows())
+    frame = frame[frame["seed"].isin(splits)]
+    print(f"{describe()}; splits {splits.start} to {splits.stop - 1}, K = {BUDGET}\n")
+    print("| known | matrix | splits | " + " | ".join(METHODS) + " | default ÷ better | chosen |")
+    print("|---:|---|---:|" + "---:|" * (len(METHODS) + 1) + "---|")
+    ratios: dict[int, list[float]] = {}
+    for (count, name), part in frame.groupby(["known", "matrix"]):
+        errors = part.pivot_table(index="seed", columns="method", values="error")
+        shown = (f"{errors[each].mean():.4f} ± {errors[each].sem():.4f}" for each in METHODS)
+        mean = errors.mean()
+        ratio = mean[DEFAULT] / mean[list(BESIDE)].min()
+        ratios.setdefault(count, []).append(ratio)
+        used = part[part["method"] == UNGUARDED]["used"].value_counts()
+        chosen = ", ".join(f"{method} {times}" for method, times in used.items())
+        print(
+            f"| {count} | {name} | {len(errors)} | {' | '.join(shown)} | {ratio:.2f} | {chosen} |"
+        )
+    for count, each in ratios.items():
+        mean = np.exp(np.log(each).mean())
+        print(f"\n{count} known: {mean:.2f} in the geometric mean over matrices, {BAR} at most")
+
+
+def main() -> None:
+    """Runs one of the two commands."""
+    parser = make_parser(__doc__)
+    parser.add_argument("command", choices=("run", "table"))
+    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--splits", default="10:20")
+    options = parser.parse_args()
+    splits = range(*map(int, options.splits.split(":")))
+    if options.command == "table":
+        table(options.out, splits)
+    else:
+        run(options.matrices, options.out, splits)
+
+
+if __name__ == "__main__":
+    from nevis_stream.launch import entry
+
+    entry.use_compilation_cache()
+    entry.guard(main)
