@@ -6,26 +6,38 @@ either the event is done or its finished trials can be used, and the same call c
 """
 
 import contextlib
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.errors import BadInput, LearnerFault
+from nevis_stream.errors import BadInput, DamagedCheckpoint, LearnerFault, RunWarning
 from nevis_stream.executor import Executor, Inline
 from nevis_stream.learner import Learner, configure
 from nevis_stream.progress import Progress
+from nevis_stream.run_directory import config as config_file
 from nevis_stream.run_directory import environment
-from nevis_stream.run_directory.config import config_of, describe
+from nevis_stream.run_directory.config import RecordedConfig
+from nevis_stream.run_directory.environment import Digests, write_readings
 from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop, show_results
-from nevis_stream.runner.work import Work, last_kept, open_directory, refuse_changed_code
-from nevis_stream.storage import exclusive
+from nevis_stream.runner.training import Work, last_kept
+from nevis_stream.storage import exclusive, make_directory, remove_leftovers
+from nevis_stream.storage.checkpoint import Checkpoint
+from nevis_stream.storage.reading import read_bytes
+from nevis_stream.storage.record import refuse_other, write_once
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import TerminalProgress
 
 __all__ = ["last_kept", "run"]
+
+_OTHER_RUN = (
+    "this directory contains another run ({difference}). Choose another run_dir, or give the config"
+    " with which that run was started."
+)
 
 
 def run(
@@ -86,7 +98,7 @@ def run(
     elif preset is not None or values is not None:
         raise BadInput("preset and values are of a learner that is given by its name.")
     _check_learner(learner)
-    settings = describe(learner) if config is None else dict(config)
+    settings = config_file.describe(learner) if config is None else dict(config)
     if label is not None:
         settings["label"] = label
     _check_values(settings, seed)
@@ -103,15 +115,15 @@ def run(
         settings["rule"] = stream.schedule.rule
     if versions := environment.conventions_of(learner):
         settings[environment.CONVENTIONS_KEY] = versions
-    recorded = config_of(settings)
+    recorded = config_file.config_of(settings)
     path = Path(run_dir)
     with exclusive(path / "lock"), contextlib.ExitStack() as stack:
-        ledger = open_directory(path, recorded, stream)
+        ledger = _open_directory(path, recorded, stream)
         module, colon, _ = settings["learner"].partition(":")
         code = environment.digest_code(
             (learner, stream, stream.schedule), [module] if colon else []
         )
-        refuse_changed_code(ledger, code, accept_changed_code)
+        _refuse_changed_code(ledger, code, accept_changed_code)
         if progress is None:
             progress = stack.enter_context(TerminalProgress(_title(settings, seed)))
         if ledger.complete:
@@ -167,3 +179,105 @@ def _check_values(values: Mapping[str, Any], seed: int) -> None:
 def _title(values: Mapping[str, Any], seed: int) -> str:
     words = (values.get("label") or values["learner"], values.get("budget"), f"seed {seed}")
     return " ".join(word for word in words if word)
+
+
+def _open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledger:
+    """Prepares a directory for a run, or checks that it contains this run; returns its ledger.
+
+    Raises:
+      BadInput: it contains another run, one in the format of an earlier version, or an unfinished
+        one that was begun under other conventions.
+    """
+    for directory in (path, path / "checkpoints", path / "outcomes", path / "thumbnails"):
+        make_directory(directory)
+        remove_leftovers(directory)
+    file = path / config_file.FILE_NAME
+    versions = config.values.get(environment.CONVENTIONS_KEY, {})
+    ledger = Ledger(path)
+    header = ledger.header if ledger.records else _header_of_init(path)
+    begun = _versions(path, versions if header is None else environment.conventions(path))
+    values = {
+        name: value for name, value in config.values.items() if name != environment.CONVENTIONS_KEY
+    }
+    if begun:
+        values[environment.CONVENTIONS_KEY] = begun
+    expected = config_file.config_of(values)
+    if file.exists():
+        found = read_bytes(file).decode(errors="replace")
+        refuse_other(file, found, expected.to_text(), _OTHER_RUN)
+    if header is not None:
+        _refuse_other_header(ledger.path, header, expected)
+    write_once(file, expected.to_text(), _OTHER_RUN)
+    write_once(path / "stream.csv", stream.csv, _OTHER_RUN)
+    write_readings(path, stream.readings)
+    if not ledger.complete:
+        environment.refuse_other_conventions(path, begun, versions)
+    return ledger
+
+
+def _header_of_init(path: Path) -> Header | None:
+    """Returns the header in the checkpoint of `init`, which a kill may have left alone."""
+    try:
+        return Header.from_json(Checkpoint(path / "checkpoints" / "init").record)
+    except (DamagedCheckpoint, ValueError):
+        return None
+
+
+def _refuse_other_header(file: Path, header: Header, config: RecordedConfig) -> None:
+    """Refuses a run that was begun with another config, also if its config.json is missing."""
+    if header.config_hash == config.config_hash:
+        return
+    now = {name: config.values.get(name) for name in ("budget", "stream", "protocol", "seed")}
+    now = {"learner": config.values.get("label") or config.values["learner"]} | now
+    recorded = {name: getattr(header, name) for name in now}
+    differing = [
+        f"{n}: there {recorded[n]!r}, now {now[n]!r}" for n in now if recorded[n] != now[n]
+    ]
+    difference = differing or [f"config hash: there {header.config_hash}, now {config.config_hash}"]
+    raise BadInput(f"{file}: {_OTHER_RUN.format(difference=difference[0])}")
+
+
+def _versions(path: Path, without_config: Mapping[str, int]) -> Mapping[str, int]:
+    """Returns the versions of conventions with which a run was begun; `without_config` if its
+    config.json is missing.
+    """
+    if not (path / config_file.FILE_NAME).exists():
+        return without_config
+    recorded = config_file.read_config(path)
+    if recorded.schema < config_file.SCHEMA:
+        raise BadInput(
+            f"{path}: this run was started by an earlier version of nevis_stream. It can be read"
+            " (report, compare, watch) but not continued. Choose another run_dir."
+        )
+    versions = recorded.values.get(environment.CONVENTIONS_KEY)
+    return versions if isinstance(versions, dict) else {}
+
+
+def _refuse_changed_code(ledger: Ledger, code: Digests, accepted: bool) -> None:
+    """Refuses a run whose results so far came from other code of the user's, and says in one line
+    if the project or a package changed.
+
+    Raises:
+      BadInput: the user's code changed, and this was not accepted.
+    """
+    if not ledger.records and _header_of_init(ledger.run_dir) is None:
+        return
+    changed = ", ".join(environment.code_difference(environment.last_code(ledger.run_dir), code))
+    if changed and not accepted:
+        done, reason, wish = (
+            ("was done", "this is not the learner that it ran", "show its results")
+            if ledger.complete
+            else ("was begun", "its results would come from two learners under one name", "go on")
+        )
+        raise BadInput(
+            f"{ledger.run_dir}: the code of {changed} has changed since this run {done}, so"
+            f" {reason}. Choose another run_dir; or, if the change does not matter, {wish} with"
+            " --accept_changed_code (in Python: accept_changed_code=True)."
+        )
+    versions = [] if ledger.complete else environment.changed_versions(ledger.run_dir)
+    if versions:
+        warnings.warn(
+            f"{ledger.run_dir}: this run is continued with other versions: {'; '.join(versions)}.",
+            RunWarning,
+            stacklevel=3,
+        )

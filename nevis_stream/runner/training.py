@@ -1,18 +1,34 @@
-"""Train events: the states and predictors of a run are saved, loaded, and repaired if damaged."""
+"""What all parts of a run share; and its train events, whose states and predictors are saved,
+loaded, and repaired if damaged.
+"""
 
 import functools
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nevis_stream.cost.meter import Counts
-from nevis_stream.errors import DamagedCheckpoint, DataWarning, RunWarning
-from nevis_stream.learner import Context, Predictor, State
+from nevis_stream.errors import (
+    BadInput,
+    DamagedCheckpoint,
+    DataWarning,
+    LearnerFault,
+    RunWarning,
+    unknown,
+)
+from nevis_stream.executor import Executor
+from nevis_stream.learner import Context, Learner, Predictor, State
+from nevis_stream.progress import Progress
+from nevis_stream.run_directory.config import RecordedConfig
+from nevis_stream.run_directory.environment import Digests
+from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.outcomes import write_thumbnails
 from nevis_stream.run_directory.records import (
     TrainRecord,
@@ -21,12 +37,95 @@ from nevis_stream.run_directory.records import (
     predictor_id,
     tree_name,
 )
-from nevis_stream.runner.work import Work, last_kept
+from nevis_stream.run_directory.scalars import RunScalars
+from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.record import encode
-from nevis_stream.streams.task import Event
-from nevis_stream.vocabulary import PROTOCOLS
+from nevis_stream.streams.stream import Stream
+from nevis_stream.streams.task import Event, LabelledImages, Task, TaskView
+from nevis_stream.vocabulary import KEEP, PROTOCOLS
+
+
+@dataclass(frozen=True)
+class Work:
+    """A run in progress: the learner, the stream, the directory and its ledger.
+
+    Attributes:
+      learner: the learner.
+      stream: the stream.
+      path: the run directory.
+      config: the content of config.json.
+      ledger, scalars: of the directory.
+      checkpoint_seconds, progress, executor, devices: see `run`.
+      code: digests of the user's code.
+    """
+
+    learner: Learner
+    stream: Stream
+    path: Path
+    config: RecordedConfig
+    ledger: Ledger
+    scalars: RunScalars
+    checkpoint_seconds: float
+    progress: Progress
+    executor: Executor
+    devices: int
+    code: Digests
+
+    @property
+    def name(self) -> str:
+        """The run's name: the label in its config, else the learner's name."""
+        return self.config.values.get("label") or self.config.values["learner"]
+
+    def context(self, *path: str, **options: Any) -> Context:
+        """Returns a context of this run; `path` names the use of its random numbers."""
+        return Context(
+            path=(f"seed {self.config.values['seed']}", *path),
+            progress=self.progress,
+            executor=self.executor,
+            devices=self.devices,
+            **options,
+        )
+
+    def checkpoint(self, name: str) -> Path:
+        """Returns the directory of an event's checkpoint, or of "init"."""
+        return self.path / "checkpoints" / name
+
+    def workspace(self, name: str) -> EventWorkspace:
+        """Returns where an event's trials are kept until its record is written."""
+        path = self.checkpoint(name)
+        return EventWorkspace(path.with_name(path.name + ".progress"), self.checkpoint_seconds)
+
+    def view(self, event: Event) -> TaskView:
+        """Returns what a learner may see of an event's task."""
+        task, splits = event.task, self.stream.splits_of(event)
+        parts = {
+            name: LabelledImages(splits[name].images, splits[name].labels)
+            for name in ("train", "dev")
+        }
+        return TaskView(task.task_id, task.year, task.kind, task.domain, task.num_classes, **parts)
+
+    def fault(self, task: Task, problem: str) -> LearnerFault:
+        """Returns an error of the learner that names it and the task."""
+        return LearnerFault(f"learner {self.name}, task {task.task_id!r}: {problem}.")
+
+
+def last_kept(keep: str) -> int | None:
+    """Returns K if `keep` is "last_K", else None.
+
+    Raises:
+      BadInput: it is neither "last_K" nor one of `KEEP`.
+    """
+    if keep in KEEP:
+        return None
+    count = re.fullmatch(r"last_([1-9]\d*)", keep)
+    if not count:
+        raise BadInput(
+            f"{unknown('keep', keep, KEEP)} Or last_K, for example last_5: the chosen predictors of"
+            " the last K tasks."
+        )
+    return int(count[1])
 
 
 class TrainEvents:
