@@ -10,6 +10,7 @@ import numpy as np
 
 from nevis_stream.datasets.files import Example, FileTree, fill, look_up
 from nevis_stream.datasets.images import SourceImage, rows_of
+from nevis_stream.datasets.raw_formats.pixels import number_examples
 from nevis_stream.errors import BadInput, unknown
 
 
@@ -170,10 +171,8 @@ def mat_arrays(
         pixels = (pixels * scale).astype(np.uint8)
         pixels = np.swapaxes(pixels, 1, 2) if transpose else pixels
         labels = labels % modulo if modulo else labels - first
-        if len(pixels) != len(labels):
-            raise BadInput(f"{path}: {len(pixels)} images but {len(labels)} labels.")
-        for index, image in enumerate(rows_of(pixels, f"{path}:{entry['images']}")):
-            yield Example(entry["part"], f"{index:08d}", image, int(labels[index]))
+        images = rows_of(pixels, f"{path}:{entry['images']}")
+        yield from number_examples(entry["part"], images, labels, path)
 
 
 def predicates(tree: FileTree, *, root: str) -> Iterator[Example]:

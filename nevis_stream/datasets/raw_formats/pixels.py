@@ -2,6 +2,7 @@
 rows of numbers with the label among them, and libsvm's `label index:value …`.
 """
 
+import dataclasses
 import io
 import math
 import pickle
@@ -20,11 +21,18 @@ from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes
 _NORB_TYPES = {0x1E3D4C55: np.uint8, 0x1E3D4C54: np.int32}
 
 
-def _examples(part: str, pixels: np.ndarray, labels: np.ndarray, path: Path) -> Iterator[Example]:
-    if len(pixels) != len(labels):
-        raise BadInput(f"{path}: {len(pixels)} images but {len(labels)} labels.")
-    for index, image in enumerate(rows_of(pixels, str(path))):
-        yield Example(part, f"{index:08d}", image, int(labels[index]))
+def number_examples(
+    part: str, images: Sequence[SourceImage], labels: np.ndarray, path: Path, prefix: str = ""
+) -> Iterator[Example]:
+    """Yields the images of a file with their class ids; their keys are a prefix and their numbers.
+
+    Raises:
+      BadInput: there are more or fewer labels than images.
+    """
+    if len(images) != len(labels):
+        raise BadInput(f"{path}: {len(images)} images but {len(labels)} labels.")
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        yield Example(part, f"{prefix}{number:08d}", image, int(label))
 
 
 def idx(
@@ -42,21 +50,23 @@ def idx(
         path = tree.path(pair["images"])
         pixels, labels = read_idx(path), read_idx(tree.path(pair["labels"]))
         pixels = np.swapaxes(pixels, 1, 2) if transpose else pixels
-        for number, example in enumerate(_examples(pair["part"], pixels, labels, path)):
-            if pair.get("rotate"):
-                seed = [99999, number, len(pair["part"])]
-                angle = int(np.random.RandomState(seed).randint(360))
-                turned = SourceImage(
-                    lambda i=number, a=angle, p=pixels: _turn(p[i], a), f"{path}[{number}]"
-                )
-                example = Example(example.part, example.key, turned, example.label)
-            yield example
+        images = rows_of(pixels, str(path))
+        if pair.get("rotate"):
+            salt = len(pair["part"])
+            images = [_turn(image, [99999, number, salt]) for number, image in enumerate(images)]
+        yield from number_examples(pair["part"], images, labels, path)
 
 
-def _turn(pixels: np.ndarray, degrees: int) -> np.ndarray:
-    from scipy.ndimage import rotate
+def _turn(image: SourceImage, seed: Sequence[int]) -> SourceImage:
+    """Returns an image turned by an angle that is drawn from a seed."""
 
-    return rotate(pixels, degrees, reshape=False)
+    def pixels() -> np.ndarray:
+        from scipy.ndimage import rotate
+
+        angle = int(np.random.RandomState(seed).randint(360))
+        return rotate(np.asarray(image.open()), angle, reshape=False)
+
+    return SourceImage(pixels, image.name)
 
 
 def read_idx(path: Path) -> np.ndarray:
@@ -114,8 +124,8 @@ def cifar(
                 ids = np.asarray(content[labels.encode()])
             except Exception as error:
                 raise BadInput(f"{path}: cannot be read as a CIFAR batch ({error!r}).") from None
-            for example in _examples(entry["part"], pixels, ids, path):
-                yield Example(example.part, f"{name}#{example.key}", example.image, example.label)
+            images = rows_of(pixels, str(path))
+            yield from number_examples(entry["part"], images, ids, path, f"{name}#")
 
 
 def stl(
@@ -140,7 +150,7 @@ def stl(
             )
         pixels = data.reshape(-1, channels, width, height).transpose(0, 3, 2, 1)
         labels = np.fromfile(tree.path(entry["labels"]), np.uint8).astype(int) - first
-        yield from _examples(entry["part"], pixels, labels, path)
+        yield from number_examples(entry["part"], rows_of(pixels, str(path)), labels, path)
 
 
 def gnt(tree: FileTree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
@@ -193,12 +203,9 @@ def norb(tree: FileTree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Examp
         parts = {
             n: part for part, numbers in entry.get("parts_by_instance", {}).items() for n in numbers
         }
-        for example, about in zip(
-            _examples(entry["part"], pixels, labels, path), info, strict=True
-        ):
-            yield Example(
-                parts.get(int(about[0]), entry["part"]), example.key, example.image, example.label
-            )
+        examples = number_examples(entry["part"], rows_of(pixels, str(path)), labels, path)
+        for example, about in zip(examples, info, strict=True):
+            yield dataclasses.replace(example, part=parts.get(int(about[0]), entry["part"]))
 
 
 def read_norb(path: Path) -> np.ndarray:
@@ -256,15 +263,10 @@ def hdf5(
                 raise BadInput(
                     f"{path}: cannot be read as HDF5 with {images!r} and {labels!r} ({error})."
                 ) from None
-            if len(pixels) != len(ids):
-                raise BadInput(f"{path}: {len(pixels)} images but {len(ids)} labels.")
-            for index, label in enumerate(ids):
-                yield Example(
-                    entry["part"],
-                    f"{name}#{index:08d}",
-                    _row(pixels, index, channels, path),
-                    int(label) - first,
-                )
+            images = [_row(pixels, index, channels, path) for index in range(len(pixels))]
+            yield from number_examples(
+                entry["part"], images, ids.astype(int) - first, path, f"{name}#"
+            )
 
 
 def _row(pixels: Any, index: int, channels: str, path: Path) -> SourceImage:
@@ -313,8 +315,7 @@ def pixel_rows(
         labels = (
             values[:, -one_hot:].argmax(axis=1) if one_hot else values[:, label].astype(int) - first
         )
-        for index, image in enumerate(rows_of(pixels, str(path))):
-            yield Example(entry["part"], f"{index:08d}", image, int(labels[index]))
+        yield from number_examples(entry["part"], rows_of(pixels, str(path)), labels, path)
 
 
 def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
@@ -353,5 +354,5 @@ def libsvm(
         pixels = (
             ((values.toarray() - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)
         )
-        for index, image in enumerate(rows_of(pixels.reshape(-1, *shape), str(path))):
-            yield Example(entry["part"], f"{index:08d}", image, int(labels[index]) - first)
+        images = rows_of(pixels.reshape(-1, *shape), str(path))
+        yield from number_examples(entry["part"], images, labels.astype(int) - first, path)
