@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from nevis_stream import catalogue, metrics
-from nevis_stream.datasets import embedded
+from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
 from nevis_stream.datasets.embedded import packaged
 from nevis_stream.datasets.splits import divide
@@ -123,7 +123,7 @@ def sheet(datasets: list[DataSet]) -> Image.Image:
 def main(_) -> None:
     """Writes the image and prints the table and the time to build."""
     start = time.perf_counter()
-    datasets = [embedded.build(name) for name in dataset_ids()]
+    datasets = [sources.build_embedded(name) for name in dataset_ids()]
     seconds = time.perf_counter() - start
     sheet(datasets).save(PICTURE, optimize=True)
     print(HEADER)

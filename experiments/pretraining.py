@@ -23,8 +23,8 @@ from nevis_stream.learners.parts import weight_layouts, weights
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.multi_task_pretraining import fit_jointly
 from nevis_stream.progress import Progress
-from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive, write_file
+from nevis_stream.storage.checkpoint import EventWorkspace
 from nevis_stream.storage.reading import open_file, read_bytes, read_json, read_npz
 from nevis_stream.storage.record import as_lines, refuse_other, write_once
 from nevis_stream.streams.stream import Stream

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from nevis_stream.cost.meter import Counts
 from nevis_stream.progress import Progress
-from nevis_stream.run_directory.workspace import EventWorkspace
-from nevis_stream.storage.checkpoint import Tree, to_host
+from nevis_stream.storage.checkpoint import EventWorkspace, Tree, to_host
 
 Result = tuple[Tree, Counts]
 """The tree that a trial returned, and its FLOPs by phase and trial."""
@@ -29,7 +28,7 @@ class Trial:
       item: its second argument, after the context.
       number: of the trial in its task, from 0.
       begin: `begin(progress=…)` returns the context; `workspace=…` gives it another one.
-      workspace: where positions and the result are kept, or None (see run_directory.workspace).
+      workspace: where positions and the result are kept, or None (see storage.checkpoint).
     """
 
     function: Callable[[Any, Any], Tree] | None

@@ -22,8 +22,7 @@ from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Result, Trial
 from nevis_stream.progress import Progress, Silent
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
-from nevis_stream.run_directory.workspace import EventWorkspace, leaves, rebuild
-from nevis_stream.storage.checkpoint import Tree, to_host
+from nevis_stream.storage.checkpoint import EventWorkspace, Tree, leaves, rebuild, to_host
 from nevis_stream.streams.task import TaskView
 
 State = Tree

@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from nevis_stream.datasets import embedded
+from nevis_stream.datasets import sources
 from nevis_stream.launch import entry
 from tests import array_shapes, wheel
 
@@ -109,7 +109,7 @@ def own_data_root(tmp_path_factory):
 def embedded_once():
     """Embedded data sets are made once for all tests of a module."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedded, "build", functools.cache(embedded.build))
+        patch.setattr(sources, "build_embedded", functools.cache(sources.build_embedded))
         yield
 
 

@@ -35,7 +35,7 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 from nevis_stream import catalogue, dynamic_evaluation, user_code
-from nevis_stream.datasets import embedded
+from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import MULTI_LABEL, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.dynamic_evaluation import choice
@@ -468,7 +468,7 @@ def run_page(page: Path, folder: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    embedded.build = small_dataset
+    sources.build_embedded = small_dataset
     choice.CANDIDATES = ("linear_gaussian",)  # and the stratified mean: a price takes seconds
     for name, less in (("worst_cases", (10, 12, 16)), ("depths", 10)):  # once, for all pages
         less_of_it = functools.partial(getattr(results, name), less)

@@ -71,9 +71,7 @@ MAY_IMPORT = {
     "nevis_stream.streams.adaptive": of_nevis_stream(
         "streams", "datasets", "run_directory", "queries", "evaluation_cache"
     ),
-    "nevis_stream.executor": of_nevis_stream(
-        "cost", "storage.checkpoint", "run_directory.workspace"
-    ),
+    "nevis_stream.executor": of_nevis_stream("cost"),
     "nevis_stream.learner": of_nevis_stream(
         "cost", "datasets.images", "streams.task", "run_directory", "executor"
     ),

@@ -9,8 +9,8 @@ import pytest
 
 from nevis_stream.errors import BadInput, CostUnknown, LearnerFault
 from nevis_stream.learner import Context
-from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import EventWorkspace
 from tests import toy
 
 

@@ -22,8 +22,8 @@ from nevis_stream.errors import BadInput, LearnerFault, RunWarning
 from nevis_stream.learner import Context, Predictor
 from nevis_stream.progress import Progress, Silent
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import EventWorkspace
 from tests import toy
 
 QUIET = {"progress": Silent(), "tensorboard": False}

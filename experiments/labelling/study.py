@@ -24,8 +24,8 @@ from nevis_stream.executor import Executor
 from nevis_stream.learner import Context
 from nevis_stream.progress import Progress
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
-from nevis_stream.run_directory.workspace import RecordWorkspace
 from nevis_stream.storage import exclusive
+from nevis_stream.storage.checkpoint import RecordWorkspace
 from nevis_stream.storage.study_record import StudyRecord
 
 _MOST_LINES = 7  # of a figure

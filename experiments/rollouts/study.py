@@ -22,8 +22,8 @@ from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.populations import Population
 from nevis_stream.learner import Context
 from nevis_stream.progress import Progress
-from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import exclusive
+from nevis_stream.storage.checkpoint import EventWorkspace
 from nevis_stream.storage.study_record import keep_settings
 
 MOST_EPOCHS = 50

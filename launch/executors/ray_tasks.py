@@ -2,7 +2,7 @@
 
 A trial whose process or machine is lost is run again. Results are sent to this process, which alone
 writes them. Workers that can reach the run directory save positions inside trials
-(run_directory.workspace.SharedPositions), from which a trial that is run again continues.
+(storage.checkpoint.SharedPositions), from which a trial that is run again continues.
 """
 
 import os

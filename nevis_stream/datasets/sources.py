@@ -22,6 +22,7 @@ from nevis_stream import catalogue
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import DataSet
+from nevis_stream.datasets.embedded import DATASETS
 from nevis_stream.datasets.prepared import (
     CLASSES_MISSING,
     DOWNLOADABLE,
@@ -29,8 +30,8 @@ from nevis_stream.datasets.prepared import (
     OUTDATED,
     READY,
 )
-from nevis_stream.datasets.reading import Choices
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.datasets.reading import Choices, silent
+from nevis_stream.errors import BadInput, look_up, unknown
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,18 @@ def _find(source: str) -> tuple[DataState, Load | None]:
 
 
 def _embedded(name: str) -> tuple[DataState, Load]:
-    def read(dataset_id: str, choices: Choices | None) -> DataSet:
-        from nevis_stream.datasets import embedded
+    return DataState(READY, origin="embedded"), lambda dataset_id, choices: build_embedded(name)
 
-        return embedded.build(name)
 
-    return DataState(READY, origin="embedded"), read
+def build_embedded(name: str) -> DataSet:
+    """Returns one of `embedded.DATASETS`, the same at every call.
+
+    Raises:
+      BadInput: the name is not known, or a package does not carry an image that is needed.
+    """
+    build = look_up(DATASETS, "embedded data set", name)
+    with silent():
+        return dataclasses.replace(build(), reading=None)  # of no files
 
 
 def _nevis22(name: str) -> tuple[DataState, Load | None]:

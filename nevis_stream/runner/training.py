@@ -38,9 +38,8 @@ from nevis_stream.run_directory.records import (
     tree_name,
 )
 from nevis_stream.run_directory.scalars import RunScalars
-from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.storage import checkpoint
-from nevis_stream.storage.checkpoint import Checkpoint, Tree
+from nevis_stream.storage.checkpoint import Checkpoint, EventWorkspace, Tree
 from nevis_stream.storage.record import encode
 from nevis_stream.streams.stream import Stream
 from nevis_stream.streams.task import Event, LabelledImages, Task, TaskView

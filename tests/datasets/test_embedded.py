@@ -12,13 +12,13 @@ import pytest
 
 from benchmarks import pico_contact_sheet
 from nevis_stream import catalogue
-from nevis_stream.datasets import embedded
 from nevis_stream.datasets.dataset import MULTI_LABEL
-from nevis_stream.datasets.embedded import packaged, patches, rendered
+from nevis_stream.datasets.embedded import DATASETS, packaged, patches, rendered
+from nevis_stream.datasets.sources import build_embedded
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput
 
-NAMES = tuple(embedded.DATASETS)
+NAMES = tuple(DATASETS)
 LABELLED = {
     "pico_scenes": patches.label_scenes,
     "pico_textures": patches.label_textures,
@@ -49,19 +49,20 @@ def built():
     with pytest.MonkeyPatch.context() as patch:
         for name in ("socket", "create_connection", "getaddrinfo"):
             patch.setattr(socket, name, refuse)
-        return {name: embedded.build(name) for name in NAMES}
+        return {name: build_embedded(name) for name in NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_builds_are_equal(built, name):
-    assert embedded.build(name).fingerprint() == built[name].fingerprint()
+    assert build_embedded(name).fingerprint() == built[name].fingerprint()
 
 
 def test_a_fresh_process_builds_the_same_and_imports_no_carrier(built):
     code = (
         "import sys\n"
-        "from nevis_stream.datasets import embedded\n"
-        "print(*[embedded.build(n).fingerprint() for n in embedded.DATASETS])\n"
+        "from nevis_stream.datasets.embedded import DATASETS\n"
+        "from nevis_stream.datasets.sources import build_embedded\n"
+        "print(*[build_embedded(n).fingerprint() for n in DATASETS])\n"
         "heavy = ('sklearn', 'skimage', 'matplotlib', 'scipy', 'jax')\n"
         "print(*[m for m in heavy if m in sys.modules])"
     )
@@ -75,7 +76,7 @@ def test_a_fresh_process_builds_the_same_and_imports_no_carrier(built):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_function_states_what_is_real_and_what_is_in_test(name):
-    about = embedded.DATASETS[name].__doc__
+    about = DATASETS[name].__doc__
     assert about.startswith(f"{name}: ")
     assert re.search(r"\b(Real|Rendered)\b", about) and re.search(r"(?i)test", about)
 
@@ -239,7 +240,7 @@ def test_levelled_gives_the_wanted_mean_and_spread():
 
 def test_an_unknown_name_lists_the_valid_ones():
     with pytest.raises(BadInput, match="Did you mean 'pico_digits'.*pico_textures"):
-        embedded.build("pico_digit")
+        build_embedded("pico_digit")
     with pytest.raises(BadInput, match="packaged image 'bricks'"):
         packaged.read_image("bricks")
 

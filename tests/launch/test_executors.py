@@ -27,8 +27,8 @@ from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.learners.parts.model import Network
 from nevis_stream.learners.parts.search import BayesianSearch, RandomSearch
 from nevis_stream.progress import Silent
-from nevis_stream.run_directory.workspace import EventWorkspace
 from nevis_stream.runner import run
+from nevis_stream.storage.checkpoint import EventWorkspace
 from tests import toy
 from tests.compilations import compiled_programs
 

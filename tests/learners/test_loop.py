@@ -12,8 +12,7 @@ from nevis_stream.learners.parts.fit import Recipe, fit
 from nevis_stream.learners.parts.linear_probe import fit_heads
 from nevis_stream.learners.parts.model import Network, head_size, initialise_program
 from nevis_stream.progress import Silent
-from nevis_stream.run_directory.workspace import EventWorkspace
-from nevis_stream.storage.checkpoint import to_host
+from nevis_stream.storage.checkpoint import EventWorkspace, to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 from tests import toy
 

@@ -5,13 +5,10 @@ are cut from them, `rendered` those that are drawn. A new data set is a function
 its name here and its rows in the catalogue.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
 
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.embedded import packaged, patches, rendered
-from nevis_stream.datasets.reading import silent
-from nevis_stream.errors import look_up
 
 DATASETS: Mapping[str, Callable[[], DataSet]] = {
     "pico_coins": rendered.build_coins,
@@ -24,20 +21,4 @@ DATASETS: Mapping[str, Callable[[], DataSet]] = {
     "pico_textures": patches.build_textures,
     "pico_tissue": patches.build_tissue,
 }
-
-
-def build(name: str) -> DataSet:
-    """Builds one embedded data set.
-
-    Args:
-      name: one of `DATASETS`, as in the catalogue's `embedded:NAME`.
-
-    Returns:
-      The data set, the same at every call.
-
-    Raises:
-      BadInput: the name is not known, or a package does not carry an image that is needed.
-    """
-    function = look_up(DATASETS, "embedded data set", name)
-    with silent():
-        return dataclasses.replace(function(), reading=None)  # of no files
+"""By name, as in the catalogue's `embedded:NAME`."""
