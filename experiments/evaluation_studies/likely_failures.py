@@ -14,8 +14,8 @@ import numpy as np
 
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.failures import rank_failures
 from nevis_stream.dynamic_evaluation.method_study import split
+from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.any_model import design_of, matrix_of
 from nevis_stream.experiments.machine import describe

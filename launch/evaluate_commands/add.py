@@ -13,9 +13,9 @@ from nevis_stream.dynamic_evaluation import adding, methods, ranking
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.estimates import means_by_group
-from nevis_stream.dynamic_evaluation.failures import rank_failures
 from nevis_stream.dynamic_evaluation.population import read_population
 from nevis_stream.dynamic_evaluation.read_prices import priced_budget
+from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition

@@ -19,8 +19,8 @@ from nevis_stream.dynamic_evaluation.comparison import (
     compare_two,
     describe_difference,
 )
-from nevis_stream.dynamic_evaluation.failures import likely_failures
 from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.dynamic_evaluation.session_view import likely_failures
 from nevis_stream.dynamic_evaluation.told_files import read_told
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from nevis_stream.dynamic_evaluation import memory, methods
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding_part import (
     PartAdder,
     cost_of,
@@ -18,7 +18,14 @@ from nevis_stream.dynamic_evaluation.adding_part import (
     warn_of_cost,
 )
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, staged_context, stored_name
+from nevis_stream.dynamic_evaluation.fits import (
+    FOLDER,
+    StoredFit,
+    read_for_method,
+    staged_context,
+    stored_name,
+    transpose,
+)
 from nevis_stream.dynamic_evaluation.known_models import KNOWN_FRACTION, InMemory, KnownModels
 from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.population import Population
@@ -218,7 +225,7 @@ def fit_method(
     used = methods.within_budget(method).for_known(known)
     used.check(budget, known)
     progress.stage(used.name)
-    readable = memory.readable(used, known, 1)
+    readable = read_for_method(used, known, 1)
     stored = _stored_fit(cache, used.name, used, known, seed)
     fit_key, _ = jax.random.split(jax.random.key(seed))
     ctx = staged_context(Within(progress, used.name))
@@ -260,7 +267,7 @@ def add_samples(
     """
     named, columns, facts = methods.within_budget(method), cache.samples(), cache.models()
     view, _, names = known_models(cache, np.arange(len(columns)))
-    known = memory.transpose(named, view, len(samples))
+    known = transpose(named, view, len(samples))
     values = unknown_cells((len(samples), len(names)), cache.scores)
     column_of = {sample: column for column, sample in enumerate(columns)}
     old = [i for i, sample in enumerate(samples) if sample in column_of]

@@ -13,10 +13,16 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
+from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, staged_context, stored_name
+from nevis_stream.dynamic_evaluation.fits import (
+    FOLDER,
+    StoredFit,
+    read_for_method,
+    staged_context,
+    stored_name,
+)
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, set_prices
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
@@ -139,7 +145,7 @@ class PartAdder:
             for each in (self, *self._others):
                 methods.check_several_metrics(methods.within_budget(method).for_known(each._known))
         used.check(budget, known)
-        readable = memory.readable(used, known, len(rows))
+        readable = read_for_method(used, known, len(rows))
         stored = self._stored(used, seed, additions)
         warn_of_cost(used, known, prices, budget, stored, "model")
         replaced = Substitutes(known, askable)

@@ -21,8 +21,8 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.meter import engineering
-from nevis_stream.dynamic_evaluation import memory, methods, predicted_cost
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
+from nevis_stream.dynamic_evaluation import methods, predicted_cost
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, read_for_method, stored_name
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
@@ -222,7 +222,7 @@ def _too_few(known: KnownModels) -> str:
 
 def _too_large(known: KnownModels, models: int) -> str:
     try:
-        memory.readable(methods.get(CANDIDATES[0]), known, models)
+        read_for_method(methods.get(CANDIDATES[0]), known, models)
     except BadInput as error:
         return str(error).partition(". ")[0]
     return ""
@@ -259,7 +259,7 @@ def _errors(
     """Returns a method's cross-validation errors, float64[k], and FLOPs: of its fit with them,
     and of them alone.
     """
-    readable = memory.readable(method, known, 0)
+    readable = read_for_method(method, known, 0)
     folder = directory / FOLDER / (stored_name(method.name, known) + part)
     stored = StoredFit(folder, method, known, seed, additions)
     key, _ = jax.random.split(jax.random.key(seed))

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Uncounted
-from nevis_stream.dynamic_evaluation import memory, methods, model_splits, response
+from nevis_stream.dynamic_evaluation import methods, model_splits, response
 from nevis_stream.dynamic_evaluation.adding_part import with_missing
 from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, stored_name
+from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, read_for_method, stored_name
 from nevis_stream.dynamic_evaluation.known_models import digest
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
 from nevis_stream.dynamic_evaluation.population import Population, widen
@@ -65,7 +65,7 @@ class FittedBoard:
         self.known, self.means, self.names = known_models(cache, self._part.columns, prices=prices)
         self.known.groups = groups_of(cache, self.names, self.known.packed_rows())
         used = methods.within_budget(method).for_known(self.known)
-        readable = memory.readable(used, self.known, 1)
+        readable = read_for_method(used, self.known, 1)
         folder = cache.directory / FOLDER / stored_name(used.name, self.known)
         additions = read_additions(cache.directory)
         stored = StoredFit(folder, used, self.known, seed, additions)

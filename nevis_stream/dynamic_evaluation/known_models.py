@@ -10,9 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.rank import sums
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import check_matrix, is_observed, numbers
+from nevis_stream.queries.matrix import check_matrix, is_observed, numbers, sums
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import SampleFacts
 

@@ -11,57 +11,53 @@ from collections.abc import Mapping
 from nevis_stream.dynamic_evaluation.bounds import (
     Everything,
     OracleAccuracyPrefix,
+    PublishedPolicy,
+    PublishedPredictor,
     SingleOrderFloor,
 )
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Method, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process.prediction import NeuralProcess
-from nevis_stream.dynamic_evaluation.policies import clusters, sequential
-from nevis_stream.dynamic_evaluation.policies.adaptive import Adaptive
-from nevis_stream.dynamic_evaluation.policies.clusters import Clusters
-from nevis_stream.dynamic_evaluation.policies.combinatorial import Combinatorial
-from nevis_stream.dynamic_evaluation.policies.part_first import Guard, PartFirst
-from nevis_stream.dynamic_evaluation.policies.quadrature import Quadrature
+from nevis_stream.dynamic_evaluation.policies import anchors, sequential
+from nevis_stream.dynamic_evaluation.policies.anchors import Clusters, Combinatorial, SparseAnchors
+from nevis_stream.dynamic_evaluation.policies.reinforcement import Reinforcement
 from nevis_stream.dynamic_evaluation.policies.representative import (
     Datasets,
     Random,
     Strata,
     Uniform,
 )
-from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
-from nevis_stream.dynamic_evaluation.policies.sparse_anchors import SparseAnchors
-from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
+from nevis_stream.dynamic_evaluation.policies.sequential import Adaptive, Quadrature, Sequential
+from nevis_stream.dynamic_evaluation.policies.staged_strata import Guard, PartFirst, StagedStrata
 from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors.anchor_weights import AnchorWeights
-from nevis_stream.dynamic_evaluation.predictors.averaged_response import (
-    GeneralizedItemResponse,
-    ResponseAndGaussian,
-)
 from nevis_stream.dynamic_evaluation.predictors.combination import Combination
 from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor
-from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse
+from nevis_stream.dynamic_evaluation.predictors.item_response import (
+    GeneralizedItemResponse,
+    ItemResponse,
+    ResponseAndGaussian,
+)
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean, Stratified, UnweightedMean
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.predictors.nearest import Nearest
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
-from nevis_stream.dynamic_evaluation.published_script import PublishedPolicy, PublishedPredictor
-from nevis_stream.dynamic_evaluation.reinforcement.trained_policy import Reinforcement
 from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.oracle import ANY_MODEL
 
 POLICIES: Mapping[str, Policy] = {
     "clusters_features": Clusters(
-        clusters.by_features,
+        anchors.by_features,
         "one sample from each of K clusters; samples are clustered by their features",
     ),
     "clusters_items": Clusters(
-        clusters.by_items,
+        anchors.by_items,
         "one sample from each of K clusters; samples are clustered by item response parameters",
     ),
     "clusters_values": Clusters(
-        clusters.by_values,
+        anchors.by_values,
         "one sample from each of K clusters; samples are clustered by the known models' values",
     ),
     "combinatorial": Combinatorial(),

@@ -24,7 +24,7 @@ from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_valu
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.population import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
-from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
+from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne, is_gone
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
     BOARD,
@@ -35,17 +35,23 @@ from nevis_stream.dynamic_evaluation.session_records import (
     AskedRound,
     Cell,
     EvaluationSettings,
+    ModelStatus,
+    Track,
+    follow,
     read_answers,
     read_handed,
     read_rounds,
     read_session_prices,
     round_line,
 )
-from nevis_stream.dynamic_evaluation.session_source import later_corrections
-from nevis_stream.dynamic_evaluation.session_start import NEW_MODEL, WORDS, Rule, begin
-from nevis_stream.dynamic_evaluation.session_track import ModelStatus, Track, follow
+from nevis_stream.dynamic_evaluation.session_start import (
+    NEW_MODEL,
+    WORDS,
+    Rule,
+    begin,
+    later_corrections,
+)
 from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, decide_models
-from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Decisions
 from nevis_stream.evaluation_cache import EvaluationCache

@@ -1,18 +1,63 @@
-"""Loops that answer a session by a function, in one call at a time or in several."""
+"""Loops that answer a session by a function, in one call at a time or in several, and the names of
+the workers that answer it, which live as long as the process that holds them.
+"""
 
 import asyncio
+import contextlib
+import fcntl
+import os
+import re
+import secrets
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nevis_stream.dynamic_evaluation.session_view import show_live
-from nevis_stream.dynamic_evaluation.workers import hold_name
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, given_numbers
+from nevis_stream.storage.faults import lock
+from nevis_stream.storage.reading import open_file
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import SampleId, Session
+
+
+_FOLDER = "workers"
+_HELD = re.compile(r"process-\d+-[0-9a-f]{8}")
+
+
+@contextlib.contextmanager
+def hold_name(directory: Path) -> Iterator[str]:
+    """Holds a new name. The system gives it back when the process ends, in whatever way; then
+    others take over what was handed to it.
+    """
+    name = f"process-{os.getpid()}-{secrets.token_hex(4)}"
+    path = directory / _FOLDER / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "x") as file:
+        lock(file, path, fcntl.LOCK_EX)
+        try:
+            yield name
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def is_gone(directory: Path, name: str) -> bool:
+    """Returns whether a name that a process held is free; one that a user gave never is."""
+    if not _HELD.fullmatch(name):
+        return False
+    path = directory / _FOLDER / name
+    try:
+        with open_file(path) as file:
+            lock(file, path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
+    return True
+
 
 AnswerAll = Callable[[list], Sequence[Any]]
 """Takes b sample ids, returns b values."""

@@ -19,8 +19,7 @@ from nevis_stream.dynamic_evaluation.population import (
     read_population,
 )
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean
-from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings
-from nevis_stream.dynamic_evaluation.session_track import Track
+from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings, Track
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide

@@ -73,3 +73,24 @@ def check_matrix(matrix: np.ndarray) -> np.ndarray:
             f" {matrix[row, column]:g}. Scale scores by their range first."
         )
     return matrix
+
+
+def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns each column's sum over known cells, float64[n], and their number, int64[n].
+
+    Confidences are rounded to float16, as a cache stores them: then their sums in float64 are
+    exact, in any order of the rows.
+    """
+    rows = np.asarray(rows)
+    if np.issubdtype(rows.dtype, np.floating) and rows.ndim == 2 and rows.size:
+        mask = ~np.isnan(rows)
+        inside = (rows[mask] >= 0) & (rows[mask] <= 1)
+        if not inside.all():
+            raise BadInput(
+                f"a confidence is between 0 and 1, or NaN if unknown, not {rows[mask][~inside][0]}."
+            )
+        return np.where(mask, rows, 0).astype(np.float16).sum(axis=0, dtype=np.float64), mask.sum(
+            axis=0
+        )
+    rows = check_outcomes(rows)
+    return (rows == 1).sum(axis=0).astype(np.float64), (rows != UNKNOWN).sum(axis=0)

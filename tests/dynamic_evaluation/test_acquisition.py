@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods, response
 from nevis_stream.dynamic_evaluation.known_models import known_models
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.policies import adaptive
+from nevis_stream.dynamic_evaluation.policies import sequential
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import simulated
@@ -48,7 +48,7 @@ def test_each_model_is_asked_as_often_as_the_budget_says(name, budget):
 
 def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
     answers = Responses(Query(np.zeros((1, 1), int)), NEW[:1, :1])
-    scores = adaptive.score_samples(items(), response.PaddedAnswers.of(answers, 1), "information")
+    scores = sequential.score_samples(items(), response.PaddedAnswers.of(answers, 1), "information")
     p, a = jax.nn.sigmoid(items().mean[:, 0]), items().mean[:, 1]
     assert np.corrcoef(np.asarray(scores[0, 1:]), np.asarray(a**2 * p * (1 - p))[1:])[0, 1] > 0.8
 
@@ -84,7 +84,7 @@ def test_the_count_is_spared_as_joint_normal_outcomes_say():
     abilities = response.Abilities(np.zeros((1, 2), np.float32), covariance[None])
     ability = np.einsum("ni,ij,nj->n", a, covariance, a)[None]
     np.testing.assert_allclose(
-        adaptive._count(weight, a, abilities, ability)[0],
+        sequential._count(weight, a, abilities, ability)[0],
         np.sqrt(total) - np.sqrt(left),
         rtol=1e-4,
     )

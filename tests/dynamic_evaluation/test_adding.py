@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import memory
+from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
 from nevis_stream.dynamic_evaluation.known_models import InMemory, learned_from
 from nevis_stream.dynamic_evaluation.ranking import complete_models
@@ -331,14 +331,14 @@ def test_accounts_merge_once(cache, tmp_path):
 
 
 def test_samples_that_have_no_room_are_refused_in_time(cache, monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(fits, "free_memory", lambda: 1000)
     oracle, samples = Counting(table(ordered(samples=N + 9))), [f"s{N + j}" for j in range(9)]
     asks = oracle.asks(table(ordered()).models[:-1], of(samples))
     with pytest.raises(
         BadInput, match="sort_and_search adds 9 samples from 11 × 90 .* 0.0 GB are free. A machine"
     ):
         add_samples(cache, samples, asks, 4)
-    monkeypatch.setattr(memory, "available", lambda: 10**8)
+    monkeypatch.setattr(fits, "free_memory", lambda: 10**8)
     with pytest.raises(
         BadInput,
         match="recommended adds .* about 0.5 GB, .* needs less: --method=sort_and_search",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation.failures import likely_failures, rank_failures
+from nevis_stream.dynamic_evaluation.session_view import likely_failures, rank_failures
 
 
 def test_the_most_probable_failures_come_first_and_answers_are_left_out():

@@ -13,12 +13,12 @@ from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.neural_process import prediction, training
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
+from nevis_stream.dynamic_evaluation.neural_process import network as training
+from nevis_stream.dynamic_evaluation.neural_process import prediction
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import Sizes, describe, sizes
 from nevis_stream.dynamic_evaluation.neural_process.network import (
     NeuralProcessNetwork,
 )
-from nevis_stream.dynamic_evaluation.neural_process.sizes import Sizes, sizes
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from nevis_stream.queries.samples import SampleFacts
@@ -224,7 +224,7 @@ import jax
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.neural_process import training
+from nevis_stream.dynamic_evaluation.neural_process import network as training
 from nevis_stream.storage import checkpoint
 from tests.dynamic_evaluation.conftest import SHORT
 from tests.dynamic_evaluation.making import one_order

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods, sorting
-from nevis_stream.dynamic_evaluation.published_script import last_indices, points
+from nevis_stream.dynamic_evaluation.bounds import last_indices, points
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.queries import samples
 from nevis_stream.queries.oracle import MatrixOracle

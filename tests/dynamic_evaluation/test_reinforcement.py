@@ -8,9 +8,13 @@ from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
+from nevis_stream.dynamic_evaluation.policies.reinforcement_training import (
+    NEVER,
+    ActorCritic,
+    State,
+)
 from nevis_stream.dynamic_evaluation.policy import Plan
-from nevis_stream.dynamic_evaluation.reinforcement import training
-from nevis_stream.dynamic_evaluation.reinforcement.network import NEVER, ActorCritic, State
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 from tests.dynamic_evaluation.making import one_order

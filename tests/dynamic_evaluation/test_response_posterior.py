@@ -7,7 +7,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods, response
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.policies import combinatorial, sequential
+from nevis_stream.dynamic_evaluation.policies import anchors, sequential
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
 from nevis_stream.dynamic_evaluation.response import QUANTITIES
@@ -178,7 +178,7 @@ def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance(mo
         error = (mean - values) ** 2 + variance
         return np.delete(error, samples, axis=1).sum()
 
-    monkeypatch.setattr(combinatorial, "SAMPLES", samples)
+    monkeypatch.setattr(anchors, "SAMPLES", samples)
     chosen = evaluator.plan(6).design["samples"]
     assert len(set(chosen.tolist())) == 6
     random = np.random.default_rng(0)

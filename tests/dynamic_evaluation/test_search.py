@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nevis_stream.dynamic_evaluation import methods, sorting
-from nevis_stream.dynamic_evaluation.rank import ALL
-from nevis_stream.dynamic_evaluation.sorting import sort
+from nevis_stream.dynamic_evaluation.sorting import ALL, sort
 from nevis_stream.errors import BadInput
 from nevis_stream.queries import samples
 from nevis_stream.queries.oracle import MatrixOracle

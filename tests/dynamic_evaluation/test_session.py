@@ -20,9 +20,9 @@ import pytest
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import choice, methods, session_start, session_view
 from nevis_stream.dynamic_evaluation.fits import FOLDER
+from nevis_stream.dynamic_evaluation.session_loop import is_gone
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES, SETTINGS
 from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
-from nevis_stream.dynamic_evaluation.workers import is_gone
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.estimation.betting import confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation.rank import Rank, descending
-from nevis_stream.dynamic_evaluation.sorting import sort, thresholds
+from nevis_stream.dynamic_evaluation.sorting import Rank, descending, sort, thresholds
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from tests.dynamic_evaluation.making import one_order, outcomes

@@ -38,7 +38,7 @@ _OWN = {  # files of this project, of the system, or that have just been written
     "nevis_stream/storage/__init__.py",  # to sync
     "nevis_stream/evaluation_cache/index.py",  # to sync
     "nevis_stream/datasets/embedded/packaged.py",
-    "nevis_stream/dynamic_evaluation/memory.py",  # /proc
+    "nevis_stream/dynamic_evaluation/fits.py",  # /proc
     "nevis_stream/run_directory/environment.py",  # /proc
     "nevis_stream/launch/sending.py",  # a script that submitit has just written
     "nevis_stream/datasets/preparation/unpack.py",  # what was just unpacked

@@ -6,9 +6,12 @@ a network that is trained on them would learn to read them off, and fail with ne
 known models are divided into parts, and a part's tasks are trained with descriptions from the
 others, turned so that the components agree (orthogonal Procrustes). Where samples have features,
 their principal components are added.
+
+The sizes of the network follow from the number of known models.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -154,3 +157,31 @@ def _kinds(known: KnownModels, values: np.ndarray, mask: np.ndarray) -> np.ndarr
     met = np.unique(dataset[mask.any(axis=0)])
     outcomes = np.isin(dataset, met) & ~np.isin(dataset, np.unique(dataset[real]))
     return (~outcomes).astype(np.int32)
+
+
+FEW, SOME = 40, 500  # numbers of known models up to which a network is small
+
+
+class Sizes(NamedTuple):
+    """Sizes of a network, from table A.1.
+
+    Attributes:
+      width: of the layers.
+      layers: of encoder and decoder each.
+      points: induced points; 0: layers treat each element alone.
+      latent: of the latent variable.
+    """
+
+    width: int
+    layers: int
+    points: int
+    latent: int
+
+
+def sizes(models: int) -> Sizes:
+    """Returns the sizes for a number of known models: those of HELM-Lite (23 known models in the
+    paper), AlpacaEval (91) and MMLU (1,000).
+    """
+    if models < FEW:
+        return Sizes(32, 1, 0, 16)
+    return Sizes(32, 1, 16, 16) if models < SOME else Sizes(32, 2, 16, 32)

@@ -15,8 +15,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import made_once
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import describe
-from nevis_stream.dynamic_evaluation.neural_process.sizes import Sizes, sizes
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import Sizes, describe, sizes
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import (
     PaddedAnswers,
@@ -205,7 +204,7 @@ class NeuralProcess(ScorePredictor):
 
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Describes the samples and trains the network."""
-        from nevis_stream.dynamic_evaluation.neural_process import training
+        from nevis_stream.dynamic_evaluation.neural_process import network as training
 
         shape = sizes(known.shape[0])
         samples = describe(known, key, ctx)

@@ -20,7 +20,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policies.part_first import LookedAt, PartFirst
+from nevis_stream.dynamic_evaluation.policies.staged_strata import LookedAt, PartFirst
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs

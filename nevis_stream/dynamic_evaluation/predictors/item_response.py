@@ -1,5 +1,13 @@
-"""Item response models as predictors of cells, by posterior-predictive values and their mean."""
+"""Item response models as predictors of cells, by posterior-predictive values and their mean; and a
+two-parameter model whose mean is averaged with another estimate of it.
 
+The item response model is sure of a model's ability after few answers, but knows nothing else of
+it. How much the other estimate adds depends on the known models, on the policy and on the budget,
+so cross-validation on the known models learns its weight; with few known models, the weight stays
+near a default.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +18,15 @@ from scipy.special import expit
 
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation import response
+from nevis_stream.dynamic_evaluation import model_splits, response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policy import Key
+from nevis_stream.dynamic_evaluation.policy import Key, Policy
+from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
+from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior, normal_information
-from nevis_stream.queries.oracle import Responses
+from nevis_stream.queries.oracle import MatrixOracle, Responses
+from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 Cells = Float[jax.Array, "models samples"]
@@ -137,3 +148,125 @@ class ItemResponse(ScorePredictor):
         p = expit(logits)
         np.put_along_axis(p, answers.samples, answers.values, axis=1)
         return Prediction(p, known.facts.mean(p), deviation=deviation)
+
+
+class AveragedResponse(ItemResponse, ABC):
+    """The base of predictors that average a two-parameter model with something else.
+
+    Args:
+      about: one line for people.
+      weight: the other estimate's default weight, from 0 to 1.
+      groups: number of independent known models, or groups of them, that the default is worth.
+    """
+
+    def __init__(self, about: str, weight: float, groups: float):
+        super().__init__(about)
+        self.weight, self.groups = weight, groups
+
+    @abstractmethod
+    def other(
+        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Returns the other estimate: the cells, float[m, n], or None if it has none; and the mean
+        over all samples, float64[m].
+        """
+
+    def fit_budget(
+        self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
+        """Returns the other estimate's `weight`, and the `errors` of known models' means,
+        float64[k], with the `unit` of each. The fits of the folds are added to the tree.
+        """
+        random, parts = numpy_generator(key), [np.empty((3, 0))]
+        trees = tree.setdefault("folds", [])
+        for number, (values, rest) in enumerate(model_splits.divide(known, random)):
+            if number == len(trees):
+                model = self.fit(rest, key, ctx)
+                learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
+                trees.append({"model": model, "policy": learned})
+            oracle = MatrixOracle(model_splits.fill(values, random))
+            model = trees[number]["model"]
+            plan = policy.plan(
+                trees[number]["policy"], self.beliefs(model, rest, ctx), budget, key, ctx
+            )
+            answers = policy.ask(plan, oracle, len(values), key, ctx)
+            by_response = super().predict(model, {}, rest, answers, ctx)
+            away = self.other(model, rest, answers, ctx)[1] - by_response.mean
+            missing = rest.facts.mean(oracle.truth) - by_response.mean
+            parts.append(np.array([away, missing, by_response.deviation]))
+        away, missing, unit = np.concatenate(parts, axis=1)
+        independent = len(set(known.groups)) if known.groups else known.shape[0]
+        weight = self._weight(away, missing, independent)
+        return {"share": weight, "errors": missing - weight * away, "unit": unit}
+
+    def _weight(self, away: np.ndarray, missing: np.ndarray, independent: int) -> float:
+        """Returns the weight of least squares, with the default as a prior; models of a group do
+        not count as independent.
+        """
+        prior = self.groups / independent * (away**2).sum()
+        squares = (away**2).sum() + prior
+        if not squares:
+            return self.weight
+        return float(np.clip((away @ missing + prior * self.weight) / squares, 0, 1))
+
+    def predict(
+        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> Prediction:
+        """Averages the means, and the cells if the other estimate has cells."""
+        by_response = super().predict(tree, tuned, known, answers, ctx)
+        cells, mean = self.other(tree, known, answers, ctx)
+        values, weight = by_response.values, tuned["share"]
+        if cells is not None:
+            values = values + weight * (cells - values)
+            ctx.charge(3 * values.size)
+        mean = by_response.mean + weight * (mean - by_response.mean)
+        return Prediction(values, mean, deviation=by_response.deviation)
+
+
+class GeneralizedItemResponse(AveragedResponse):
+    """The two-parameter model's cells; their mean and the weighted mean of the asked samples,
+    averaged (gp-IRT of Maia Polo et al., tinyBenchmarks, 2024, section 3.2).
+
+    The paper's item response model has several dimensions; here it has one, as `irt_2pl`. The paper
+    sets the weight of the two by approximations of the bias of the one and the variance of the
+    other; here cross-validation on the known models does.
+    """
+
+    def __init__(self) -> None:
+        about = "item response model and weighted mean, averaged by cross-validation"
+        super().__init__(about, weight=0.5, groups=5)
+
+    def other(
+        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Returns the weighted mean."""
+        return None, (mean_weights(answers, known.facts) * answers.values).sum(axis=1)
+
+
+class ResponseAndGaussian(AveragedResponse):
+    """A two-parameter item response model's cells and mean, averaged with those of a
+    linear-Gaussian model.
+
+    The item response model knows one ability; the linear-Gaussian model sees what else known models
+    have in common. Their errors partly cancel, the more the more models are known.
+    """
+
+    def __init__(self) -> None:
+        about = (
+            "two-parameter item response and linear-Gaussian model, averaged by cross-validation"
+        )
+        super().__init__(about, weight=0.25, groups=20)
+        self._gaussian = LinearGaussian()
+
+    def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
+        """Fits both models."""
+        return super().fit(known, key, ctx) | {"gaussian": self._gaussian.fit(known, key, ctx)}
+
+    def other(
+        self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Returns the linear-Gaussian model's cells and their mean."""
+        prediction = self._gaussian.predict(tree["gaussian"], {}, known, answers, ctx)
+        cells = np.array(prediction.values, np.float64)
+        np.put_along_axis(cells, answers.samples, answers.values, axis=1)
+        return cells, known.facts.mean(cells)

@@ -11,7 +11,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, threshold
-from nevis_stream.dynamic_evaluation.rank import Rank
+from nevis_stream.dynamic_evaluation.sorting import Rank
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import samples
 from nevis_stream.queries.matrix import UNKNOWN

@@ -7,9 +7,8 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
-from nevis_stream.dynamic_evaluation.rank import Rank
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
-from nevis_stream.dynamic_evaluation.sorting import cuts, rank_samples
+from nevis_stream.dynamic_evaluation.sorting import Rank, cuts, rank_samples
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Responses, blank
 from nevis_stream.storage.checkpoint import Tree

@@ -1,4 +1,4 @@
-"""A policy that was trained by reinforcement learning on the known models (see `training`)."""
+"""A policy that is trained on the known models by `reinforcement_training`."""
 
 import jax
 import numpy as np
@@ -32,7 +32,7 @@ class Reinforcement(Policy):
     def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Trains the policy."""
         # here, and below: Flax and Optax take a third of a second that other methods do not need
-        from nevis_stream.dynamic_evaluation.reinforcement import training
+        from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
 
         cold = not known.column_sums()[1].all()
         descriptions = beliefs.representations if cold else None
@@ -48,7 +48,7 @@ class Reinforcement(Policy):
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
-        from nevis_stream.dynamic_evaluation.reinforcement import training
+        from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
 
         tree, (models, asked) = plan.tree, answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
