@@ -242,7 +242,7 @@ class PartAdder:
         made_by, models = shared["made_by"], len(values)
         used = methods.within_budget(made_by["method"]).for_known(self._known)
         stored = self._stored(used, made_by["seed"], additions)
-        readable = memory.readable(used, self._known, models)
+        readable = read_for_method(used, self._known, models)
         evaluator, ctx, fit = _fitted(
             stored, readable, made_by["budget"], made_by["seed"], Within(progress, self._part.name)
         )
