@@ -17,9 +17,9 @@ import numpy as np
 
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.estimates import Population, widen
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
-from nevis_stream.dynamic_evaluation.population import Population, widen
 from nevis_stream.estimation.intervals import wilson
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.machine import describe

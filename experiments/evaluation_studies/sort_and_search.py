@@ -22,7 +22,7 @@ from rich.progress import track
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.policies.representative import grid
+from nevis_stream.dynamic_evaluation.policy import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.evaluation_cache import EvaluationCache

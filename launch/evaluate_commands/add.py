@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from absl.flags import FlagValues
 
-from nevis_stream.dynamic_evaluation import adding, methods, ranking
-from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation import adding, known_models, methods
+from nevis_stream.dynamic_evaluation.board import Board, priced_budget
 from nevis_stream.dynamic_evaluation.choice import Choice
-from nevis_stream.dynamic_evaluation.estimates import means_by_group
-from nevis_stream.dynamic_evaluation.population import read_population
-from nevis_stream.dynamic_evaluation.read_prices import priced_budget
+from nevis_stream.dynamic_evaluation.estimates import means_by_group, read_population
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -178,8 +176,8 @@ def _add(
     cells = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
-    complete = ranking.complete_models(cache, list(asks))
-    before = ranking.observed_cells(cache, list(asks))
+    complete = known_models.complete_models(cache, list(asks))
+    before = known_models.observed_cells(cache, list(asks))
     measure = _measure(cache)
     parts = {part.name: part for part in facts.parts}
     for model in complete:
@@ -413,7 +411,7 @@ def _measure(cache: EvaluationCache) -> str:
     return "mean score" if cache.scores else "mean" if lower else "accuracy"
 
 
-def _print_complete(model: ranking.CompleteModel, measure: str, part: Part) -> None:
+def _print_complete(model: known_models.CompleteModel, measure: str, part: Part) -> None:
     where = f" on {model.dataset}" if model.dataset else ""
     print(f"model {model.name}{where}: already complete: nothing to ask")
     mean = part.unscale(model.accuracy)

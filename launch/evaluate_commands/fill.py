@@ -12,8 +12,7 @@ from nevis_stream.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions
 from nevis_stream.evaluation_cache.entries import of_each
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
-from nevis_stream.evaluation_cache.facts import dataset, facts
-from nevis_stream.evaluation_cache.facts_files import read_features
+from nevis_stream.evaluation_cache.facts import dataset, facts, read_features
 from nevis_stream.evaluation_cache.files import read_values
 from nevis_stream.evaluation_cache.files import source as as_text
 from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs

@@ -15,7 +15,7 @@ from nevis_stream.active_testing.pool import LOSSES
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import SURROGATES
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.evaluation_cache.facts_files import natural_sort_key
+from nevis_stream.evaluation_cache.facts import natural_sort_key
 from nevis_stream.experiments.labelling.models import TestedModel, gather, load_tested_model
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry

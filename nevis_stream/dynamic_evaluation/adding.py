@@ -18,6 +18,7 @@ from nevis_stream.dynamic_evaluation.adding_part import (
     warn_of_cost,
 )
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
+from nevis_stream.dynamic_evaluation.estimates import Population
 from nevis_stream.dynamic_evaluation.fits import (
     FOLDER,
     StoredFit,
@@ -26,17 +27,21 @@ from nevis_stream.dynamic_evaluation.fits import (
     stored_name,
     transpose,
 )
-from nevis_stream.dynamic_evaluation.known_models import KNOWN_FRACTION, InMemory, KnownModels
+from nevis_stream.dynamic_evaluation.known_models import (
+    KNOWN_FRACTION,
+    InMemory,
+    KnownModels,
+    complete_models,
+    groups_of,
+    known_in_cache,
+)
 from nevis_stream.dynamic_evaluation.method import Method
-from nevis_stream.dynamic_evaluation.population import Population
-from nevis_stream.dynamic_evaluation.ranking import complete_models, known_models
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
-from nevis_stream.evaluation_cache.facts_files import groups_of
 from nevis_stream.progress import SILENT, Progress, Within
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget
@@ -213,7 +218,7 @@ def fit_method(
             f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
             " is no common mean to fit a method for; `add-model` fits one for each of them."
         )
-    known, _, names = known_models(cache, parts[0].columns, prices=prices)
+    known, _, names = known_in_cache(cache, parts[0].columns, prices=prices)
     check_budget(budget, known.facts.points)
     known.groups = groups_of(cache, names, known.packed_rows())
     additions = read_additions(cache.directory)
@@ -266,7 +271,7 @@ def add_samples(
         nothing is asked or written.
     """
     named, columns, facts = methods.within_budget(method), cache.samples(), cache.models()
-    view, _, names = known_models(cache, np.arange(len(columns)))
+    view, _, names = known_in_cache(cache, np.arange(len(columns)))
     known = transpose(named, view, len(samples))
     values = unknown_cells((len(samples), len(names)), cache.scores)
     column_of = {sample: column for column, sample in enumerate(columns)}

@@ -15,7 +15,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
-from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, widen
 from nevis_stream.dynamic_evaluation.fits import (
     FOLDER,
     StoredFit,
@@ -23,11 +23,15 @@ from nevis_stream.dynamic_evaluation.fits import (
     staged_context,
     stored_name,
 )
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, set_prices
+from nevis_stream.dynamic_evaluation.known_models import (
+    KnownModels,
+    groups_of,
+    known_in_cache,
+    rank,
+    set_prices,
+)
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
-from nevis_stream.dynamic_evaluation.population import Population, widen
-from nevis_stream.dynamic_evaluation.ranking import known_models, rank
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes, also
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.estimation import intervals
@@ -39,7 +43,6 @@ from nevis_stream.evaluation_cache.exchange import (
     askable_cells,
     bound_means,
 )
-from nevis_stream.evaluation_cache.facts_files import groups_of
 from nevis_stream.progress import Progress, Within
 from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, Responses
@@ -60,7 +63,9 @@ class PartAdder:
 
     def __init__(self, cache: EvaluationCache, part: Part, place: int | None, new: Sequence[str]):
         self._cache, self._part = cache, part
-        self._known, self._accuracies, self._names = known_models(cache, part.columns, without=new)
+        self._known, self._accuracies, self._names = known_in_cache(
+            cache, part.columns, without=new
+        )
         whole = place is None
         # fits and choices of the parts are kept apart
         self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{place}"

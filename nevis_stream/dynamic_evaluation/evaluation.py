@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.fits import FOLDER
-from nevis_stream.dynamic_evaluation.method import UNCOUNTED
-from nevis_stream.dynamic_evaluation.population import (
+from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, priced_budget
+from nevis_stream.dynamic_evaluation.estimates import (
     ClustersGiven,
     Population,
     read_population,
 )
-from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
+from nevis_stream.dynamic_evaluation.fits import FOLDER
+from nevis_stream.dynamic_evaluation.method import UNCOUNTED
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache

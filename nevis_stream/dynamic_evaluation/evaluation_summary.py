@@ -17,7 +17,7 @@ import pandas as pd
 
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.estimates import means_by_group
-from nevis_stream.dynamic_evaluation.known_models import learned_from
+from nevis_stream.dynamic_evaluation.known_models import groups_of, kind_of_groups, learned_from
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
@@ -26,7 +26,6 @@ from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
-from nevis_stream.evaluation_cache.facts_files import groups_of, kind_of_groups
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts

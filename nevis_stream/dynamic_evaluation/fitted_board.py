@@ -11,18 +11,15 @@ import numpy as np
 from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import methods, model_splits, response
 from nevis_stream.dynamic_evaluation.adding_part import with_missing
-from nevis_stream.dynamic_evaluation.estimates import Estimates
+from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, widen
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, read_for_method, stored_name
-from nevis_stream.dynamic_evaluation.known_models import digest
+from nevis_stream.dynamic_evaluation.known_models import digest, groups_of, known_in_cache
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
-from nevis_stream.dynamic_evaluation.population import Population, widen
-from nevis_stream.dynamic_evaluation.ranking import known_models
 from nevis_stream.dynamic_evaluation.substitutes import Substitutes
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import bound_means
-from nevis_stream.evaluation_cache.facts_files import groups_of
 from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import (
     NOBODY,
@@ -62,7 +59,9 @@ class FittedBoard:
         prices: Prices | None = None,
     ):
         (self._part,) = cache.facts().parts
-        self.known, self.means, self.names = known_models(cache, self._part.columns, prices=prices)
+        self.known, self.means, self.names = known_in_cache(
+            cache, self._part.columns, prices=prices
+        )
         self.known.groups = groups_of(cache, self.names, self.known.packed_rows())
         used = methods.within_budget(method).for_known(self.known)
         readable = read_for_method(used, self.known, 1)
@@ -211,7 +210,7 @@ def board_digest(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
             "several columns of this board are labels of one image; a session asks for single"
             " values. `evaluate add-model` takes such boards."
         )
-    known, _, names = known_models(cache, facts.parts[0].columns, without)
+    known, _, names = known_in_cache(cache, facts.parts[0].columns, without)
     known.groups = groups_of(cache, names, known.packed_rows())
     return digest(known)[:16]
 

@@ -1,19 +1,23 @@
 """The known models as methods read them: sums and single cells, from a matrix in memory or from a
-cache on disk.
+cache on disk; which models of a cache are known ones, their groups (the models of one run, and runs
+that have copies of each other's models), and a model's place among them.
 """
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Protocol
 
 import numpy as np
 
+from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import check_matrix, is_observed, numbers, sums
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import Part, SampleFacts
 
 # the fraction that must be observed of a model (or sample) for methods to learn from it
 KNOWN_FRACTION = 0.5
@@ -258,3 +262,168 @@ def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray |
 
 def _sharing(shared: np.ndarray) -> np.ndarray:
     return (shared > 0) & (shared >= KNOWN_FRACTION * shared.max(initial=0))
+
+
+@dataclass(frozen=True)
+class CompleteModel:
+    """A model of a cache that is observed on every sample.
+
+    Attributes:
+      name: the model's id.
+      dataset: "" for all samples; else the data set that the mean is of, where data sets differ in
+        direction or range.
+      accuracy: its mean over these samples.
+      rank: its place by accuracy among the known models, of which it is one; 1 is the best.
+      models: number of known models.
+    """
+
+    name: str
+    dataset: str
+    accuracy: float
+    rank: int
+    models: int
+
+
+def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
+    """Returns those of these models that are observed on every sample, so that nothing is left to
+    ask or to predict: one entry for each part of the samples that has a common mean.
+    """
+    samples = cache.shape[1]
+    counts = observed_cells(cache, models)
+    complete = [model for model in models if counts[model] == samples > 0]
+    if not complete:
+        return []
+    places = []
+    for part in cache.facts().parts:
+        known, accuracies, names = known_in_cache(cache, part.columns)
+        by_name = dict(zip(names, accuracies.tolist(), strict=True))
+        for model in complete:
+            place = rank(accuracies, by_name[model], part) or 0
+            places.append(CompleteModel(model, part.name, by_name[model], place, len(names)))
+    return places
+
+
+def observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, int]:
+    """Returns the number of observed cells of each model; 0 if the cache does not have it."""
+    counts = dict(zip(cache.models(), cache.row_sums()[1].tolist(), strict=True))
+    return {model: int(counts.get(model, 0)) for model in models}
+
+
+def known_in_cache(
+    cache: EvaluationCache,
+    columns: np.ndarray,
+    without: Sequence[str] = (),
+    prices: Prices | None = None,
+) -> tuple[InCache, np.ndarray, list[str]]:
+    """Returns the known models on some columns, int64[n], their accuracies float64[m] and their
+    ids.
+
+    Accuracies are means of observed and predicted cells: a model may be observed on easy samples
+    only.
+    """
+    names = list(cache.models())
+    others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
+    rows = learned_rows(cache, others, columns)
+    if not len(rows):
+        present = [name for name in without if name in set(names)]
+        reason = ""
+        if present:
+            reason = (
+                f" The models to add are not known ones, although {len(present)} of them"
+                f" ({present[0]!r}) are in the cache."
+            )
+        raise BadInput(
+            f"{cache.directory}: no other model has been observed; import some models first."
+            f"{reason}"
+        )
+    known = InCache(cache, rows, columns)
+    if prices is not None:
+        set_prices(known, prices)
+    total_value, cells = (sums.astype(np.float64) for sums in known.row_sums())
+    weighted = known.facts.dataset_weights is not None
+    for i in range(len(rows)) if weighted else np.flatnonzero(cells < len(columns)):
+        row = cache.matrix(rows[i : i + 1], columns, predicted=True)
+        (total_value[i],), (cells[i],) = (
+            known.facts.mean(part(row)) for part in (numbers, is_observed)
+        )
+    return known, total_value / cells, [names[row] for row in rows]
+
+
+def rank(accuracies: np.ndarray, value: float | None, part: Part) -> int | None:
+    """Returns the place among known models, 1 for the best; equal models share a place.
+
+    Args:
+      accuracies: float64[m], of the known models.
+      value: of the model; None if it is unknown.
+      part: says whether lower values are better.
+    """
+    if value is None:
+        return None
+    sign = -1 if part.lower else 1
+    # sums in another order differ in the last digits
+    return 1 + int((sign * accuracies > sign * value + 1e-9).sum())
+
+
+DUPLICATES = 0.5  # two groups are one if at least this fraction of either's models are duplicates
+
+
+def groups_of(
+    cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]
+) -> list[str] | None:
+    """Returns each model's group: its run, or its `group` in an imported file; None if each model
+    is a group of its own.
+
+    Duplicates are in one group: in cross-validation, that of a left-out model would be known,
+    and its error too small. Runs of one seed often share models to the last bit (FT-prev's first
+    task is Indep's).
+
+    Args:
+      cache: has the models' provenance.
+      models: m ids.
+      outcomes: of the models, uint8[m, n]; or m rows in any form that is equal for equal models,
+        read one at a time.
+    """
+    provenances = cache.models()
+    facts = [provenances[model] for model in models]
+    groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
+    names = merge_groups(
+        [group or model for group, model in zip(groups, models, strict=True)], outcomes
+    )
+    return names if any(groups) or len(set(names)) < len(names) else None
+
+
+def kind_of_groups(cache: EvaluationCache) -> str:
+    """Returns what the groups of a cache's models are: "runs", or "groups" of an imported file."""
+    return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
+
+
+def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
+    """Returns the groups; two of them get one name if one has duplicates of at least half of
+    the other's models.
+
+    Args:
+      groups: of m models.
+      outcomes: m rows, equal for duplicates.
+    """
+    holders: dict[bytes, set[str]] = defaultdict(set)
+    sizes: Counter[str] = Counter()
+    for group, row in zip(groups, outcomes, strict=True):
+        sharing = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
+        if group not in sharing:  # equal models of one group count once
+            sharing.add(group)
+            sizes[group] += 1
+    shared = Counter(
+        pair for sharing in holders.values() for pair in combinations(sorted(sharing), 2)
+    )
+    names = {group: group for group in groups}
+
+    def first(group: str) -> str:
+        while names[group] != group:
+            group = names[group]
+        return group
+
+    for (first_group, second_group), count in shared.items():
+        if count >= DUPLICATES * min(sizes[first_group], sizes[second_group]):
+            low, high = sorted((first(first_group), first(second_group)))
+            names[high] = low
+    return [first(group) for group in groups]

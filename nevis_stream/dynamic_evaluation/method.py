@@ -17,17 +17,17 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import in_full_precision
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import model_splits
-from nevis_stream.dynamic_evaluation.estimates import Estimates
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, known_models
-from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
-from nevis_stream.dynamic_evaluation.response import ResponsePosterior
-from nevis_stream.dynamic_evaluation.upright import (
+from nevis_stream.dynamic_evaluation.estimates import (
+    Estimates,
     is_lower,
     turn,
     turn_estimates,
     turn_oracle,
     turn_upright,
 )
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, known_models
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import samples

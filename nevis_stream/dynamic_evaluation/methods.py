@@ -21,15 +21,15 @@ from nevis_stream.dynamic_evaluation.neural_process.prediction import NeuralProc
 from nevis_stream.dynamic_evaluation.policies import anchors, sequential
 from nevis_stream.dynamic_evaluation.policies.anchors import Clusters, Combinatorial, SparseAnchors
 from nevis_stream.dynamic_evaluation.policies.reinforcement import Reinforcement
-from nevis_stream.dynamic_evaluation.policies.representative import (
+from nevis_stream.dynamic_evaluation.policies.sequential import Adaptive, Quadrature, Sequential
+from nevis_stream.dynamic_evaluation.policies.staged_strata import Guard, PartFirst, StagedStrata
+from nevis_stream.dynamic_evaluation.policy import (
     Datasets,
+    Policy,
     Random,
     Strata,
     Uniform,
 )
-from nevis_stream.dynamic_evaluation.policies.sequential import Adaptive, Quadrature, Sequential
-from nevis_stream.dynamic_evaluation.policies.staged_strata import Guard, PartFirst, StagedStrata
-from nevis_stream.dynamic_evaluation.policy import Policy
 from nevis_stream.dynamic_evaluation.predictors.anchor_weights import AnchorWeights
 from nevis_stream.dynamic_evaluation.predictors.combination import Combination
 from nevis_stream.dynamic_evaluation.predictors.guarded import GuardedPredictor

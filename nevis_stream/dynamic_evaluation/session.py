@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop, session_view
-from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, priced_budget
+from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
-from nevis_stream.dynamic_evaluation.population import ClustersGiven, Population
-from nevis_stream.dynamic_evaluation.read_prices import PricesGiven, priced_budget
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne, is_gone
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,

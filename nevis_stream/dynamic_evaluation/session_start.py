@@ -15,7 +15,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import check_priced, fit_method
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, board_digest, copy_board
-from nevis_stream.dynamic_evaluation.ranking import known_models
+from nevis_stream.dynamic_evaluation.known_models import known_in_cache
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
     BOARD,
@@ -209,7 +209,7 @@ def _count_affordable(board: Board, method: str, prices: Prices) -> int:
     """Returns how many samples of each model a method asks for a budget in prices."""
     facts = board.cache.facts()
     check_priced(facts)
-    known, _, _ = known_models(board.cache, facts.parts[0].columns, prices=prices)
+    known, _, _ = known_in_cache(board.cache, facts.parts[0].columns, prices=prices)
     return methods.count_affordable(method, known)
 
 

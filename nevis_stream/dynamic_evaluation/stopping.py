@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods, model_splits
-from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
-from nevis_stream.dynamic_evaluation.policies.representative import Random
-from nevis_stream.dynamic_evaluation.population import (
+from nevis_stream.dynamic_evaluation.estimates import (
     ClustersGiven,
     Population,
     read_population,
 )
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
+from nevis_stream.dynamic_evaluation.policy import Random
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings, Track
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown

@@ -13,7 +13,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
-from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, value_range
+from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, repeat, value_range
 from nevis_stream.evaluation_cache.index import (
     CHECKS,
     CONTENTS,
@@ -105,16 +105,6 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
 def count(db: sqlite3.Connection, table: str) -> int:
     """Returns the number of models or samples; they are numbered from 0."""
     return db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()[0]
-
-
-def repeat(ids: Sequence[str]) -> str | None:
-    """Returns the first id that occurs twice, or None."""
-    seen: set[str] = set()
-    for text in ids:
-        if text in seen:
-            return text
-        seen.add(text)
-    return None
 
 
 def check_ids(table: str, ids: Sequence[str]) -> None:

@@ -21,9 +21,15 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache import facts as sample_facts
-from nevis_stream.evaluation_cache.entries import repeat
-from nevis_stream.evaluation_cache.facts import DIRECTION, HIGHER, METRIC, UNBOUNDED
-from nevis_stream.evaluation_cache.facts_files import check_features, features_remark
+from nevis_stream.evaluation_cache.facts import (
+    DIRECTION,
+    HIGHER,
+    METRIC,
+    UNBOUNDED,
+    check_features,
+    features_remark,
+    repeat,
+)
 from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs, read_logs
 from nevis_stream.evaluation_cache.records import LeftOut, list_names
 from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parquet

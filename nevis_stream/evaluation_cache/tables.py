@@ -20,8 +20,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import large_tables
-from nevis_stream.evaluation_cache.entries import repeat
-from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
+from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE, repeat
 from nevis_stream.evaluation_cache.records import LeftOut
 from nevis_stream.evaluation_cache.values import (
     COLUMNS,

@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, rows
 from nevis_stream.dynamic_evaluation.policies.anchors import anchors, by_values
-from nevis_stream.dynamic_evaluation.policies.representative import divide
+from nevis_stream.dynamic_evaluation.policy import divide
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts

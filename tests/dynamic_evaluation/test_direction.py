@@ -7,9 +7,8 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit, outcomes_image
-from nevis_stream.dynamic_evaluation.known_models import InMemory
+from nevis_stream.dynamic_evaluation.known_models import InMemory, complete_models
 from nevis_stream.dynamic_evaluation.method_study import Matrix
-from nevis_stream.dynamic_evaluation.ranking import complete_models
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions

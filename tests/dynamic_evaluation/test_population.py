@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import t
 
 from nevis_stream import dynamic_evaluation as de
+from nevis_stream.dynamic_evaluation.estimates import Population, design_effect, widen
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.population import Population, design_effect, widen
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.queries.matrix import UNKNOWN

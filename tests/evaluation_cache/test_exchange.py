@@ -10,7 +10,7 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
-from nevis_stream.evaluation_cache.facts_files import read_features
+from nevis_stream.evaluation_cache.facts import read_features
 from nevis_stream.evaluation_cache.files import read_values
 
 U = 255

@@ -20,7 +20,7 @@ from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images, Sou
 from nevis_stream.datasets.reading import parts_called
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
-from nevis_stream.evaluation_cache.facts_files import natural_sort_key
+from nevis_stream.evaluation_cache.facts import natural_sort_key
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.tables import nfc, read_rows, shorten
 from nevis_stream.terminal import as_text

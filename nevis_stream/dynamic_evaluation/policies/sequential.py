@@ -12,8 +12,7 @@ from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
-from nevis_stream.dynamic_evaluation.policies.representative import grid
-from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, prices_of
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, grid, prices_of
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian
 from nevis_stream.dynamic_evaluation.response import (
     Abilities,
