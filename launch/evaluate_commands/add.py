@@ -171,7 +171,9 @@ def _add(
     kind = "samples" if facts.image is None or available else "images"
     size = facts.n if available and facts.prompt is None else facts.points
     given = samples_or_amount(values.budget, size, kind, cache)
-    asked = priced_budget(Board(cache), given, values.prices)
+    asked = given
+    if isinstance(given, str) or values.prices is not None:
+        asked = priced_budget(Board(cache), given, values.prices)
     population = read_population(cache, values.population, values.clusters)
     cells = given if isinstance(given, int) else 0
     choices: list[Choice] = []

@@ -17,7 +17,7 @@ clusters (Cochran, Sampling Techniques, section 9A.5; Miller 2024, arXiv 2411.00
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -320,7 +320,7 @@ def read_population(
 
 def _column(cache: EvaluationCache, name: str) -> list[Any]:
     """Returns a fact about each sample, None where it is not known."""
-    facts: list[Mapping[str, Any]] = of_each(cache.sample_provenance())
+    facts = of_each(cache.sample_provenance())
     if not any(name in each for each in facts):
         columns = sorted({key for each in facts for key in each})
         what = f"clusters: {unknown('column of the samples', name, columns)}"
