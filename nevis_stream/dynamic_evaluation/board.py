@@ -17,7 +17,7 @@ from nevis_stream.evaluation_cache.files import kind_of_file
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.queries.prices import Prices, check_prices, parse_budget
-from nevis_stream.storage.reading import read_rows, read_table
+from nevis_stream.storage.tables import read_rows, read_table
 
 _SHOWN = 10  # models of a table in a notebook
 

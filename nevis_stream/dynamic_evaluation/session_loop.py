@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from nevis_stream.dynamic_evaluation.session_view import show_live
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, given_numbers
-from nevis_stream.storage.faults import lock
-from nevis_stream.storage.reading import open_file
+from nevis_stream.storage.reading import lock, open_file
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import SampleId, Session

@@ -41,8 +41,8 @@ from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog, Words
 from nevis_stream.storage import write_file
-from nevis_stream.storage.identity import as_lines
 from nevis_stream.storage.reading import read_json
+from nevis_stream.storage.record import as_lines
 
 SOURCE = "source.json"
 

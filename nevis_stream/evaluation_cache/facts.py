@@ -12,7 +12,8 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.storage.reading import absence, read_npz, read_table
+from nevis_stream.storage.reading import absence, read_npz
+from nevis_stream.storage.tables import read_table
 
 RANGE = ("low", "high")  # samples with these have scores in this range, not outcomes
 OUTCOME_RANGE = (0.0, 1.0)
