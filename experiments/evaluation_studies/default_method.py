@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
+from nevis_stream.dynamic_evaluation.known_models import count_groups
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.acquisition import (
@@ -85,7 +86,7 @@ def rows(matrix: Matrix, fraction: float, seed: int) -> Iterator[dict]:
             results[name] = method_study.measures(estimates, truth, known.facts)
             if name in candidates:
                 errors[name] = evaluator.errors(budget)
-        chosen, _ = choice.best(errors, choice.default(budget, known), choice.independent(known))
+        chosen, _ = choice.best(errors, choice.default(budget, known), count_groups(known))
         for name, measured in (*results.items(), (DEFAULT, results[chosen])):
             yield {
                 "method": name,

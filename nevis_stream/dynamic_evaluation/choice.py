@@ -23,7 +23,7 @@ import numpy as np
 from nevis_stream.cost.meter import engineering
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, read_for_method, stored_name
-from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, digest
+from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, count_groups, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
 from nevis_stream.errors import BadInput
@@ -59,7 +59,7 @@ def default(budget: int, known: KnownModels) -> str:
         return "quadrature"
     if known.scores:
         return "quadrature" if budget <= FEW_SCORES else "recommended"
-    few = FEW_OUTCOMES if independent(known) >= FEW_GROUPS else FEW_FOR_FEW
+    few = FEW_OUTCOMES if count_groups(known) >= FEW_GROUPS else FEW_FOR_FEW
     return "adaptive_testing" if budget <= few else "recommended"
 
 
@@ -139,7 +139,7 @@ def choose(
         errors[name], costs[name] = _errors(
             directory, methods.get(name), compared, budget, seed, additions, part
         )
-    chosen, reason = best(errors, default(budget, known), independent(known))
+    chosen, reason = best(errors, default(budget, known), count_groups(known))
     if columns is not None:
         reason += f" (on {len(columns):,} of the {known.shape[1]:,} samples)"
     if left_out:
@@ -210,13 +210,8 @@ def _read(path: Path, key: str) -> dict | None:
         return None
 
 
-def independent(known: KnownModels) -> int:
-    """Returns the number of groups of known models."""
-    return len(set(known.groups)) if known.groups else known.shape[0]
-
-
 def _too_few(known: KnownModels) -> str:
-    few = independent(known) < FEWEST
+    few = count_groups(known) < FEWEST
     return f"fewer than {FEWEST} known models or runs to compare methods on" if few else ""
 
 

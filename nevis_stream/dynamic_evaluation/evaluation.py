@@ -290,6 +290,35 @@ def scale_values(
     return scaled
 
 
+def check_answers(
+    answers: Mapping[Any, Any],
+    columns: Mapping[str, int],
+    ends: tuple[np.ndarray, np.ndarray],
+    scores: bool,
+    place: Callable[[str], str],
+) -> dict[str, float | None]:
+    """Returns a model's answers as numbers by sample id, None where there is none.
+
+    Args:
+      answers: by sample, in the units of a board.
+      columns: by id, of the board's samples; another sample is left to be refused by name.
+      ends: of the range of each column, float64[n] twice.
+      scores, place: as of `scale_values`.
+
+    Raises:
+      BadInput: a value is not valid.
+    """
+    if not hasattr(answers, "items"):  # a Series of pandas has it too
+        raise BadInput(f"answers are expected by sample id, not {type(answers).__name__}.")
+    ids = [str(sample) for sample, _ in answers.items()]
+    values = given_numbers([value for _, value in answers.items()]).reshape(-1)
+    known = [columns.get(sample, 0) for sample in ids]
+    low, high = (end[known] for end in ends)
+    scale_values(values, ids, low, high, scores, place)
+    numbers = [None if np.isnan(value) else float(value) for value in values]
+    return dict(zip(ids, numbers, strict=True))
+
+
 def sample_ranges(facts: SampleFacts) -> tuple[np.ndarray, np.ndarray]:
     """Returns the lower and the upper end of each sample's range, float64[n] twice."""
     low = np.zeros(facts.n) if facts.low is None else facts.low.astype(np.float64)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.matrix import check_matrix, is_observed, numbers, sums
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import Part, SampleFacts
+from nevis_stream.queries.samples import Part, SampleFacts, numpy_generator
 
 # the fraction that must be observed of a model (or sample) for methods to learn from it
 KNOWN_FRACTION = 0.5
@@ -212,6 +212,20 @@ def digest(known: KnownModels) -> str:
     for values in (known.facts.features, known.facts.weights):
         content.update(b"-" if values is None else np.ascontiguousarray(values))
     return content.hexdigest()
+
+
+def count_groups(known: KnownModels) -> int:
+    """Returns the number of groups of known models: models of one group are not independent."""
+    return len(set(known.groups)) if known.groups else known.shape[0]
+
+
+def draw_models(known: KnownModels, most: int, key: Any) -> np.ndarray | None:
+    """Returns the rows of `most` known models, drawn at random by a JAX key, int64 ascending; None
+    for all if there are no more.
+    """
+    if known.shape[0] <= most:
+        return None
+    return np.sort(numpy_generator(key).choice(known.shape[0], most, replace=False))
 
 
 def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:

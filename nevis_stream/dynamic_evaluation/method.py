@@ -25,7 +25,7 @@ from nevis_stream.dynamic_evaluation.estimates import (
     turn_oracle,
     turn_upright,
 )
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, known_models
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups, known_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
@@ -201,7 +201,7 @@ class Method:
         Raises:
           BadInput: the values are scores, which the method does not take.
         """
-        groups = len(set(known.groups)) if known.groups else known.shape[0]
+        groups = count_groups(known)
         if groups < intervals.FEWEST and self.fallback:
             return self.fallback(known)
         if known.scores and not self.takes_scores:

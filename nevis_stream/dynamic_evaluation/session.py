@@ -21,7 +21,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import session_loop, session_view
 from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, priced_budget
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
-from nevis_stream.dynamic_evaluation.evaluation import sample_ranges, scale_values
+from nevis_stream.dynamic_evaluation.evaluation import check_answers, sample_ranges
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
 from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne, is_gone
 from nevis_stream.dynamic_evaluation.session_records import (
@@ -56,7 +56,7 @@ from nevis_stream.estimation.comparison import Decisions
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query, given_numbers
+from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.session_log import SessionLog
 from nevis_stream.storage.record import append_checked
@@ -327,7 +327,11 @@ class Session:
           place: where the answer to a sample stands, for messages.
         """
         place = place or (lambda sample: source)
-        checked = {self._model(name): self._check(each, place) for name, each in answers.items()}
+        scores = self.cache.scores
+        checked = {
+            self._model(name): check_answers(each, self._columns, self.ends, scores, place)
+            for name, each in answers.items()
+        }
         with self.log.answering():
             new = {
                 model: self.log.select_new(
@@ -343,17 +347,6 @@ class Session:
             if new := {model: of_model for model, of_model in new.items() if of_model}:
                 self.log.add_answers({"source": source, "answers": new})
         return sum(map(len, new.values()))
-
-    def _check(self, answers: Mapping[Any, Any], place: Callable[[str], str]) -> dict[str, Answer]:
-        if not hasattr(answers, "items"):  # a Series of pandas has it too
-            raise BadInput(f"answers are expected by sample id, not {type(answers).__name__}.")
-        ids = [str(sample) for sample, _ in answers.items()]
-        values = given_numbers([value for _, value in answers.items()]).reshape(-1)
-        known = [self._columns.get(sample, 0) for sample in ids]  # unknown ones are refused later
-        low, high = (end[known] for end in self.ends)
-        scale_values(values, ids, low, high, self.cache.scores, place)
-        numbers = [None if np.isnan(value) else float(value) for value in values]
-        return dict(zip(ids, numbers, strict=True))
 
     # What is known by now
 

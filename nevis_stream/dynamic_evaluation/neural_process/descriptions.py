@@ -17,11 +17,10 @@ import numpy as np
 
 from nevis_stream.array_types import Bool, Float
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models, parts
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.queries.matrix import is_observed, numbers
-from nevis_stream.queries.samples import numpy_generator
 
 PerSample = Float[np.ndarray, " samples"]
 
@@ -64,10 +63,9 @@ def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
       key: a JAX key, which draws models where there are too many.
       ctx: charges the decompositions, as `linear_gaussian.fit` does.
     """
-    rows, groups = None, known.groups
-    if known.shape[0] > MODELS:
-        rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
-        groups = None if groups is None else [groups[row] for row in rows]
+    rows, groups = draw_models(known, MODELS, key), known.groups
+    if rows is not None and groups is not None:
+        groups = [groups[row] for row in rows]
     matrix = known.matrix(rows)
     values, mask = numbers(matrix), is_observed(matrix)
     features = _features(known, ctx)

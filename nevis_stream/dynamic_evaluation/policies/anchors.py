@@ -29,7 +29,7 @@ import numpy as np
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors import anchor_weights
 from nevis_stream.dynamic_evaluation.response import Items, ResponsePosterior
@@ -83,16 +83,16 @@ class Clusters(Policy):
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the samples of all clusters."""
-        return fixed(plan.design, len(answers.values))
+        return repeat_samples(plan.design, len(answers.values))
 
 
-def fixed(design: Tree, models: int) -> Query:
+def repeat_samples(design: Tree, models: int) -> Query:
     """Returns the same cells for m models: the `samples` of a design, int64[b], with the
-    fractions of all samples that they represent, float64[b].
+    fractions of all samples that they represent, float64[b], if it has these.
     """
     shape = (models, len(design["samples"]))
-    samples, fractions = (np.broadcast_to(design[name], shape) for name in ("samples", "shares"))
-    return Query(samples, fractions=fractions)
+    fractions = np.broadcast_to(design["shares"], shape) if "shares" in design else None
+    return Query(np.broadcast_to(design["samples"], shape), fractions=fractions)
 
 
 def anchors(
@@ -140,13 +140,14 @@ def anchors(
 
 def by_values(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
     """Describes a sample by the known models' values; holes are the sample's mean."""
-    rows = None
-    if known.shape[0] > MODELS:
-        random = numpy_generator(key)
-        rows = np.sort(random.choice(known.shape[0], MODELS, replace=False))
-    values = known.matrix(rows)
+    return _fill(known, MODELS, key).T
+
+
+def _fill(known: KnownModels, most: int, key: Key) -> Float[np.ndarray, "models samples"]:
+    """Returns the values of at most so many known models; holes get the sample's mean."""
+    values = known.matrix(draw_models(known, most, key))
     filled = np.where(is_observed(values), numbers(values), sample_means(values))
-    return filled.T.astype(np.float32)
+    return filled.astype(np.float32)
 
 
 def by_items(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
@@ -214,8 +215,7 @@ class SparseAnchors(Policy):
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns all anchors."""
-        samples = plan.design["samples"]
-        return Query(np.broadcast_to(samples, (len(answers.values), len(samples))))
+        return repeat_samples(plan.design, len(answers.values))
 
 
 MODELS_TRIED = 32  # known models that take part, drawn at random
@@ -232,11 +232,7 @@ class Combinatorial(Policy):
 
     def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Draws known models; holes get the sample's mean."""
-        models = min(known.shape[0], MODELS_TRIED)
-        rows = np.sort(numpy_generator(key).choice(known.shape[0], models, replace=False))
-        values = known.matrix(rows)
-        filled = np.where(is_observed(values), numbers(values), sample_means(values))
-        return {"values": filled.astype(np.float32)}
+        return {"values": _fill(known, MODELS_TRIED, key)}
 
     def design(
         self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
@@ -284,5 +280,4 @@ class Combinatorial(Policy):
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns all samples."""
-        samples = plan.design["samples"]
-        return Query(np.broadcast_to(samples, (len(answers.values), len(samples))))
+        return repeat_samples(plan.design, len(answers.values))

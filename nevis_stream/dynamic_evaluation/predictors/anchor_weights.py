@@ -14,12 +14,11 @@ import numpy as np
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 2048  # known models that weights are fitted to, drawn at random if there are more
@@ -42,10 +41,7 @@ def centre(known: KnownModels, key: Key, ctx: Compute) -> Tree:
     """Returns `mean`, float32[n], of the known models' values, and `rows`, float32[m0, n], their
     distances from it; 0 where a value is unknown.
     """
-    rows = None
-    if known.shape[0] > MODELS:
-        rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
-    values = known.matrix(rows)
+    values = known.matrix(draw_models(known, MODELS, key))
     mask = is_observed(values)
     mean = sample_means(values)
     ctx.charge(3 * values.size)

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import members, model_splits
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
@@ -128,7 +128,7 @@ class Combination(ScorePredictor):
             plan = policy.plan(learned, beliefs, most, key, ctx)
             answers = policy.ask(plan, MatrixOracle(truth), len(truth), key, ctx)
             views.append(_view(fit, answers, rest.facts, ctx))
-        groups = len(set(known.groups)) if known.groups else known.shape[0]
+        groups = count_groups(known)
         return _calibrate(views, truths, values, groups, random, ctx)
 
     def predict(

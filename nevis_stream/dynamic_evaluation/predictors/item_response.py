@@ -19,7 +19,7 @@ from scipy.special import expit
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import model_splits, response
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
@@ -195,7 +195,7 @@ class AveragedResponse(ItemResponse, ABC):
             missing = rest.facts.mean(oracle.truth) - by_response.mean
             parts.append(np.array([away, missing, by_response.deviation]))
         away, missing, unit = np.concatenate(parts, axis=1)
-        independent = len(set(known.groups)) if known.groups else known.shape[0]
+        independent = count_groups(known)
         weight = self._weight(away, missing, independent)
         return {"share": weight, "errors": missing - weight * away, "unit": unit}
 

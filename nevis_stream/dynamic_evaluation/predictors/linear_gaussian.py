@@ -20,7 +20,7 @@ import numpy as np
 
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import (
@@ -30,7 +30,6 @@ from nevis_stream.dynamic_evaluation.response import (
 )
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 PerSample = Float[jax.Array, " samples"]
@@ -95,10 +94,7 @@ def fit(known: KnownModels, key: Key, ctx: Compute) -> Tree:
       ctx: charges the decomposition by formula, 2 n m² + 11 m³ for the smaller side m (Golub & Van
         Loan, Matrix Computations, section 8.6: values and vectors of one side).
     """
-    rows = None
-    if known.shape[0] > MODELS:
-        rows = np.sort(numpy_generator(key).choice(known.shape[0], MODELS, replace=False))
-    values = known.matrix(rows)
+    values = known.matrix(draw_models(known, MODELS, key))
     mask = is_observed(values)
     values = numbers(values).astype(np.float32)
     overall = values.sum() / max(mask.sum(), 1)
