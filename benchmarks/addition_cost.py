@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nevis_stream.experiments.commands import make_parser
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser
 from nevis_stream.launch import entry
 from nevis_stream.storage.study_record import StudyRecord
 

@@ -18,12 +18,12 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.meter import engineering
 from nevis_stream.errors import plural
-from nevis_stream.experiments import machine, run_config
-from nevis_stream.experiments.commands import make_parser, positive
+from nevis_stream.experiments import run_config, scripts
 from nevis_stream.experiments.recorded import open_run
+from nevis_stream.experiments.run_config import run_config_once
+from nevis_stream.experiments.scripts import make_parser, positive
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.fill import fill
-from nevis_stream.launch.one_run import run_config_once
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.adaptive import rules
 from nevis_stream.streams.named_streams import load_stream
@@ -83,7 +83,7 @@ def show(folders: list[Path]) -> None:
     for run in runs:
         by_stream.setdefault(run.header.stream_digest, []).append(run)
     groups = [group for members in by_stream.values() for group in by_seed(members)]
-    print(machine.describe())
+    print(scripts.describe())
     for compared in rule_results(groups):
         first = compared[0]
         print(f"\n{first.learner} on {first.pool}: {first.design}\n")
@@ -126,7 +126,7 @@ def killed(kills: int) -> None:
             assert done.returncode == 0, done.stderr
             assert results(run_dir) == expected, f"run {runs} differs"
     print(
-        f"{machine.describe()}\n{plural(count, 'kill')} in {plural(runs, 'run')}: equal ledgers,"
+        f"{scripts.describe()}\n{plural(count, 'kill')} in {plural(runs, 'run')}: equal ledgers,"
         " outcomes and streams"
     )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
 
 SAMPLES = 1_000_000
@@ -49,7 +49,7 @@ def main() -> None:
 
 def scale(directory: Path, models: int) -> None:
     """Prints the costs of one synthetic cache."""
-    from nevis_stream.experiments.machine import describe, matrix_product_peak
+    from nevis_stream.experiments.scripts import describe, matrix_product_peak
 
     spent, ids = fill(directory, models)
     process = subprocess.run(

@@ -24,7 +24,7 @@ from absl import flags
 
 from nevis_stream.analysis.points import point
 from nevis_stream.experiments.learner_studies.recorded_runs import require_prepared
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.closed_form import maps
 from nevis_stream.run_directory.ledger import Ledger
@@ -33,7 +33,7 @@ from nevis_stream.run_directory.scalars import read_timing
 REFERENCE = 182e9  # FLOPs a CPU second
 TARGET = 60  # CPU seconds
 _PEAK = (
-    "from nevis_stream.experiments.machine import matrix_product_peak; print(matrix_product_peak())"
+    "from nevis_stream.experiments.scripts import matrix_product_peak; print(matrix_product_peak())"
 )
 _COMMAND = (sys.executable, "-m", "launch.run", "--config=closed_form", "--config.budget=large")
 

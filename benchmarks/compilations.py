@@ -15,7 +15,7 @@ import jax
 
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.learner import Learner
 from nevis_stream.runner import run

@@ -18,7 +18,7 @@ import numpy as np
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.preparation import fetch, prepare
-from nevis_stream.experiments import machine
+from nevis_stream.experiments import scripts
 from nevis_stream.launch import entry
 
 REPEATS = 5
@@ -76,7 +76,7 @@ def main(_) -> None:
         files = Path(folder) / "files"
         files.mkdir()
         images = raw_mnist(files)
-        peak = machine.matrix_product_peak() / 1e9
+        peak = scripts.matrix_product_peak() / 1e9
         rows = [
             (
                 "prepare: hashes, and PNG in array_record",
@@ -96,7 +96,7 @@ def main(_) -> None:
             (f"read 64×64, shuffled, batches of {BATCH}, memory-mapped", count, rates, 300_000)
         )
     print(
-        f"{machine.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on"
+        f"{scripts.describe()}; one core; best of {REPEATS}; matrix product {peak:.0f} GFLOP/s on"
         " this core.\n"
     )
     print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | target |")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
 
 COMMANDS = {

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
 
 # -- Commands; words in {braces} are placeholders ----------------------------------------------

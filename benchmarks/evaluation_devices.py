@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from nevis_stream.experiments.commands import make_parser, positive
+from nevis_stream.experiments.scripts import make_parser, positive
 from nevis_stream.launch import entry
 
 METHODS = ("sort_and_search", "irt_1pl", "irt_2pl", "irt_multidimensional", "recommended")
@@ -40,7 +40,7 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
     import numpy as np
 
     from nevis_stream.dynamic_evaluation import methods
-    from nevis_stream.experiments.machine import describe
+    from nevis_stream.experiments.scripts import describe
     from nevis_stream.launch import entry
     from nevis_stream.queries.oracle import MatrixOracle
 

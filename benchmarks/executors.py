@@ -11,8 +11,7 @@ import tempfile
 from pathlib import Path
 
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.launch import entry, executors
 from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run

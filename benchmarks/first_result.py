@@ -15,8 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from nevis_stream.experiments.commands import call, make_parser, positive
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import call, describe, make_parser, positive
 from nevis_stream.launch import entry
 
 ROOT = Path(__file__).resolve().parents[1]

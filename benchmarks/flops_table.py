@@ -16,7 +16,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from nevis_stream.cost import flops
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.networks import Head, make_backbone
 

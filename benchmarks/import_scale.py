@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
 
 CELLS, MODELS, COLUMNS = 10_000_000, 1_000, 1_000_000
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=("csv", "npy"))
     options = parser.parse_args()
-    from nevis_stream.experiments.machine import describe
+    from nevis_stream.experiments.scripts import describe
 
     print(describe())
     options.out.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from nevis_stream.active_testing.testing import (
     expected_losses,
 )
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.queries.oracle import Query, Responses
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from nevis_stream.analysis.points import point
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments.commands import call
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import call, describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.table import TABLE
 from nevis_stream.run_directory.ledger import Ledger

@@ -18,7 +18,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.run_directory.scalars import read_timing

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
 
 RUNS, SEEDS, ROUNDS = 20, 2, 3
@@ -91,7 +91,7 @@ def main() -> None:
             )
             for _ in range(1 if arguments.profile else ROUNDS)
         ]
-    from nevis_stream.experiments.machine import describe  # loads JAX, which a report does without
+    from nevis_stream.experiments.scripts import describe  # loads JAX, which a report does without
 
     print(describe())
     print("\n| | |\n|---|---:|")

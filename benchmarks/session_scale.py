@@ -26,8 +26,7 @@ from nevis_stream.dynamic_evaluation.board import read_board
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, ROUNDS
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import describe, matrix_product_peak
+from nevis_stream.experiments.scripts import describe, make_parser, matrix_product_peak, positive
 from nevis_stream.launch import entry
 from nevis_stream.progress import Silent
 

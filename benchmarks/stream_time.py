@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.launch import entry
 
 INTERVAL = 0.01  # seconds
@@ -111,7 +111,7 @@ def flops_of_steps(rows: list[dict], steps: int) -> float:
 
 def show(run_dir: Path, sittings: list[dict], words: list[str]) -> None:
     """Prints the tables."""
-    from nevis_stream.experiments.machine import describe
+    from nevis_stream.experiments.scripts import describe
     from nevis_stream.run_directory.ledger import Ledger
 
     rows = plan(words)

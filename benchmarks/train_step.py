@@ -24,8 +24,13 @@ import numpy as np
 
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import clock, describe, matrix_product_peak
+from nevis_stream.experiments.scripts import (
+    clock,
+    describe,
+    make_parser,
+    matrix_product_peak,
+    positive,
+)
 from nevis_stream.launch import entry
 from nevis_stream.learners.config import PRESETS
 from nevis_stream.learners.parts.augmentation import Augmentation, training_view

@@ -4,7 +4,6 @@ If `train.validate_every` is not set, every trial of a grid over `train.steps` i
 dev split four times, so that all points pay the same share for it.
 """
 
-import ast
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,8 @@ from typing import Any
 
 import ml_collections
 
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
-from nevis_stream.learners.fields import Field
 
 TRIALS, STEPS, LOOK = "search.trials", "train.steps", "train.validate_every"
 LOOKS = 4
@@ -98,47 +96,13 @@ def cells(
     return combinations
 
 
-def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "") -> None:
-    """Sets a value of a config from text; `shown` is what the user wrote.
-
-    Raises:
-      BadInput: an unknown key, or a text that is not a value of its type.
-    """
-    keys = run_config.fields_of(config.learner)
-    if key not in keys:
-        raise BadInput(f"learner {config.learner}: {unknown('config key', key, keys)}")
-    config.update_from_flattened_dict({key: parse_typed(keys[key], text, shown or f"{key}={text}")})
-
-
-def parse_typed(field: Field, text: str, shown: str) -> Any:
-    """Returns the value of a text, in the type of its field.
-
-    >>> parse_typed(Field("rate", tuple, None), "(0.01,0.1)", "")
-    (0.01, 0.1)
-    """
-    if field.type is str and text:
-        return text
-    try:
-        if field.type is bool:
-            value: Any = {"true": True, "false": False}.get(text.lower())
-        else:
-            value = ast.literal_eval(text)
-        if type(value) is field.type or (field.type, type(value)) == (float, int):
-            return field.type(value)
-    except (ValueError, SyntaxError):
-        pass
-    if field.type is float and text.lower().lstrip("+-") == "nan":
-        raise BadInput(f"{shown}: NaN is not allowed; give a number (default: {field.default}).")
-    raise BadInput(f"{shown}: {run_config.not_of_type(field, text)}")
-
-
 def _cell(
     config: ml_collections.ConfigDict, texts: Mapping[str, str], fixed: Mapping[str, str]
 ) -> Cell:
     config = run_config.with_learner(config, texts.get("learner", config.learner))
     for key, text in {**fixed, **texts}.items():
         if key != "learner":
-            put(config, key, text)
+            run_config.put(config, key, text)
     all_values = run_config.flat(config)
     values = {key: all_values[key] for key in texts}
     settings = dict(values)

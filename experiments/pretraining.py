@@ -19,7 +19,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
-from nevis_stream.learners.parts import weight_layouts, weights
+from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.multi_task_pretraining import fit_jointly
 from nevis_stream.progress import Progress
@@ -182,7 +182,7 @@ def import_weights(
     Args:
       config: a resolved config, whose network is that of the weights.
       file: arrays with the names of the other library.
-      layout: one of `weight_layouts.names()`.
+      layout: one of `weights.names()`.
       out: file of weights.
       trained_on: description of the training data.
       flops: FLOPs of the training.
@@ -195,7 +195,7 @@ def import_weights(
     network = _learner(config).recipe.network
     arrays = _arrays(file)
     try:
-        variables = weight_layouts.convert(arrays, layout, network.backbone())
+        variables = weights.convert(arrays, layout, network.backbone())
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
     facts = weights.Facts(weights.describe_network(network), trained_on, flops, stand_in)

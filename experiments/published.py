@@ -21,7 +21,7 @@ from typing import Any
 
 from nevis_stream.catalogue import published
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.commands import make_parser
+from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.run_directory.config import FILE_NAME as CONFIG_FILE
 from nevis_stream.run_directory.config import config_of
 from nevis_stream.run_directory.ledger import FILE_NAME

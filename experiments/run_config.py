@@ -5,23 +5,31 @@ value of None is open: the learner's row of the table or the preset sets it. Val
 line or a config file are never changed.
 """
 
+import ast
 import dataclasses
 import functools
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import ml_collections
 from ml_collections import config_dict
 
 from nevis_stream import learners, user_code
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, DataWarning, unknown
+from nevis_stream.executor import Executor
 from nevis_stream.learner import Learner
 from nevis_stream.learners import fields
 from nevis_stream.learners.fields import Field
 from nevis_stream.learners.table import TABLE
-from nevis_stream.runner import last_kept
+from nevis_stream.progress import Progress
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.runner import last_kept, run
+from nevis_stream.streams.named_streams import list_unprepared
+from nevis_stream.streams.stream import Stream
 from nevis_stream.vocabulary import PROTOCOLS
 
 
@@ -208,6 +216,40 @@ def not_of_type(field: Field, text: str) -> str:
     )
 
 
+def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "") -> None:
+    """Sets a value of a config from text; `shown` is what the user wrote.
+
+    Raises:
+      BadInput: an unknown key, or a text that is not a value of its type.
+    """
+    keys = fields_of(config.learner)
+    if key not in keys:
+        raise BadInput(f"learner {config.learner}: {unknown('config key', key, keys)}")
+    config.update_from_flattened_dict({key: parse_typed(keys[key], text, shown or f"{key}={text}")})
+
+
+def parse_typed(field: Field, text: str, shown: str) -> Any:
+    """Returns the value of a text, in the type of its field.
+
+    >>> parse_typed(Field("rate", tuple, None), "(0.01,0.1)", "")
+    (0.01, 0.1)
+    """
+    if field.type is str and text:
+        return text
+    try:
+        if field.type is bool:
+            value: Any = {"true": True, "false": False}.get(text.lower())
+        else:
+            value = ast.literal_eval(text)
+        if type(value) is field.type or (field.type, type(value)) == (float, int):
+            return field.type(value)
+    except (ValueError, SyntaxError):
+        pass
+    if field.type is float and text.lower().lstrip("+-") == "nan":
+        raise BadInput(f"{shown}: NaN is not allowed; give a number (default: {field.default}).")
+    raise BadInput(f"{shown}: {not_of_type(field, text)}")
+
+
 def to_json(config: RunConfig) -> dict[str, Any]:
     """Returns the values that identify a run, as plain JSON, in which tuples are lists.
 
@@ -222,3 +264,45 @@ def to_json(config: RunConfig) -> dict[str, Any]:
 def learner_of(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
     return learners.build(_make(learners.class_of(learner), values, learner))
+
+
+def run_config_once(
+    config: RunConfig,
+    stream: Stream,
+    run_dir: Path,
+    checkpoint_seconds: float = 30.0,
+    executor: Executor | None = None,
+    devices: int = 1,
+    tensorboard: bool = True,
+    progress: Progress | None = None,
+    accept_changed_code: bool = False,
+) -> Ledger:
+    """Runs or continues one config in one directory; returns the complete ledger."""
+    _warn_of_unprepared(config.stream)
+    return run(
+        config.build(),
+        stream,
+        run_dir,
+        protocol=config.protocol,
+        seed=config.seed,
+        config=to_json(config),
+        keep=config.keep,
+        checkpoint_seconds=checkpoint_seconds,
+        executor=executor,
+        devices=devices,
+        tensorboard=tensorboard,
+        progress=progress,
+        accept_changed_code=accept_changed_code,
+    )
+
+
+def _warn_of_unprepared(stream: str) -> None:
+    if names := list_unprepared(stream):
+        first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        warnings.warn(
+            f"{len(names)} data set(s) are read from shared files, not as prepared: {first}. Their"
+            " splits are others and duplicates are not removed, so errors cannot be compared with"
+            f" those of prepared data: python -m launch.data prepare --stream={stream}",
+            DataWarning,
+            stacklevel=3,
+        )

@@ -45,7 +45,7 @@ def main(argv):
     """Prints the comparison."""
     sides = _sides(argv)
     from nevis_stream.analysis.differences import compare_groups, table
-    from nevis_stream.analysis.run_comparison import costs_of, nearest_pair
+    from nevis_stream.analysis.pairs import costs_of, nearest_pair
     from nevis_stream.analysis.runs import read_runs
 
     runs, left_out = read_runs(list(itertools.chain(*sides)))
@@ -97,7 +97,7 @@ def _expand(names: list[str]) -> list[Path]:
 
 def _groups(runs, sides, left_out):
     """Returns the methods of the two sides, A first."""
-    from nevis_stream.analysis.run_comparison import split_methods
+    from nevis_stream.analysis.pairs import split_methods
     from nevis_stream.analysis.seeds import by_seed
     from nevis_stream.errors import plural
 
@@ -124,7 +124,7 @@ def _groups(runs, sides, left_out):
 
 
 def _print(comparison, left_out, points) -> None:
-    from nevis_stream.analysis.stand_ins import notes
+    from nevis_stream.analysis.seeds import notes
     from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
     from nevis_stream.errors import plural
     from nevis_stream.terminal import Console
@@ -167,7 +167,7 @@ def _cost(name: str, pair) -> str:
 
 
 def _reach_statement(points_a, points_b) -> str:
-    from nevis_stream.analysis.reach import reach_ratio
+    from nevis_stream.analysis.pareto import reach_ratio
 
     quotient = reach_ratio(points_a, points_b)
     if math.isnan(quotient.value):

@@ -12,7 +12,7 @@ from absl import flags
 
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.experiments import grid, run_config, studies
+from nevis_stream.experiments import run_config, studies
 from nevis_stream.launch import entry
 from nevis_stream.learners import class_of
 from nevis_stream.learners.fields import Field
@@ -54,7 +54,7 @@ class ConfigWords:
             raise BadInput(f"--config is missing; {_choices()}.")
         for key, text in self.values.items():
             if key != "learner":
-                grid.put(config, key, text, f"--config.{key}={text}")
+                run_config.put(config, key, text, f"--config.{key}={text}")
         return config
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.datasets.reading import CLASS_LEVELS, HELP, Choices
-from nevis_stream.launch import entry, shared_flags
-from nevis_stream.launch.subcommands import Subcommand, define, start
+from nevis_stream.launch import command_line, entry
+from nevis_stream.launch.command_line import Subcommand, define, start
 from nevis_stream.storage.reading import absence
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS, YEARS
 
 
 def _list(_: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.list import show_list
+    from nevis_stream.launch.data_commands.show import show_list
 
     values = _LIST.flags
     only = {"domain": values.domain, "kind": values.kind, "state": values.state}
@@ -127,9 +127,9 @@ SUBCOMMANDS = (_LIST, _PREPARE, _IMPORT, _VERIFY, _SHOW, _OVERLAP)
 _STORES = ["array_record", "raw"]
 
 for _each in SUBCOMMANDS:
-    shared_flags.data_dir(_each.flags)
+    command_line.data_dir(_each.flags)
 for _each in (_LIST, _PREPARE, _OVERLAP):
-    shared_flags.stream("full" if _each is _LIST else None, _each.flags)
+    command_line.stream("full" if _each is _LIST else None, _each.flags)
 define(flags.DEFINE_enum, [_LIST, _OVERLAP], "format", "table", ["table", "csv"], "Output format.")
 define(flags.DEFINE_list, [_PREPARE, _VERIFY], "task", [], "Data sets, separated by commas.")
 define(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.launch import entry, shared_flags
+from nevis_stream.launch import command_line, entry
 
 _FOLDER = flags.DEFINE_string("runs", "runs/demo", "Directory for the runs and the report.")
-_STREAM = shared_flags.stream("pico")
-shared_flags.data_dir()
+_STREAM = command_line.stream("pico")
+command_line.data_dir()
 
 # by increasing cost
 RUNS = (
@@ -30,7 +30,7 @@ RUNS = (
 def main(_):
     """Runs the learners whose runs are missing or unfinished, then writes the report."""
     from nevis_stream.experiments import run_config
-    from nevis_stream.launch.one_run import run_config_once
+    from nevis_stream.experiments.run_config import run_config_once
     from nevis_stream.report.build import write_report
     from nevis_stream.streams.named_streams import load_stream
 

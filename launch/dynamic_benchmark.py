@@ -12,7 +12,7 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.launch import entry, executors
-from nevis_stream.launch.subcommands import Subcommand, define, start
+from nevis_stream.launch.command_line import Subcommand, define, start
 from nevis_stream.storage import make_directory
 
 
@@ -22,7 +22,7 @@ def theory(words: Sequence[str]) -> None:
 
     from nevis_stream.experiments.theory import page
     from nevis_stream.experiments.theory.claims import Tables, check
-    from nevis_stream.launch.terminal import console
+    from nevis_stream.launch.command_line import console
 
     values = THEORY.flags
     make_directory(Path(values.out))  # an error before anything is computed
@@ -39,9 +39,9 @@ def rollouts(words: Sequence[str]) -> None:
     """Runs rollouts, or continues them, and writes their page."""
     from nevis_stream.errors import BadInput
     from nevis_stream.experiments.rollouts import page
-    from nevis_stream.experiments.rollouts.data import default_data, load_pool
     from nevis_stream.experiments.rollouts.study import RolloutSettings, begin, run_rollouts
-    from nevis_stream.launch.terminal import console
+    from nevis_stream.experiments.rollouts.training import default_data, load_pool
+    from nevis_stream.launch.command_line import console
     from nevis_stream.terminal import TerminalProgress
 
     values = ROLLOUTS.flags

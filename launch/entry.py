@@ -1,5 +1,11 @@
-"""The start of every command: flags, help, errors without tracebacks, signals, compiled code."""
+"""The start of every command: flags, help, errors without tracebacks, signals, compiled code.
 
+Ctrl-C ends a command with status 130 and a line, whenever it comes: while the command is still
+imported (`launch.end_at_once`), while it works, and while it ends.
+"""
+
+import contextlib
+import functools
 import math
 import os
 import re
@@ -8,14 +14,13 @@ import sqlite3
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from absl import flags, logging
 
 from nevis_stream import user_code
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.launch import interrupts
 from nevis_stream.storage import reading
 from nevis_stream.terminal import protect_streams
 
@@ -77,7 +82,7 @@ def guard(work: Callable[[], None]) -> None:
     logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
     user_code.look_in([os.getcwd()])
     _pass_over_plot_settings()
-    with interrupts.heard():
+    with heard():
         _say_mistakes(work)
 
 
@@ -266,3 +271,70 @@ def use_compilation_cache() -> None:
     jax.config.update("jax_compilation_cache_dir", str(compilation_cache()))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHED_SECONDS)
+
+
+_MOMENT = 0.05  # seconds, in which a callback ends
+
+
+@contextlib.contextmanager
+def heard() -> Iterator[None]:
+    """Ends the process if it is interrupted in this block, or after it."""
+    report = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_raise_again, report)
+    # of `launch`, which may be loaded under two names
+    is_command = getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once"
+    if is_command:
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if is_command:
+            signal.signal(signal.SIGINT, _end)
+        print("\ninterrupted: start the same command again to continue", file=sys.stderr)
+        sys.exit(130)
+    finally:
+        if is_command:
+            signal.signal(signal.SIGINT, _end)
+        sys.unraisablehook = report
+
+
+def _interrupt(signum, frame) -> None:
+    """Raises KeyboardInterrupt; but while a module is imported only when that is done, since JAX's
+    libraries abort the process where it is raised in the middle. The second one does not wait.
+    """
+    if not _is_imported(frame):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGINT, _end)
+    _interrupt_soon()
+
+
+def _is_imported(frame) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _interrupt_soon() -> None:
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+
+
+def _raise_again(report: Callable, unraisable) -> None:
+    """Raises an interrupt again that Python only prints; reports anything else.
+
+    Python calls JAX's callback at a collection of garbage, and finalizers, at any instant, and
+    ignores what they raise.
+    """
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        _interrupt_soon()
+    else:
+        report(unraisable)
+
+
+def _end(signum, frame) -> None:
+    """Ends the process while it ends anyway: all has been written and said."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    os._exit(130)

@@ -7,35 +7,17 @@ accelerator if there is one, and its FLOPs are counted. `python -m launch.report
 shows the results.
 """
 
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from absl.flags import FlagValues
-
 from nevis_stream.errors import NevisStreamError
 from nevis_stream.launch import entry
+from nevis_stream.launch.command_line import start, subcommand
 from nevis_stream.launch.evaluate_commands.flags import define_flags
-from nevis_stream.launch.subcommands import Subcommand, start
 
-
-def _subcommand(function: str, name: str, summary: str, example: str, *others: str, **more):
-    """Returns a subcommand that calls MODULE.FUNCTION of `evaluate_commands` with its words and
-    flags.
-
-    The module is imported when it is called: `stats` needs no learner and no plots, and answers
-    seconds sooner.
-    """
-    values = FlagValues()
-
-    def main(words: Sequence[str]) -> None:
-        module, _, called = function.partition(".")
-        getattr(import_module(f"nevis_stream.launch.evaluate_commands.{module}"), called)(
-            words, values
-        )
-
-    return Subcommand(name, main, summary, (example, *others), flags=values, **more)
+_subcommand = functools.partial(subcommand, "evaluate_commands")
 
 
 def _method_names(bounds: bool = False) -> str:
@@ -75,7 +57,7 @@ SUBCOMMANDS = (
         " the cache costs nothing.",
     ),
     _subcommand(
-        "show.stats",
+        "caches.stats",
         "stats",
         "Prints what is in a cache, with the means of each data set and class.",
         "stats --cache=caches/mine",
@@ -92,7 +74,7 @@ SUBCOMMANDS = (
         " its addition, with 95% intervals; data sets are columns.",
     ),
     _subcommand(
-        "show.verify",
+        "caches.verify",
         "verify",
         "Checks every byte of a cache and reports what is damaged.",
         "verify --cache=caches/mine",
@@ -284,7 +266,7 @@ define_flags(SUBCOMMANDS)
 
 def _fail_at_damage(error: Exception) -> None:
     """Names what is damaged in the cache instead of an error that the damage may have caused."""
-    from nevis_stream.launch.evaluate_commands.show import damage
+    from nevis_stream.launch.evaluate_commands.caches import damage
 
     # the errors that the values of a damaged index can cause; messages for people stay
     caused = isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError)

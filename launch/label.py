@@ -5,30 +5,14 @@
 is. `simulate` runs the same loop on a pool with known labels (docs/label-efficient-testing.md).
 """
 
-from collections.abc import Sequence
-from importlib import import_module
+import functools
 
 from absl import flags
-from absl.flags import FlagValues
 
-from nevis_stream.launch import shared_flags
-from nevis_stream.launch.subcommands import Subcommand, define, start
+from nevis_stream.launch import command_line
+from nevis_stream.launch.command_line import define, start, subcommand
 
-
-def _subcommand(function: str, name: str, summary: str, example: str, *others: str, **more):
-    """Returns a subcommand that calls MODULE.FUNCTION of `label_commands` with its words and flags.
-
-    The module is imported when it is called, so that --help is quick.
-    """
-    values = FlagValues()
-
-    def main(words: Sequence[str]) -> None:
-        module, _, called = function.partition(".")
-        getattr(import_module(f"nevis_stream.launch.label_commands.{module}"), called)(
-            words, values
-        )
-
-    return Subcommand(name, main, summary, (example, *others), flags=values, **more)
+_subcommand = functools.partial(subcommand, "label_commands")
 
 
 def _about(title: str, table) -> str:
@@ -80,7 +64,7 @@ RECORD = _subcommand(
     needs=("session",),
 )
 STATUS = _subcommand(
-    "show.status",
+    "sessions.status",
     "status",
     "Prints the estimates with their intervals, and whether that is enough.",
     "status sessions/photos --until=0.05",
@@ -90,7 +74,7 @@ STATUS = _subcommand(
     lists=_estimators,
 )
 REPORT = _subcommand(
-    "show.report",
+    "sessions.report",
     "report",
     "Writes a page: estimates by labels, hardest samples, calibration of the surrogate.",
     "report sessions/photos",
@@ -218,8 +202,8 @@ define(
     lower_bound=1,
 )
 for _each in _MODELS:
-    shared_flags.recorded_stream(_each.flags)
-    shared_flags.data_dir(_each.flags)
+    command_line.recorded_stream(_each.flags)
+    command_line.data_dir(_each.flags)
 define(
     flags.DEFINE_multi_string,
     _MODELS,

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.launch import config_flag, entry, shared_flags
+from nevis_stream.launch import command_line, config_flag, entry
 
-shared_flags.config()
+command_line.config()
 _TASKS = flags.DEFINE_list(
     "tasks", None, "Tasks of the stream, separated by commas, or meta_train."
 )
@@ -48,7 +48,7 @@ _FLOPS = flags.DEFINE_float(
 _TRAINED_ON = flags.DEFINE_string(
     "trained_on", None, "Data that the imported weights were trained on."
 )
-shared_flags.data_dir()
+command_line.data_dir()
 
 
 def main(_):

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from nevis_stream.launch import config_flag, entry, shared_flags
+from nevis_stream.launch import command_line, config_flag, entry
 
 if TYPE_CHECKING:
     from nevis_stream.run_directory.ledger import Ledger
 
-shared_flags.config()
-_RUN_DIR = shared_flags.run_dir()
-_DRY_RUN = shared_flags.dry_run("tasks, trials, steps and estimated FLOPs")
-_SEEDS = shared_flags.seeds()
-shared_flags.data_dir()
-_CHECKPOINT = shared_flags.checkpoint_seconds()
-_EXECUTOR = shared_flags.executor()
-_ACCEPT = shared_flags.accept_changed_code()
+command_line.config()
+_RUN_DIR = command_line.run_dir()
+_DRY_RUN = command_line.dry_run("tasks, trials, steps and estimated FLOPs")
+_SEEDS = command_line.seeds()
+command_line.data_dir()
+_CHECKPOINT = command_line.checkpoint_seconds()
+_EXECUTOR = command_line.executor()
+_ACCEPT = command_line.accept_changed_code()
 _CACHE = flags.DEFINE_string(
     "cache",
     None,
@@ -61,7 +61,7 @@ def main(_):
         return
     if not _RUN_DIR.value:
         entry.fail("--run_dir is missing: the directory of the run, for example runs/my-run.")
-    from nevis_stream.launch.one_run import run_config_once
+    from nevis_stream.experiments.run_config import run_config_once
 
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.launch import entry, shared_flags
+from nevis_stream.launch import command_line, entry
 
 _PARTITION = flags.DEFINE_string("partition", None, "Queue of the cluster; `sinfo` lists them.")
 _HOURS = flags.DEFINE_float(
@@ -64,18 +64,18 @@ _SBATCH = flags.DEFINE_multi_string(
     [],
     "An additional option of sbatch, for example account=mine; may be repeated.",
 )
-_DRY_RUN = shared_flags.dry_run("the script and the commands")
+_DRY_RUN = command_line.dry_run("the script and the commands")
 
 
 def main(argv):
     """Sends the jobs, or prints what would be sent."""
     from nevis_stream.errors import unknown
-    from nevis_stream.launch import commands, sending
+    from nevis_stream.launch import commands, job
     from nevis_stream.launch.job import Job
 
     executor, folder = _EXECUTOR.value, _FOLDER.value
-    if executor not in sending.EXECUTORS:
-        entry.fail(unknown("executor", executor, sending.EXECUTORS))
+    if executor not in job.EXECUTORS:
+        entry.fail(unknown("executor", executor, job.EXECUTORS))
     job_commands = commands.jobs(argv)
     if executor == "slurm" and not (_PARTITION.value and _HOURS.value):
         missing = [
@@ -92,10 +92,10 @@ def main(argv):
             f"--nodes={_NODES.value}: a run is one process on one node. To use several nodes, send"
             " several runs, with --seeds or +."
         )
-    sending.require_submitit()
+    job.require_submitit()
     commands.check_configs(job_commands)
     jobs = [Job(words, str(Path.cwd())) for words in job_commands]
-    resources = sending.Resources(
+    resources = job.Resources(
         partition=_PARTITION.value,
         minutes=math.ceil(60 * (_HOURS.value or 24)),
         gpus=_GPUS.value,
@@ -108,19 +108,19 @@ def main(argv):
     )
     if _DRY_RUN.value:
         if executor == "slurm":
-            print(sending.sbatch_text(jobs, folder, resources))
-        print("\n".join(f"# job {number}: python -m {job}" for number, job in enumerate(jobs)))
+            print(job.sbatch_text(jobs, folder, resources))
+        print("\n".join(f"# job {number}: python -m {each}" for number, each in enumerate(jobs)))
         print("Nothing was sent.")
     elif executor == "slurm":
-        sent = sending.send(jobs, folder, resources)
-        for job, words in zip(sent, jobs, strict=True):
-            print(f"sent: {job.job_id}: {words}")
+        sent = job.send(jobs, folder, resources)
+        for each, words in zip(sent, jobs, strict=True):
+            print(f"sent: {each.job_id}: {words}")
         number = sent[0].job_id.partition("_")[0]
         print(
             f"logs: {folder}/{number}*_log.out and .err; to see the state: squeue --jobs={number};"
             f" to cancel: scancel {number}"
         )
-    elif failed := sending.run_here(jobs, folder, resources, in_process=executor == "debug"):
+    elif failed := job.run_here(jobs, folder, resources, in_process=executor == "debug"):
         print(
             f"{failed} of {len(jobs)} jobs failed; the same command continues those that are not"
             " complete",

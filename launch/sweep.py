@@ -17,9 +17,9 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.launch import config_flag, entry, shared_flags
+from nevis_stream.launch import command_line, config_flag, entry
 
-shared_flags.config()
+command_line.config()
 _TRIALS = flags.DEFINE_string(
     "trials", None, "Values of search.trials, separated by commas, for example 2,4,8."
 )
@@ -31,16 +31,16 @@ _SET = flags.DEFINE_multi_string(
     [],
     "KEY=V1,V2: values of any other key of the config; may be repeated.",
 )
-_SEEDS = shared_flags.seeds()
-_RUN_DIR = shared_flags.run_dir("sweep")
-_DRY_RUN = shared_flags.dry_run("each combination with its estimated FLOPs, and the sum")
+_SEEDS = command_line.seeds()
+_RUN_DIR = command_line.run_dir("sweep")
+_DRY_RUN = command_line.dry_run("each combination with its estimated FLOPs, and the sum")
 _COMMANDS = flags.DEFINE_bool(
     "commands", False, "Only print the launch.run commands, which launch.slurm can send."
 )
-_DATA_DIR = shared_flags.data_dir()
-_CHECKPOINT = shared_flags.checkpoint_seconds()
-_EXECUTOR = shared_flags.executor()
-_ACCEPT = shared_flags.accept_changed_code()
+_DATA_DIR = command_line.data_dir()
+_CHECKPOINT = command_line.checkpoint_seconds()
+_EXECUTOR = command_line.executor()
+_ACCEPT = command_line.accept_changed_code()
 
 
 def main(_):
@@ -59,7 +59,7 @@ def main(_):
     if _COMMANDS.value:
         print(" +\n".join(shlex.join(_command(cell, seed)) for cell, seed in runs))
         return
-    from nevis_stream.experiments import grid_tables
+    from nevis_stream.experiments import plan
     from nevis_stream.streams.named_streams import load_stream
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
@@ -67,11 +67,11 @@ def main(_):
     # one stream at a time fits into memory
     load = functools.lru_cache(maxsize=1)(load_stream)
     if _DRY_RUN.value:
-        grid_tables.print_sweep_plan(cells, load, _SEEDS.value)
+        plan.print_sweep_plan(cells, load, _SEEDS.value)
         return
     _run_all(runs, load)
     seeds = range(first, first + _SEEDS.value)
-    grid_tables.print_results(
+    plan.print_results(
         cells, {cell.name: [_directory(cell, seed) for seed in seeds] for cell in cells}
     )
     runs = f"{shlex.quote(_RUN_DIR.value)}/*/*"
@@ -110,7 +110,7 @@ def _refuse_own_fields(axes: list[tuple[str, str]], learner: str) -> None:
 
 
 def _run_all(runs, load) -> None:
-    from nevis_stream.launch.one_run import run_config_once
+    from nevis_stream.experiments.run_config import run_config_once
     from nevis_stream.progress import Silent
     from nevis_stream.run_directory.ledger import Ledger
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.launch import entry, shared_flags
+from nevis_stream.launch import command_line, entry
 
 _INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
 _OUT = flags.DEFINE_string("out", None, "Directory to write the matrix to.")
@@ -26,11 +26,11 @@ _SOURCES = flags.DEFINE_list(
     None,
     "Ids of the tasks to start from, separated by commas; default: all but the last.",
 )
-_STREAM = shared_flags.recorded_stream()
-shared_flags.data_dir()
-_DRY_RUN = shared_flags.dry_run("the number of rows and trainings, and the FLOPs they will cost")
-_CHECKPOINT = shared_flags.checkpoint_seconds()
-_EXECUTOR = shared_flags.executor()
+_STREAM = command_line.recorded_stream()
+command_line.data_dir()
+_DRY_RUN = command_line.dry_run("the number of rows and trainings, and the FLOPs they will cost")
+_CHECKPOINT = command_line.checkpoint_seconds()
+_EXECUTOR = command_line.executor()
 
 
 def main(_):
@@ -57,7 +57,7 @@ def main(_):
             " much as the average task of the run of indep. Nothing was run."
         )
         return
-    from nevis_stream.launch.one_run import run_config_once
+    from nevis_stream.experiments.run_config import run_config_once
 
     run_row = functools.partial(
         run_config_once,

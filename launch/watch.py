@@ -49,11 +49,11 @@ def main(argv):
 
 def _runs(paths: list[Path]) -> list[Path]:
     """Returns the run directories among the paths; all paths with --wait."""
-    from nevis_stream.launch.watching import files
+    from nevis_stream.launch import run_state
 
     if _WAIT.value:
         return paths
-    reasons = {path: _reason(path) for path in paths if not files.is_run(path)}
+    reasons = {path: _reason(path) for path in paths if not run_state.is_run(path)}
     if len(reasons) == len(paths):
         entry.fail(_summary(reasons))
     if reasons:
@@ -74,8 +74,8 @@ def _reason(path: Path) -> str:
 
 
 def _print_once(paths: list[Path], console) -> None:
-    from nevis_stream.launch.watching.screen import show
-    from nevis_stream.launch.watching.state import state_of
+    from nevis_stream.launch.run_screen import show
+    from nevis_stream.launch.run_state import state_of
     from nevis_stream.terminal import Console
 
     if not console.is_terminal:
@@ -92,8 +92,8 @@ def _print_once(paths: list[Path], console) -> None:
 def _follow(paths: list[Path], console) -> None:
     from rich.live import Live
 
-    from nevis_stream.launch.watching.screen import show
-    from nevis_stream.launch.watching.state import state_of
+    from nevis_stream.launch.run_screen import show
+    from nevis_stream.launch.run_state import state_of
 
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:

@@ -19,7 +19,7 @@ from nevis_stream.lazy import load_lazily
 
 if TYPE_CHECKING:
     from nevis_stream.analysis.differences import Comparison as Comparison
-    from nevis_stream.analysis.run_comparison import compare as compare
+    from nevis_stream.analysis.pairs import compare as compare
     from nevis_stream.datasets.dataset import DataSet as DataSet
     from nevis_stream.datasets.dataset import Samples as Samples
     from nevis_stream.datasets.dataset import make_dataset as make_dataset
@@ -89,7 +89,7 @@ _HOMES = {
     "Task": "streams.task",
     "TaskView": "streams.task",
     "Trial": "executor",
-    "compare": "analysis.run_comparison",
+    "compare": "analysis.pairs",
     "learner_names": "learner",
     "load_stream": "streams.named_streams",
     "make_dataset": "datasets.dataset",

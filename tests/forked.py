@@ -30,8 +30,8 @@ _PROJECT = (
     "experiments.plan experiments.pretraining experiments.transfer launch.config_flag"
     " launch.data_commands.prepare launch.evaluate_commands.add launch.evaluate_commands.fill"
     " launch.evaluate_commands.sessions launch.evaluate_commands.study"
-    " launch.label_commands.sessions launch.label_commands.simulate launch.one_run launch.sending"
-    " launch.watching.screen learners.closed_form.frontier learners.parts.build report.build"
+    " launch.label_commands.sessions launch.label_commands.simulate launch.job launch.run_screen"
+    " learners.closed_form.frontier learners.parts.build report.build"
 )
 _forks.set_forkserver_preload(
     _LIBRARIES.split()

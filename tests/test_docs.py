@@ -18,7 +18,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.experiments import grid, run_config
 from nevis_stream.experiments.studies import STUDIES
-from nevis_stream.launch import config_flag, shared_flags
+from nevis_stream.launch import command_line, config_flag
 from nevis_stream.learners.table import TABLE
 from nevis_stream.streams.named_streams import stream_rows
 from tests import documented_commands, forked
@@ -227,13 +227,13 @@ def own_flags(module):
 def flags_in(source):
     if "config_flag import split_words" in source:
         yield "config"
-    shared = ast.parse(Path(shared_flags.__file__).read_text()).body
+    shared = ast.parse(Path(command_line.__file__).read_text()).body
     shared_functions = {node.name: node for node in shared if isinstance(node, ast.FunctionDef)}
     nodes = list(ast.walk(ast.parse(source)))
     for node in nodes:
         function = getattr(node, "func", None)
         called = getattr(function, "attr", "")
-        if getattr(getattr(function, "value", None), "id", "") == "shared_flags":
+        if getattr(getattr(function, "value", None), "id", "") == "command_line":
             nodes += ast.walk(shared_functions[called])
         elif called.startswith("DEFINE_") or called == "add_argument":
             # a name that is not a constant comes from a table

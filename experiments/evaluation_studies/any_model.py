@@ -24,9 +24,8 @@ from nevis_stream.dynamic_evaluation import choice, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies import factorized_querying
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle
 from nevis_stream.storage.reading import read_npz

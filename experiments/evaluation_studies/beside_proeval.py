@@ -22,8 +22,7 @@ from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord

@@ -17,8 +17,7 @@ import numpy as np
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.estimation.comparison import compare_pair, decide
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.storage.reading import read_npz
 
 MATRICES = ("metabench_gsm8k", "nlu_concat15", "zeroeval_crux")

@@ -29,9 +29,8 @@ from nevis_stream.dynamic_evaluation import method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.acquisition import NEW, load
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.storage.study_record import StudyRecord
 
 BUDGETS = (20, 100)

@@ -20,7 +20,6 @@ import pandas as pd
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.known_models import count_groups
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.acquisition import (
     BARS,
     BASELINE,
@@ -29,7 +28,7 @@ from nevis_stream.experiments.evaluation_studies.acquisition import (
     load,
     print_table,
 )
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage.study_record import StudyRecord
 

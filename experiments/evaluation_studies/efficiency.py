@@ -21,7 +21,6 @@ from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.estimation.intervals import NORMAL_975, wilson
-from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.any_model import (
     FAQ,
     METHODS,
@@ -30,7 +29,7 @@ from nevis_stream.experiments.evaluation_studies.any_model import (
     matrix_of,
     record_of,
 )
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.oracle import MatrixOracle
 
 LEVEL = 0.95

@@ -29,8 +29,7 @@ from nevis_stream.dynamic_evaluation.agreement import rank_agreement
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.experiments.commands import call, make_parser
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import call, describe, make_parser
 from nevis_stream.storage.study_record import StudyRecord
 
 METHODS = ("recommended", "stratified_mean", "sort_and_search")

@@ -20,14 +20,13 @@ import pandas as pd
 from nevis_stream.datasets.prepared import shared_directory
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import StudyDesign
-from nevis_stream.experiments.commands import make_parser
 from nevis_stream.experiments.evaluation_studies.beside_proeval import (
     DEFAULT,
     PROEVAL,
     estimates_of_proeval,
 )
 from nevis_stream.experiments.evaluation_studies.beside_proeval import matrix_of as read_matrix
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage.study_record import StudyRecord
 

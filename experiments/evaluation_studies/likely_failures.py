@@ -16,9 +16,8 @@ from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
-from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.any_model import design_of, matrix_of
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.oracle import MatrixOracle
 
 MATRICES = ("zeroeval_crux", "cifar10.1_v6", "alpaca_eval2", "metabench_gsm8k, 400 known")

@@ -21,8 +21,7 @@ from nevis_stream.dynamic_evaluation.estimates import Population, widen
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.matrix import unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts

@@ -26,8 +26,7 @@ from nevis_stream.dynamic_evaluation.policy import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.machine import describe, matrix_product_peak
+from nevis_stream.experiments.scripts import describe, make_parser, matrix_product_peak, positive
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord

@@ -23,10 +23,9 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.stopping import BLOCK, Assistance, anytime_intervals, assist
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.experiments.commands import make_parser, positive
 from nevis_stream.experiments.evaluation_studies.any_model import design_of, matrix_of
 from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, uniform_width
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 
 HALF, NEW = 0.05, 100

@@ -26,9 +26,12 @@ from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate import Schedule
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.experiments.labelling.features import PatchFeatures
-from nevis_stream.experiments.labelling_studies.shifted_pool import repetition
-from nevis_stream.experiments.labelling_studies.tested_models import NO_ANSWERS, load
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.labelling_studies.tested_models import (
+    NO_ANSWERS,
+    load,
+    shifted_repetition,
+)
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import seed_for
 from nevis_stream.storage.study_record import StudyRecord
 
@@ -75,7 +78,7 @@ def run() -> None:
             continue
         if time.monotonic() > end:
             return
-        subject = repetition(images, labels, features, FIRST_SEED + number, POOL)
+        subject = shifted_repetition(images, labels, features, FIRST_SEED + number, POOL)
         _measure(record, missing, number, *subject)
         print(f"{number}: {end - time.monotonic():.0f} s left", flush=True)
 
@@ -165,6 +168,6 @@ def _deviation(asked):
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.two_commands import start
+    from nevis_stream.launch.command_line import start_run_or_table
 
-    start(run, table)
+    start_run_or_table(run, table)

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.experiments.labelling_studies.known_networks import repetition
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
-from nevis_stream.experiments.labelling_studies.tested_models import print_heads, ratio_rows
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.labelling_studies.tested_models import (
+    known_repetition,
+    print_heads,
+    ratio_rows,
+)
+from nevis_stream.experiments.scripts import describe
 
 SECONDS = flags.DEFINE_float("seconds", 1200, "Wall-clock time after which nothing is begun.")
 MOST = flags.DEFINE_integer("repetitions", 30, "Repetitions.")
@@ -50,7 +53,7 @@ def run() -> None:
         for case in CASES
         for words in PLAN
     )
-    RECORDED.add_missing(tests, lambda key: repetition(*key), SECONDS.value)
+    RECORDED.add_missing(tests, lambda key: known_repetition(*key), SECONDS.value)
 
 
 def table() -> None:
@@ -67,6 +70,6 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.two_commands import start
+    from nevis_stream.launch.command_line import start_run_or_table
 
-    start(run, table)
+    start_run_or_table(run, table)

@@ -16,7 +16,7 @@ import numpy as np
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import generator
 
 SIZE, CLASSES, REPETITIONS, SHOWN = 2500, 10, 100, (40, 60, 100, 200)

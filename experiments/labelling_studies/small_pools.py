@@ -13,8 +13,8 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
-from nevis_stream.experiments.labelling_studies.known_networks import tested_network
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.labelling_studies.tested_models import tested_network
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import generator, seed_for
 
 SIZES, NETWORKS, REPETITIONS = (120, 300, 1000), range(5, 11), 150

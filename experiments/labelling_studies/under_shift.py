@@ -16,14 +16,15 @@ from absl import flags
 from nevis_stream.active_testing.surrogate import PUBLISHED
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
-from nevis_stream.experiments.labelling_studies.shifted_pool import MISSING, repetition
 from nevis_stream.experiments.labelling_studies.tested_models import (
+    MISSING,
     bootstrap_interval,
     load,
     print_heads,
     ratio_rows,
+    shifted_repetition,
 )
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 
 POOL, LARGE = 6000, 60_000
 SHOWN = (50, 100, 200, 500, 1000)
@@ -71,7 +72,7 @@ def run() -> None:
         for name in names
     )
     RECORDED.add_missing(
-        tests, lambda key: repetition(images, labels, features, *key), SECONDS.value
+        tests, lambda key: shifted_repetition(images, labels, features, *key), SECONDS.value
     )
 
 
@@ -109,6 +110,6 @@ def _percentage(shares: np.ndarray) -> str:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.two_commands import start
+    from nevis_stream.launch.command_line import start_run_or_table
 
-    start(run, table)
+    start_run_or_table(run, table)

@@ -21,12 +21,11 @@ from absl import flags
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.pools import load_pool
 from nevis_stream.active_testing.surrogate import SurrogateData
-from nevis_stream.experiments.commands import call
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling.models import gather, load_tested_model
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import examples, load, train_networks
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import call, describe
 from nevis_stream.seeds import generator, seed_for
 
 # data set: number of samples of the pool
@@ -143,6 +142,6 @@ def _find_needed(paths) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    from nevis_stream.launch.two_commands import start
+    from nevis_stream.launch.command_line import start_run_or_table
 
-    start(run, table)
+    start_run_or_table(run, table)

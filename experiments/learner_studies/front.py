@@ -28,7 +28,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     errors,
     mean_and_range,
 )
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.streams.named_streams import stream_rows
 
 STREAM = "local25"

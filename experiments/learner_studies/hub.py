@@ -32,7 +32,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     print_differences,
     print_points,
 )
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.streams.named_streams import stream_rows
 
 STREAMS = ("local25_hub", "local26")

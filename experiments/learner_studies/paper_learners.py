@@ -20,7 +20,6 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.experiments.commands import call
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     Runs,
@@ -29,7 +28,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     print_differences,
     print_points,
 )
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import call, describe
 from nevis_stream.streams.named_streams import stream_rows
 
 STREAM = "local25"

@@ -17,7 +17,7 @@ from absl import flags
 from nevis_stream.analysis.bootstrap import over_tasks
 from nevis_stream.analysis.points import phase_flops
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.commands import call
+from nevis_stream.experiments.scripts import call
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.storage.study_record import StudyRecord

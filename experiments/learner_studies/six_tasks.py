@@ -12,7 +12,7 @@ Prints a markdown table with CPU minutes and FLOPs of each task.
 from pathlib import Path
 
 from nevis_stream.cost.meter import total
-from nevis_stream.experiments.machine import describe
+from nevis_stream.experiments.scripts import describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.run_directory.scalars import read_timing

@@ -18,12 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.cost.counted import plain_convolutions
-from nevis_stream.experiments import machine
-from nevis_stream.experiments.commands import make_parser, positive
-from nevis_stream.experiments.rollouts import network, page
-from nevis_stream.experiments.rollouts.data import load_pool
+from nevis_stream.experiments import scripts
+from nevis_stream.experiments.rollouts import page, training
 from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
-from nevis_stream.experiments.rollouts.training import BATCH
+from nevis_stream.experiments.rollouts.training import BATCH, load_pool
+from nevis_stream.experiments.scripts import make_parser, positive
 from nevis_stream.terminal import TerminalProgress
 
 WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy
@@ -56,12 +55,12 @@ def print_tables(both: Sequence[Rollouts]) -> None:
 
 def run_vmapped() -> None:
     """Prints the time of a training step alone, and of one in a vmapped program of several."""
-    step, generator = network.training_step(), np.random.default_rng(0)
+    step, generator = training.training_step(), np.random.default_rng(0)
     images = generator.integers(0, 255, (BATCH, 32, 32, 3)).astype(np.uint8)
     labels = generator.integers(0, 10, BATCH).astype(np.int32)
-    parameters = network.initialise(generator, 10)
-    moments, key = network.optimiser().init(parameters), jax.random.key(0)
-    now, unit = machine.clock()
+    parameters = training.initialise(generator, 10)
+    moments, key = training.optimiser().init(parameters), jax.random.key(0)
+    now, unit = scripts.clock()
     options = plain_convolutions()
 
     def best(program, *arguments) -> float:
@@ -74,7 +73,7 @@ def run_vmapped() -> None:
         return min(times)
 
     alone = best(jax.jit(step, compiler_options=options), parameters, moments, images, labels, key)
-    print(f"{machine.describe()}\none rollout: {1000 * alone:.1f} m{unit} a step (best of 10)")
+    print(f"{scripts.describe()}\none rollout: {1000 * alone:.1f} m{unit} a step (best of 10)")
     for count in (2, 4, 8):
 
         def stack(tree, count=count):
@@ -104,7 +103,7 @@ def main() -> None:
     if arguments.vmapped:
         run_vmapped()
         return
-    print(machine.describe())
+    print(scripts.describe())
     for data in [arguments.data] if arguments.data else WANTED:
         counts = arguments.path or WANTED[data][0], arguments.hierarchical or WANTED[data][1]
         out = Path(arguments.out) / f"{data}-{arguments.images}"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.experiments.rollouts.training import UNKNOWN
-from nevis_stream.experiments.theory.designs import Design, Outcome, Place, run_design
-from nevis_stream.experiments.theory.minimisers import Scripted
+from nevis_stream.experiments.theory.designs import Design, Outcome, Place, Scripted, run_design
 from nevis_stream.experiments.theory.populations import Population, majority, risk
 
 

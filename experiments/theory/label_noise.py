@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.theory.designs import Design, Outcome, Place, run_design
-from nevis_stream.experiments.theory.minimisers import fill
+from nevis_stream.experiments.theory.designs import Design, Outcome, Place, fill, run_design
 from nevis_stream.experiments.theory.populations import Population, risk
 
 

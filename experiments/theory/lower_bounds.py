@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.theory.designs import Place
-from nevis_stream.experiments.theory.minimisers import Scripted
+from nevis_stream.experiments.theory.designs import Place, Scripted
 from nevis_stream.experiments.theory.populations import Population
 
 Instance = tuple[Population, Scripted]

@@ -21,7 +21,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.launch.data_commands.list import dataset_of
+from nevis_stream.launch.data_commands.show import dataset_of
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.progress import Silent
 from nevis_stream.storage.reading import absence

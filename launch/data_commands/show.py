@@ -1,7 +1,11 @@
-"""`launch.data verify`, `show` and `overlap`: whether data are intact, and what they contain."""
+"""`launch.data list`, `verify`, `show` and `overlap`: tasks and their states, whether data are
+intact, and what they contain.
+"""
 
+import csv
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,12 +13,138 @@ from rich.table import Table
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, prepared_images, sources
+from nevis_stream.datasets.prepared import MEANINGS
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.launch.data_commands.list import dataset_of
-from nevis_stream.launch.entry import INCOMPLETE
-from nevis_stream.launch.terminal import console
+from nevis_stream.launch.command_line import console
+from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.storage.tables import quote
+from nevis_stream.streams.named_streams import stream_rows
 from nevis_stream.terminal import TerminalProgress
+
+LISTED = (
+    "index", "order", "year", "canonical_id", "dataset_id", "name", "kind", "num_classes", "domain", "size", "meta_split",  # noqa: E501
+    "source", "homepage", "licence", "state", "origin", "advice", "uses", "note",
+)  # fmt: skip
+SHOWN = (
+    "index", "year", "canonical_id", "kind", "num_classes", "domain", "size", "meta_split", "source", "licence", "state",  # noqa: E501
+    "origin",
+)  # fmt: skip
+
+
+def dataset_of(task: str) -> str:
+    """Returns the data set of a task (`mnist_2`: `mnist`), or the word itself if it is no task."""
+    tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
+    return tasks.get(task, task)
+
+
+def list_rows(stream: str) -> list[dict[str, str]]:
+    """Returns the rows that `list` prints, one for each task of a stream."""
+    tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
+    states: dict[str, sources.DataState] = {}
+    rows = []
+    for row in stream_rows(stream)[1]:
+        dataset_id = row["dataset_id"]
+        task = tasks.get(row["task_id"]) or tasks.get(dataset_id, {})
+        about = catalogue.nevis22_datasets().get(dataset_id, {})
+        state = states.setdefault(row["source"], sources.state(row["source"]))
+        known = catalogue.datasets().get(dataset_id, {})
+        published = about or catalogue.shared().get(dataset_id, {})
+        rows.append(
+            {
+                "index": task.get("index", ""),
+                "order": row["order"],
+                "year": row["year"],
+                "canonical_id": row["task_id"],
+                "dataset_id": dataset_id,
+                "name": task.get("name") or known.get("name", ""),
+                "kind": state.kind or row["kind"] or published.get("kind", ""),
+                "num_classes": (
+                    str(state.num_classes or "")
+                    or row["num_classes"]
+                    or published.get("num_classes", "")
+                ),
+                "domain": row["domain"],
+                "size": task.get("size", ""),
+                "meta_split": row["meta_split"],
+                "source": _place(dataset_id, about),
+                "homepage": about.get("homepage", ""),
+                "licence": about.get("licence") or "unknown",
+                "state": _state_text(state, about.get("num_classes", "")),
+                "origin": state.origin,
+                "uses": row["source"],
+                "advice": as_typed(state.advice),
+                "note": task.get("note", ""),
+            }
+        )
+    return rows
+
+
+def _state_text(state: sources.DataState, published_classes: str) -> str:
+    """Returns a state, with the number of classes if it is not the published one."""
+    classes = str(state.num_classes or published_classes)
+    if not published_classes or classes == published_classes:
+        return state.name
+    return f"{state.name}, with {classes} classes instead of {published_classes}"
+
+
+def _place(dataset_id: str, about: dict[str, str]) -> str:
+    """Returns where the files are published: the host of the first address, or Kaggle."""
+    urls = catalogue.file_layouts().get(dataset_id, {}).get("urls") or about.get(
+        "download_urls", ""
+    ).split(" ; ")
+    first = urls[0]
+    if first.startswith("kaggle:"):
+        return "kaggle"
+    return first.partition("://")[2].partition("/")[0] or first
+
+
+def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
+    """Prints a stream's tasks as a table or as csv."""
+    rows = list_rows(stream)
+    for column, value in only.items():
+        if value is None:
+            continue
+        valid = {row[column] for row in rows}
+        if not any(row[column].startswith(value) for row in rows):
+            raise BadInput(unknown(column, value, valid))
+        rows = [row for row in rows if row[column].startswith(value)]
+    if form == "csv":
+        writer = csv.DictWriter(sys.stdout, LISTED, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({column: quote(cell) for column, cell in row.items()} for row in rows)
+        return
+    table = Table(
+        title=f"{stream}: {len(rows)} tasks, {len({row['dataset_id'] for row in rows})} data sets"
+    )
+    for column in SHOWN:
+        table.add_column(
+            column,
+            justify="right" if column in ("index", "year", "num_classes", "size") else "left",
+        )
+    for row in rows:
+        table.add_row(*(row[column] for column in SHOWN))
+    terminal = console()
+    terminal.print(table)
+    states = {row["dataset_id"]: row["state"] for row in rows}.values()
+    counts = Counter(state.partition(",")[0] for state in states)
+    differing = sum(" instead of " in state for state in states)
+    terminal.print(
+        "Data sets: "
+        + ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
+        + (
+            f"; {differing} with a number of classes other than the published one"
+            if differing
+            else ""
+        ),
+        highlight=False,
+    )
+    for state in counts:
+        if state in MEANINGS:
+            terminal.print(f"  {state}: {MEANINGS[state]}", highlight=False)
+    command = as_typed(f"python -m launch.data prepare --stream={stream}")
+    terminal.print(
+        f"Prepared data are in {catalogue.data_root()}. Next: {command}", highlight=False
+    )
 
 
 def verify(tasks: Sequence[str]) -> None:

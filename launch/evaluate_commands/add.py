@@ -23,6 +23,7 @@ from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
+from nevis_stream.launch.command_line import flops
 from nevis_stream.launch.evaluate_commands.caches import (
     budget,
     one_cache,
@@ -31,7 +32,6 @@ from nevis_stream.launch.evaluate_commands.caches import (
 )
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import flops
 from nevis_stream.progress import Progress, Silent, Within
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import (

@@ -1,16 +1,25 @@
-"""Finds caches by their directories, reads --budget, and shows means of groups of samples."""
+"""`launch.evaluate stats` and `verify`: what a cache contains, and whether it is intact; finding
+caches by their directories, and reading --budget.
+"""
 
+import contextlib
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.dynamic_evaluation.estimates import SampleGroup
-from nevis_stream.errors import BadInput
+from nevis_stream.dynamic_evaluation.estimates import SampleGroup, means_by_group
+from nevis_stream.errors import BadInput, DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
-from nevis_stream.launch.terminal import console
+from nevis_stream.evaluation_cache.integrity import advice, list_unchecked
+from nevis_stream.launch.command_line import console
+from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.queries.prices import parse_budget
+from nevis_stream.storage.reading import describe_fault
 
 _MOST_GROUPS = 40  # rows of a table
 
@@ -119,3 +128,91 @@ def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:
     console().print(table)
     if len(groups) > _MOST_GROUPS:
         print(f"and {len(groups) - _MOST_GROUPS} more groups")
+
+
+_COLUMNS = (
+    "models",
+    "samples",
+    "observed",
+    "predicted",
+    "observed share",
+    "mean",
+    "with confidence",
+    "with probabilities",
+    "bytes",
+)
+
+
+def stats(_: Sequence[str], values: FlagValues) -> None:
+    """Prints a row for each cache, and the means of its data sets and of their groups of samples,
+    if the samples say to which they belong.
+    """
+    table = Table()
+    table.add_column("cache")
+    for column in _COLUMNS:
+        table.add_column(column, justify="right")
+    caches = caches_in(Path(values.cache))
+    for cache in caches:
+        counts = cache.stats()
+        table.add_row(str(cache.directory), *(_text(counts[column]) for column in _COLUMNS))
+    console().print(table)
+    for cache in caches:
+        for erratum in cache.errata():
+            print(f"{cache.directory}: {erratum.line()}")
+        facts = cache.facts()
+        total, known = (sums[: facts.n] for sums in cache.column_sums())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            groups = means_by_group(facts, (total / known)[None])
+        title = f"{cache.directory}: means of the observed values by sample, in their own ranges"
+        print_groups(title, groups)
+
+
+def verify(_: Sequence[str], values: FlagValues) -> None:
+    """Checks every byte of the caches, prints what is damaged and exits with 1 if anything is, or
+    if a cache cannot be checked.
+    """
+    wrong = 0
+    for path in directories_of_caches(Path(values.cache)):
+        try:
+            lines, hints = _verify(path)
+        except (NevisStreamError, OSError) as error:  # the other caches are still checked
+            wrong += 1
+            reason = describe_fault(error) if isinstance(error, OSError) else error
+            print(f"{path}: not checked\n  {reason}")
+            continue
+        wrong += len(lines)
+        print(f"{path}: " + (f"{len(lines)} damaged" if lines else "intact"))
+        for line in [*lines, *hints]:
+            print(f"  {line}")
+    if wrong:
+        sys.exit(INCOMPLETE)
+
+
+def damage(directory: Path) -> str:
+    """Returns what is damaged in the first damaged cache of a directory; "" if there is none."""
+    with contextlib.suppress(NevisStreamError, OSError):
+        for path in directories_of_caches(directory):
+            lines, hints = _verify(path)
+            if lines:
+                what = f"{path}: is damaged, so the command was not run"
+                return "\n  ".join([what, *lines, *hints])
+    return ""
+
+
+def _verify(path: Path) -> tuple[list[str], list[str]]:
+    """Returns what is damaged and what can be done about it."""
+    try:
+        cache = EvaluationCache(path)
+        lines = cache.verify()
+        hint = advice(cache, lines) if lines else ""
+    except DamagedCache as error:
+        return [str(error)], []
+    if lines:
+        return lines, [hint] if hint else []
+    return [], list_unchecked(cache)
+
+
+def _text(value: float) -> str:
+    if isinstance(value, float):
+        return "unknown" if math.isnan(value) else f"{value:.4f}"
+    return f"{value:,}"

@@ -9,8 +9,8 @@ from absl import flags
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.files import ERRORS
 from nevis_stream.evaluation_cache.values import NONE, ValueRange
-from nevis_stream.launch import shared_flags
-from nevis_stream.launch.subcommands import Subcommand
+from nevis_stream.launch import command_line
+from nevis_stream.launch.command_line import Subcommand
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL, POPULATIONS
 
 
@@ -190,8 +190,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     meaning = "Also keep the class probabilities of a run's predictors."
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
     for name in f"import {adding}".split():
-        shared_flags.recorded_stream(values_of[name])
-        shared_flags.data_dir(values_of[name])
+        command_line.recorded_stream(values_of[name])
+        command_line.data_dir(values_of[name])
     meaning = "Modules outside this project whose learners may be imported and run."
     flag(f"import {adding}", words, "trust", [], meaning)
 

@@ -25,9 +25,9 @@ from nevis_stream.dynamic_evaluation.told_files import read_told
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval
 from nevis_stream.launch import entry
+from nevis_stream.launch.command_line import console, estimate_cells
 from nevis_stream.launch.evaluate_commands.caches import samples_or_amount
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import console, estimate_cells
 from nevis_stream.storage import write_file
 from nevis_stream.terminal import TerminalProgress
 

@@ -30,16 +30,17 @@ from nevis_stream.evaluation_cache.facts import read_features, read_model_facts,
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.launch import entry
+from nevis_stream.launch.command_line import console
 from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups
-from nevis_stream.launch.evaluate_commands.crossing import cross
 from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
-from nevis_stream.launch.terminal import console
+from nevis_stream.launch.evaluate_commands.study_checks import cross
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.report import palette
-from nevis_stream.report.evaluation_plots import budget_plot, styles_of
+from nevis_stream.report.evaluation_plots import budget_plot
 from nevis_stream.report.names import add_legend
+from nevis_stream.report.styles import styles_of
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.study_record import StudyRecord
@@ -56,7 +57,6 @@ MAIN = (
     "quadrature",
     "recommended",
 )
-RECOMMENDED = MAIN[-1]
 _SHOWN = {
     "mae": "MAE",
     "accuracy_error": "error of the mean",

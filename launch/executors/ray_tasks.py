@@ -21,7 +21,7 @@ from nevis_stream import user_code
 from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarning
 from nevis_stream.executor import Result, Trial
 from nevis_stream.launch import entry
-from nevis_stream.launch.side_by_side import SideBySide
+from nevis_stream.launch.executors.threads import SideBySide
 from nevis_stream.run_directory.environment import cores
 
 # environment variables that change what a worker finds or computes

@@ -14,8 +14,8 @@ from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.study import StudySettings, run_study, write_page
 from nevis_stream.launch import entry, executors
+from nevis_stream.launch.command_line import console
 from nevis_stream.launch.label_commands.surrogate_data import check_flags, load_subject, pool_labels
-from nevis_stream.launch.terminal import console
 from nevis_stream.terminal import TerminalProgress
 
 

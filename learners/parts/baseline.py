@@ -11,11 +11,10 @@ from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.learners.parts import costs, linear_probe
 from nevis_stream.learners.parts.fit import MAIN, Recipe, fit
-from nevis_stream.learners.parts.halving import Halving
 from nevis_stream.learners.parts.initialisation import FromRelated, Initialisation, Start
 from nevis_stream.learners.parts.model import head_size, initialise_program, predict_probabilities
 from nevis_stream.learners.parts.relatedness import Neighbours, embed
-from nevis_stream.learners.parts.search import Hyper, Search
+from nevis_stream.learners.parts.search import Halving, Hyper, Search
 from nevis_stream.learners.parts.training_data import Current, TrainingData
 from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import TaskView

@@ -8,7 +8,6 @@ from nevis_stream.learners.config import BackboneConfig, BaselineConfig
 from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.baseline import CURRENT, Baseline
 from nevis_stream.learners.parts.fit import MAIN, OTHER, Recipe
-from nevis_stream.learners.parts.halving import Halving
 from nevis_stream.learners.parts.initialisation import (
     FromPretrained,
     FromPrevious,
@@ -16,13 +15,14 @@ from nevis_stream.learners.parts.initialisation import (
     FromRelated,
     Initialisation,
 )
+from nevis_stream.learners.parts.loop import SCHEDULES
 from nevis_stream.learners.parts.model import Network
 from nevis_stream.learners.parts.relatedness import Neighbours
-from nevis_stream.learners.parts.schedule import SCHEDULES
 from nevis_stream.learners.parts.search import (
     RANDOM_FIRST,
     BayesianSearch,
     GridSearch,
+    Halving,
     RandomSearch,
     Search,
 )

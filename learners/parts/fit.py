@@ -15,7 +15,14 @@ from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.feed import Feed
-from nevis_stream.learners.parts.loop import Curve, Training, dev_error, train
+from nevis_stream.learners.parts.loop import (
+    SCHEDULES,
+    Curve,
+    Training,
+    batch_size,
+    dev_error,
+    train,
+)
 from nevis_stream.learners.parts.model import (
     Network,
     begin,
@@ -24,7 +31,6 @@ from nevis_stream.learners.parts.model import (
     several_steps,
     step_program,
 )
-from nevis_stream.learners.parts.schedule import SCHEDULES, batch_size
 from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH
 from nevis_stream.seeds import key_of
 from nevis_stream.storage.checkpoint import Tree, to_host

@@ -13,7 +13,7 @@ from nevis_stream.cost.counted import count_flops
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Batches
 from nevis_stream.learners.parts.fit import Recipe
-from nevis_stream.learners.parts.loop import Training, dev_error, train
+from nevis_stream.learners.parts.loop import SCHEDULES, Training, dev_error, train
 from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     TaskShape,
@@ -25,7 +25,6 @@ from nevis_stream.learners.parts.model import (
     targets,
 )
 from nevis_stream.learners.parts.relatedness import backbone_of, embed, features_program
-from nevis_stream.learners.parts.schedule import SCHEDULES
 from nevis_stream.learners.parts.search import Hyper
 from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nevis_stream.analysis.judged import task_errors
 from nevis_stream.analysis.own_files import read_own_file
-from nevis_stream.analysis.points import point
+from nevis_stream.analysis.points import point, task_errors
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, by_seed, spread
 from nevis_stream.catalogue import published

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from nevis_stream.analysis.judged import task_errors
 from nevis_stream.analysis.own_files import read_own_file
-from nevis_stream.analysis.points import phase_flops
+from nevis_stream.analysis.points import phase_flops, task_errors
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.run_directory.records import TrainRecord

@@ -11,8 +11,7 @@ import pandas as pd
 
 from nevis_stream.analysis import verdict
 from nevis_stream.analysis.bootstrap import Interval, over_seeds, over_tasks
-from nevis_stream.analysis.judged import TaskError, task_errors
-from nevis_stream.analysis.points import describe_progress, point
+from nevis_stream.analysis.points import TaskError, describe_progress, point, task_errors
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.errors import BadInput

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.analysis.bootstrap import Interval, over_tasks
-from nevis_stream.analysis.learning_curves import learning_curves
+from nevis_stream.analysis.points import learning_curves
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
 

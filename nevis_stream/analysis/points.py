@@ -1,12 +1,107 @@
-"""A run's result: its mean error and its cost, the point (E, cFLOP) of NEVIS'22."""
+"""What a run's ledger says: each task's error and cost, its learning curves, and the run's mean
+error and cost, the point (E, cFLOP) of NEVIS'22.
+"""
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from nevis_stream.analysis.judged import task_errors
+from nevis_stream.cost.meter import NO_TRIAL
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.run_directory.records import TrainRecord
-from nevis_stream.vocabulary import PHASES
+from nevis_stream.run_directory.records import Flops, PredictRecord, TrainRecord
+from nevis_stream.vocabulary import PHASES, PROTOCOLS
+
+TRAIN, SEARCH = "train", "search"
+TRAINING = (TRAIN, SEARCH)
+PARTS = (*TRAINING, "select", "validate", "predict", "pretrain")
+
+
+@dataclass(frozen=True)
+class TaskCost:
+    """What one task cost in one run.
+
+    Attributes:
+      order: place in the stream; 0 for what was spent before the first task (`init`).
+      task_id: the task; empty for `init`.
+      flops: exact integers by part (`PARTS`). The parts are the ledger's phases, with the phase
+        `train` divided in two: "train" for the chosen trials and what a learner trains outside of
+        trials, "search" for all other trials.
+    """
+
+    order: int
+    task_id: str
+    flops: dict[str, int]
+
+
+def costs_by_task(ledger: Ledger) -> list[TaskCost]:
+    """Returns the cost of `init`, then that of every task begun (training and prediction together),
+    in stream order.
+
+    Together they are the full total of the run. The predictions of kept trials that were not chosen
+    (`others`) serve the evaluation cache and are left out.
+    """
+    costs = {"": TaskCost(0, "", dict.fromkeys(PARTS, 0))}
+    _add(costs[""], ledger.header.flops, None)
+    for train in ledger.of_kind(TrainRecord):
+        cost = TaskCost(train.order, train.task_id, dict.fromkeys(PARTS, 0))
+        _add(costs.setdefault(train.task_id, cost), train.flops, train.chosen)
+    for predicted in ledger.of_kind(PredictRecord):
+        _add(costs[predicted.task_id], predicted.flops, predicted.trial)
+    return list(costs.values())
+
+
+def _add(cost: TaskCost, flops: Flops, chosen: int | None) -> None:
+    """Adds the FLOPs of a record; `chosen` is the trial whose training is not search."""
+    for phase, by_trial in flops.items():
+        for trial, count in by_trial.items():
+            searching = phase == TRAIN and trial not in (NO_TRIAL, str(chosen))
+            cost.flops[SEARCH if searching else phase] += count
+
+
+@dataclass(frozen=True)
+class TaskError:
+    """One task's error in one run.
+
+    Attributes:
+      order: place in the stream.
+      task_id: the task.
+      judged: whether the protocol judges this task.
+      n: samples that were predicted; 0 if the task was not predicted or their number is unknown.
+      error: lower is better (the error rate, or 1 - mAP); NaN if undefined.
+      reason: why the error is NaN; empty otherwise.
+    """
+
+    order: int
+    task_id: str
+    judged: bool
+    n: int
+    error: float
+    reason: str
+
+
+def task_errors(ledger: Ledger) -> list[TaskError]:
+    """Returns the error of every task that was trained, on the protocol's split, in stream order.
+
+    Source: NEVIS'22, eq. 1; judged part: Algorithm 1 (meta-training: validation, here `dev_test`,
+    of the meta-train tasks; meta-testing: test of the meta-test tasks).
+    """
+    meta_split, split = PROTOCOLS[ledger.header.protocol]
+    results = {
+        record.task_id: record for record in ledger.of_kind(PredictRecord) if record.split == split
+    }
+    errors = []
+    for train in ledger.of_kind(TrainRecord):
+        result = results.get(train.task_id)
+        n, error, reason = 0, math.nan, f"not predicted on {split}"
+        if result is not None:
+            n, reason = result.n or 0, ""
+            if result.error is None:
+                reason = result.reason or "undefined, no reason recorded"
+            else:
+                error = float(result.error)
+        judged = train.meta_split == meta_split
+        errors.append(TaskError(train.order, train.task_id, judged, n, error, reason))
+    return errors
 
 
 @dataclass(frozen=True)
@@ -100,3 +195,27 @@ def describe_progress(ledger: Ledger) -> str:
         f"unfinished: {tasks} of {ledger.header.tasks} tasks trained,"
         f" {events} of {ledger.header.events} events done"
     )
+
+
+def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
+    """Returns, for every trained task, the (step, dev error) pairs of its chosen trial.
+
+    Points whose dev error is not a finite number are left out; a trial without a curve has an empty
+    list. Learners may record anything (`info`), so every value is checked.
+    """
+    return {train.task_id: _pairs(_curve(train)) for train in ledger.of_kind(TrainRecord)}
+
+
+def _curve(train: TrainRecord) -> Any:
+    return train.chosen_trial.info.get("curve") if train.chosen_trial else None
+
+
+def _pairs(curve: Any) -> list[tuple[float, float]]:
+    points = curve if isinstance(curve, list) else []
+    triples = [p for p in points if isinstance(p, list) and len(p) == 3]
+    return [(step, dev) for step, _, dev in triples if _is_usable(step) and _is_usable(dev)]
+
+
+def _is_usable(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= 2**53

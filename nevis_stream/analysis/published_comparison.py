@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nevis_stream.analysis.judged import task_errors
+from nevis_stream.analysis.points import task_errors
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.analysis.slices import training_samples
 from nevis_stream.catalogue import published

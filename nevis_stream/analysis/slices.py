@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.analysis.bootstrap import over_tasks
-from nevis_stream.analysis.judged import task_errors
-from nevis_stream.analysis.points import describe_progress
+from nevis_stream.analysis.points import describe_progress, task_errors
 from nevis_stream.analysis.regret import REFERENCE, reference_of
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread

@@ -6,12 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from nevis_stream.analysis.compute_regret import compute_regret
-from nevis_stream.analysis.costs import PARTS
-from nevis_stream.analysis.learning_curves import learning_curves
 from nevis_stream.analysis.methods import SPREADS, Find, MethodPoint
-from nevis_stream.analysis.points import describe_progress
-from nevis_stream.analysis.regret import reference_of, regret, without_curve
+from nevis_stream.analysis.points import PARTS, describe_progress, learning_curves
+from nevis_stream.analysis.regret import compute_regret, reference_of, regret, without_curve
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.vocabulary import PROTOCOLS

@@ -14,17 +14,19 @@ from nevis_stream.analysis.runs import LeftOut, NothingToRead, Run, group_by_str
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.progress import SILENT, Progress, follow
-from nevis_stream.report.across import Across
-from nevis_stream.report.cache_summaries import Evaluation, is_cache, read_evaluation
-from nevis_stream.report.exports import write_figures, write_tables
+from nevis_stream.report.exports import Files, write_figures, write_tables
 from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS
-from nevis_stream.report.manifest import Files
-from nevis_stream.report.parts import PARTS, PARTS_ACROSS
-from nevis_stream.report.parts.part import Part
-from nevis_stream.report.pictures import embed_pictures
-from nevis_stream.report.section import Section
-from nevis_stream.report.study_summaries import Study, is_study, read_study
-from nevis_stream.report.templates import render_page, resource
+from nevis_stream.report.parts import PARTS, PARTS_ACROSS, Part
+from nevis_stream.report.section import Across, Section
+from nevis_stream.report.summaries import (
+    Evaluation,
+    Study,
+    is_cache,
+    is_study,
+    read_evaluation,
+    read_study,
+)
+from nevis_stream.report.templates import embed_pictures, render_page, resource
 from nevis_stream.storage import make_directory
 from nevis_stream.terminal import as_text
 

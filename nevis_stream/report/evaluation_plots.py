@@ -1,7 +1,7 @@
 """The figures of dynamic evaluation: error against budget, and what that error is made of."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,9 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.run_files import pixels
-from nevis_stream.report.styles import DASHES, MARKERS, Style
+from nevis_stream.report.styles import Style
 
 _LINE = 11  # points between names at the ends of lines
-
-
-def styles_of(methods: Sequence[str]) -> dict[str, Style]:
-    """Returns a style for every method, by name, in their order."""
-    looks = [
-        Style(i % palette.SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])
-        for i in range(len(methods))
-    ]
-    return dict(zip(methods, looks, strict=True))
 
 
 def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
@@ -52,8 +43,8 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style]) -> Figu
       summary: of a cache, as `evaluation.json` has it.
       styles: by method.
     """
-    figure = svg.new_figure(8.4, 3.8)
-    axes = _budget_axes(figure, summary)
+    figure, axes = svg.new_plot(8.4, 3.8)
+    _mark_budgets(axes, summary)
     if summary.get("scores"):
         error = "MAE: mean absolute error of a cell"
     else:
@@ -82,8 +73,8 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style]) -> Figu
 def decomposition_plot(summary: Mapping[str, Any]) -> Figure:
     """Draws the error of Sort & Search's thresholded prediction against its budget, with its
     aleatoric and epistemic parts and its fitted decay."""
-    figure = svg.new_figure(8.4, 3.2)
-    axes = _budget_axes(figure, summary)
+    figure, axes = svg.new_plot(8.4, 3.2)
+    _mark_budgets(axes, summary)
     axes.set_ylabel("share of samples")
     parts = summary["decomposition"]
     for number, (name, dash) in enumerate(
@@ -136,16 +127,15 @@ def fit_text(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _budget_axes(figure: Figure, summary: Mapping[str, Any]):
-    axes = figure.subplots()
-    svg.style_axes(axes)
+def mark_budgets(axes, budgets: Collection[int]) -> None:
+    """Gives axes a logarithmic scale of budgets, whose ticks are the budgets."""
     axes.set_xscale("log")
-    budgets = sorted(
-        {budget for curve in summary["methods"].values() for budget in curve["budgets"]}
-    )
-    axes.xaxis.set_major_locator(FixedLocator(budgets))
+    axes.xaxis.set_major_locator(FixedLocator(sorted(budgets)))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticklabels([f"{budget:,}" for budget in budgets])
+    axes.set_xticklabels([f"{budget:,}" for budget in sorted(budgets)])
+
+
+def _mark_budgets(axes, summary: Mapping[str, Any]) -> None:
+    mark_budgets(axes, {each for curve in summary["methods"].values() for each in curve["budgets"]})
     asked = f"samples asked of each new model, of {summary['samples']:,}"
     axes.set_xlabel(f"budget: {asked} (log scale)")
-    return axes

@@ -7,7 +7,7 @@ from numbers import Real
 
 import pandas as pd
 
-from nevis_stream.analysis.stand_ins import notes, short_name
+from nevis_stream.analysis.seeds import notes, short_name
 from nevis_stream.cost.meter import engineering
 from nevis_stream.report.names import shorten
 from nevis_stream.terminal import printable

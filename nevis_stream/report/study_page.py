@@ -13,7 +13,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from nevis_stream.report import palette, svg
-from nevis_stream.report.styles import DASHES, MARKERS, Style
+from nevis_stream.report.styles import series_styles
 from nevis_stream.report.templates import render_page, resource
 from nevis_stream.storage import write_file
 
@@ -72,15 +72,13 @@ class Picture:
         """The legend, with a line or a mark in the style of each series."""
         items = (
             Markup("<li>{} {}</li>").format(style.swatch if line.joined else style.mark, line.name)
-            for line, style in zip(self.lines, _styles(len(self.lines)), strict=True)
+            for line, style in zip(self.lines, series_styles(len(self.lines)), strict=True)
         )
         return Markup('<ul class="legend">{}</ul>').format(Markup("").join(items))
 
     def _draw(self):
-        figure = svg.new_figure(8.8, 3.6)
-        axes = figure.subplots()
-        svg.style_axes(axes)
-        for line, style in zip(self.lines, _styles(len(self.lines)), strict=True):
+        figure, axes = svg.new_plot(8.8, 3.6)
+        for line, style in zip(self.lines, series_styles(len(self.lines)), strict=True):
             colour = palette.series(style.colour)
             look = {"color": colour, "linewidth": 1.8 if line.joined else 0}
             look |= {"marker": style.marker, "markersize": 4.5} if line.marked else {}
@@ -96,17 +94,6 @@ class Picture:
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
         return figure
-
-
-def _styles(count: int) -> list[Style]:
-    return [
-        Style(
-            number % palette.SERIES + 1,
-            MARKERS[number % len(MARKERS)],
-            DASHES[number % len(DASHES)],
-        )
-        for number in range(count)
-    ]
 
 
 @dataclass(frozen=True)

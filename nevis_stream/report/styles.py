@@ -5,7 +5,8 @@ alone. Colours are CSS variables of the page (`--s1` …), chosen for light and 
 colour-blind readers.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -63,6 +64,19 @@ class Style:
         return head.format(self.colour) + Markup(_SHAPES[self.marker] + "</svg>")
 
 
+def styles_of(names: Collection[str]) -> dict[str, Style]:
+    """Returns a style for every name, in their order."""
+    return dict(zip(names, series_styles(len(names)), strict=True))
+
+
+def series_styles(count: int) -> list[Style]:
+    """Returns a style for each of several series."""
+    return [
+        Style(i % SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])
+        for i in range(count)
+    ]
+
+
 def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:
     """Returns a style for every group, by label, in the groups' order."""
     learners = list(dict.fromkeys(group.learner for group in groups))
@@ -75,3 +89,18 @@ def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:
         variant %= len(MARKERS)
         styles[group.label] = Style(colour + 1, MARKERS[variant], DASHES[variant])
     return styles
+
+
+_MARKERS = (*MARKERS, "<", ">", "p", "*", "h", "d")
+
+
+def domain_styles(domains: Iterable[str]) -> dict[str, Style]:
+    """Returns a style by domain, the most frequent first; up to 91 domains have styles of their
+    own.
+    """
+    counts = Counter(domains)
+    ranked = sorted(counts, key=lambda domain: (-counts[domain], domain))
+    return {
+        domain: Style(number % SERIES + 1, _MARKERS[number % len(_MARKERS)], ())
+        for number, domain in enumerate(ranked)
+    }

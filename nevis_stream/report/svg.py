@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 from markupsafe import Markup
@@ -42,6 +43,14 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
     figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)  # measures texts; pyplot and its global state are not needed
     return figure
+
+
+def new_plot(width: float, height: float) -> tuple[Figure, Any]:
+    """Returns a figure of a size in inches, and its only axes in the page's look."""
+    figure = new_figure(width, height)
+    axes = figure.subplots()
+    style_axes(axes)
+    return figure, axes
 
 
 def renderer(figure: Figure) -> RendererAgg:

@@ -1,7 +1,12 @@
-"""Markup from the templates in the report's folders."""
+"""Markup from the templates in the report's folders, and the page's pictures: each is embedded
+once, however often it is shown, and those that would make the page too large are left out.
+"""
 
 import base64
 import hashlib
+import re
+import struct
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -54,3 +59,73 @@ def _environment() -> jinja2.Environment:
     environment.globals |= words | {"notation": notation, "ratio": ratio}
     environment.globals["macros"] = environment.get_template("macros.html").module
     return environment
+
+
+MOST = 9_500_000  # bytes of a page
+_IMAGE = re.compile(r'<img src="(data:image/png;base64,[^"]*)" alt="([^"]*)"[^>]*>')
+_LEFT_OUT = '<p class="note">(picture left out)</p>'
+
+
+def embed_pictures(page: str, most: int = MOST) -> str:
+    """Returns the page with each picture embedded once, and without as many of the last ones as
+    make it too large.
+
+    Args:
+      page: the page, where `<!-- pictures -->` stands for shared pictures and what is said of those
+        left out.
+      most: bytes that it may have; without any picture it may have more.
+    """
+    images = list(_IMAGE.finditer(page))
+    counts = Counter(match[1] for match in images)
+    names = {
+        address: f"picture-{number}"
+        for number, address in enumerate(a for a, n in counts.items() if n > 1)
+    }
+    # what replaces them
+    room = most - len(_IMAGE.sub("", page).encode()) - 400 * len(images)
+    included: set[str] = set()
+    for address in counts:
+        room -= len(address)
+        if room < 0:
+            break
+        included.add(address)
+    missing = sum(match[1] not in included for match in images)
+
+    def put(match: re.Match) -> str:
+        if match[1] not in included:
+            return _LEFT_OUT
+        return _use(match[1], match[2], names[match[1]]) if match[1] in names else match[0]
+
+    shared = "".join(
+        _define(address, name) for address, name in names.items() if address in included
+    )
+    defined = (
+        f'<svg class="defined" aria-hidden="true"><defs>{shared}</defs></svg>' if shared else ""
+    )
+    note = _note(missing, len(images), most) if missing else ""
+    return _IMAGE.sub(put, page).replace("<!-- pictures -->", defined + note, 1)
+
+
+def _note(missing: int, total: int, most: int) -> str:
+    text = Markup(
+        '<p class="note">Left out of this page: {} of {} rows of images, those of the last tasks,'
+        " so that it has at most {:.1f} MB. <code>--figures</code> exports them all.</p>"
+    )
+    return text.format(missing, total, most / 1e6)
+
+
+def _size(address: str) -> tuple[int, int]:
+    """Width and height, from the beginning of a PNG."""
+    head = base64.b64decode(address.partition(",")[2][:32])
+    return struct.unpack(">II", head[16:24])
+
+
+def _define(address: str, name: str) -> str:
+    width, height = _size(address)
+    return f'<image id="{name}" href="{address}" width="{width}" height="{height}"/>'
+
+
+def _use(address: str, words: str, name: str) -> str:
+    width, height = _size(address)
+    view = f'viewBox="0 0 {width} {height}" style="max-width: {width}px"'
+    return f'<svg class="shared" role="img" aria-label="{words}" {view}><use href="#{name}"/></svg>'

@@ -5,10 +5,9 @@ import math
 import pytest
 
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.compute_regret import compute_regret, matched_reference
-from nevis_stream.analysis.costs import PARTS
 from nevis_stream.analysis.methods import method_compute_regret, method_regret
-from nevis_stream.analysis.points import point
+from nevis_stream.analysis.points import PARTS, point
+from nevis_stream.analysis.regret import compute_regret, matched_reference
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from tests.report.synthetic import SyntheticRun

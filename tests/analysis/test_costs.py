@@ -6,8 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nevis_stream.analysis.costs import PARTS, costs_by_task
-from nevis_stream.analysis.points import phase_flops, point
+from nevis_stream.analysis.points import PARTS, costs_by_task, phase_flops, point
 from nevis_stream.run_directory.ledger import History, Ledger
 from nevis_stream.run_directory.records import parse
 from tests.report.synthetic import SyntheticRun

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nevis_stream.analysis.hypervolume import hypervolume, reference_point
-from nevis_stream.analysis.pareto import pareto_front
+from nevis_stream.analysis.pareto import hypervolume, pareto_front, reference_point
 
 REFERENCE = (1.0, 1e20)
 # Errors in tenths and costs in whole decades: the area is then exactly a number of cells.

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nevis_stream.analysis import budgets, pairs
+from nevis_stream.analysis import methods, pairs
 from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
@@ -69,7 +69,7 @@ def test_learners_over_budgets(tmp_path):
         )
         for (name, b), e in errors.items()
     ]
-    learners = budgets.by_learner(
+    learners = methods.by_learner(
         method_points(groups(tmp_path, *runs, RUN.but(learner="half", events=3)))
     )
     costs = {10: 2 * 10 * 36, 1000: 2 * 1000 * 36}
@@ -77,18 +77,18 @@ def test_learners_over_budgets(tmp_path):
         "a": [(pytest.approx(0.4), costs[10]), (pytest.approx(0.2), costs[1000])],
         "b": [(pytest.approx(0.3), costs[10])],
     }
-    volumes = budgets.hypervolumes(learners).set_index("learner")
+    volumes = methods.hypervolumes(learners).set_index("learner")
     assert volumes["hypervolume"]["a"] == pytest.approx(0.6 * 3 + 0.2 * 1)
     assert volumes["hypervolume"]["b"] == pytest.approx(0.7 * 3)
     assert volumes["hypervolume"]["all together"] == pytest.approx(0.7 * 3 + 0.1 * 1)
     assert volumes["reference_flops"].unique() == [10 * costs[1000]]
-    a_b, b_a = budgets.reach_table(learners).itertuples()
+    a_b, b_a = methods.reach_table(learners).itertuples()
     assert (a_b.basis_a, a_b.basis_b, a_b.bound) == ("interpolated", "measured", "")
     assert (a_b.ratio, b_a.ratio) == (pytest.approx(10), pytest.approx(0.1))
 
 
 def test_nothing_to_compare_is_empty():
     assert pairs.pairs([]) == ([], [])
-    assert pairs.table([]).empty and budgets.reach_table({}).empty
-    assert budgets.hypervolumes({}).empty
-    assert math.isnan(budgets.hypervolumes({"a": []})["hypervolume"][0])
+    assert pairs.table([]).empty and methods.reach_table({}).empty
+    assert methods.hypervolumes({}).empty
+    assert math.isnan(methods.hypervolumes({"a": []})["hypervolume"][0])

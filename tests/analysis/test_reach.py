@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nevis_stream.analysis.reach import flops_to_reach, reach_ratio
+from nevis_stream.analysis.pareto import flops_to_reach, reach_ratio
 
 POINTS = st.lists(st.tuples(st.floats(0.01, 0.99), st.floats(1e10, 1e20)), min_size=1, max_size=6)
 

@@ -2,7 +2,7 @@
 
 import doctest
 
-from nevis_stream.analysis import stand_ins
+from nevis_stream.analysis import seeds
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from tests.report.synthetic import SyntheticRun
@@ -14,12 +14,12 @@ FIRST, SECOND = (
 
 
 def test_the_examples_hold():
-    assert doctest.testmod(stand_ins).failed == 0
+    assert doctest.testmod(seeds).failed == 0
 
 
 def test_names_that_would_be_the_same_stay_whole():
-    assert stand_ins.short_names([FIRST, "a"]) == {FIRST: "pt_ft†", "a": "a"}
-    assert stand_ins.short_names([FIRST, SECOND]) == {FIRST: FIRST, SECOND: SECOND}
+    assert seeds.short_names([FIRST, "a"]) == {FIRST: "pt_ft†", "a": "a"}
+    assert seeds.short_names([FIRST, SECOND]) == {FIRST: FIRST, SECOND: SECOND}
 
 
 def test_labels_are_short_and_unique(tmp_path):

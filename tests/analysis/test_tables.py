@@ -9,8 +9,8 @@ import pytest
 
 import nevis_stream
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.learning_curves import learning_curves
 from nevis_stream.analysis.methods import method_points
+from nevis_stream.analysis.points import learning_curves
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.run_directory.ledger import Ledger

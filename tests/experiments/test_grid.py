@@ -2,7 +2,7 @@
 
 import pytest
 
-from nevis_stream.experiments import grid, grid_tables, run_config
+from nevis_stream.experiments import grid, plan, run_config
 
 
 def config(**values):
@@ -83,6 +83,6 @@ def test_two_names_of_one_run_are_refused():
 
 def test_a_combination_whose_runs_cannot_be_used_has_no_point_but_a_reason(tmp_path, capsys):
     cells = grid.cells(config(), [("search.trials", "2")])
-    grid_tables.print_results(cells, {"trials-2": [tmp_path / "none"]})
+    plan.print_results(cells, {"trials-2": [tmp_path / "none"]})
     printed = "".join(capsys.readouterr().out.split())
     assert "│2│120│0│-│-│-│-│-│" in printed and "nosuchdirectory" in printed

@@ -19,7 +19,7 @@ import pytest
 
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
 from nevis_stream.launch import executors
-from nevis_stream.launch.side_by_side import SideBySide
+from nevis_stream.launch.executors.threads import SideBySide
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.fit import Recipe

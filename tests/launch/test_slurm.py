@@ -10,7 +10,7 @@ import time
 import pytest
 
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
-from nevis_stream.launch import commands, sending
+from nevis_stream.launch import commands, job
 from nevis_stream.launch.job import Job
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
@@ -153,7 +153,7 @@ def test_a_mistake_gets_one_clear_message(words, message, tmp_path):
 def test_without_submitit_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(NevisStreamError, match="pip install submitit"):
-        sending.require_submitit()
+        job.require_submitit()
 
 
 @pytest.mark.parametrize(

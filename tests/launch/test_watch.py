@@ -18,14 +18,14 @@ import time
 import pytest
 from rich.console import Console
 
-from nevis_stream.launch.watching import files, screen
-from nevis_stream.launch.watching.files import TrialState
-from nevis_stream.launch.watching.state import (
+from nevis_stream.launch import run_screen, run_state
+from nevis_stream.launch.run_state import (
     DONE,
     NOW,
     TO_COME,
     RunState,
     TaskState,
+    TrialState,
     _left,
     state_of,
 )
@@ -71,7 +71,7 @@ def whole(tmp_path_factory):
 def text(states, width=100, rows=None):
     console = Console(width=width)
     with console.capture() as captured:
-        console.print(screen.show(states, console, rows))
+        console.print(run_screen.show(states, console, rows))
     return captured.get()
 
 
@@ -87,7 +87,7 @@ def test_a_run_from_its_beginning_over_a_kill_to_its_end(tmp_path):
             run_dir,
             lambda state: state.done == 1 and len(state.trials) >= 2 and state.trials[0].done,
         )
-        assert state.holder == files.Holder(f"pid {child.pid} on {socket.gethostname()}", True)
+        assert state.holder == run_state.Holder(f"pid {child.pid} on {socket.gethostname()}", True)
         assert [task.state for task in state.tasks] == [DONE, NOW, TO_COME, TO_COME]
         assert (state.doing, state.trials_wanted, state.steps_wanted) == ("train", 3, 4)
         assert state.trials[0] == TrialState(0, True, 4, 0.5) and 1 <= state.trials[1].step <= 4
@@ -192,22 +192,22 @@ def test_mistakes_are_explained(whole, words, message):
 
 
 def test_who_holds_the_lock(tmp_path):
-    assert files.holder(tmp_path) is None
+    assert run_state.find_holder(tmp_path) is None
     lock = tmp_path / "lock"
     with exclusive(lock):
-        assert files.holder(tmp_path) == files.Holder(
+        assert run_state.find_holder(tmp_path) == run_state.Holder(
             f"pid {os.getpid()} on {socket.gethostname()}", True
         )
-    assert files.holder(tmp_path).alive is False
+    assert run_state.find_holder(tmp_path).alive is False
     lock.write_text("17 on elsewhere\n")
-    assert files.holder(tmp_path) == files.Holder("pid 17 on elsewhere", None)
+    assert run_state.find_holder(tmp_path) == run_state.Holder("pid 17 on elsewhere", None)
     assert "on another machine" in text(
-        [RunState(tmp_path, "a run", holder=files.holder(tmp_path), doing="train")]
+        [RunState(tmp_path, "a run", holder=run_state.find_holder(tmp_path), doing="train")]
     )
     lock.write_text("1\n")  # of an older version; that process lives, and has no lock on this file
-    assert files.holder(tmp_path) == files.Holder("pid 1", False)
+    assert run_state.find_holder(tmp_path) == run_state.Holder("pid 1", False)
     lock.write_text("")
-    assert files.holder(tmp_path) is None
+    assert run_state.find_holder(tmp_path) is None
 
 
 def test_damaged_files_are_left_out_or_named(tmp_path, whole):

@@ -9,7 +9,7 @@ from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
-from nevis_stream.learners.closed_form import averaging, repeats
+from nevis_stream.learners.closed_form import frontier, repeats
 from nevis_stream.learners.closed_form.learner import log_probabilities
 from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
@@ -20,11 +20,11 @@ WRONG = np.roll(RIGHT, 1, axis=1)
 
 
 def best_weight(ridge, network, labels, kind="single_label"):
-    return averaging.best_weight(Context.standalone(), ridge, network, labels, kind)
+    return frontier.best_weight(Context.standalone(), ridge, network, labels, kind)
 
 
 def averaged(ridge, network, weight, kind):
-    return averaging.average(Context.standalone(), ridge, network, weight, kind)
+    return frontier.average(Context.standalone(), ridge, network, weight, kind)
 
 
 def test_the_weight_follows_who_is_right():
@@ -61,10 +61,10 @@ def test_an_average_is_between_its_parts_and_sums_to_one(kind):
 @pytest.mark.parametrize(("kind", "each"), [("single_label", 5), ("multi_label", 10)])
 def test_averages_are_charged(kind, each):
     ctx = Context.standalone()
-    averaging.average(ctx, RIGHT, WRONG, 0.5, kind)
+    frontier.average(ctx, RIGHT, WRONG, 0.5, kind)
     assert total(ctx.meter.counts()) == each * RIGHT.size
     labels = LABELS if kind == "single_label" else np.eye(4, dtype=np.uint8)[LABELS]
-    averaging.best_weight(ctx, RIGHT, WRONG, labels, kind)
+    frontier.best_weight(ctx, RIGHT, WRONG, labels, kind)
     assert total(ctx.meter.counts()) == (1 + 13) * each * RIGHT.size
 
 
@@ -128,9 +128,9 @@ def networks(monkeypatch):
         network = {"variables": {"of": np.zeros(1)}, "outputs": 3, "classes": np.arange(3)}
         return network, {"steps": steps}
 
-    monkeypatch.setattr(averaging, "train", trained)
+    monkeypatch.setattr(frontier, "train_network", trained)
     monkeypatch.setattr(
-        averaging, "predict", lambda ctx, network, kind, images: calls["answer"](images)
+        frontier, "predict_network", lambda ctx, network, kind, images: calls["answer"](images)
     )
     return calls
 
@@ -183,7 +183,7 @@ def test_a_network_that_is_right_is_averaged_in_the_answers(networks):
 
 def test_the_ridge_regression_is_averaged_as_sure_as_it_is(networks, monkeypatch):
     seen = []
-    monkeypatch.setattr(averaging, "best_weight", lambda ctx, ridge, *_: seen.append(ridge) or 0.0)
+    monkeypatch.setattr(frontier, "best_weight", lambda ctx, ridge, *_: seen.append(ridge) or 0.0)
     _, predictor, chosen = train(partly_wrong(), centres=40)
     ctx = Context(path=("test",), phase="train", past={}, past_views={})
     *_, found = chosen._learn(partly_wrong(), ctx, held_out_above=0.0)  # the same draws
@@ -224,17 +224,17 @@ def test_a_network_answers_only_the_classes_that_a_repeat_has():
     count = 3
     task = dataclasses.replace(blobs(CLASSES), num_classes=4)  # one class has no image
     ctx = Context.standalone(phase="train")
-    network, course = averaging.train(ctx, task, None, steps=2, flip=False)
+    network, course = frontier.train_network(ctx, task, None, steps=2, flip=False)
     assert course["steps"] == 2 and [step for step, *_ in course["curve"]] == [0, 2]
-    whole = averaging.predict(ctx, network, "single_label", task.dev.images)
+    whole = frontier.predict_network(ctx, network, "single_label", task.dev.images)
     fewer = network | {"classes": np.asarray([2, 0, 1])}
-    part = averaging.predict(ctx, fewer, "single_label", task.dev.images)
+    part = frontier.predict_network(ctx, fewer, "single_label", task.dev.images)
     assert whole.shape == (40, 4) and part.shape == (40, count)
     assert np.array_equal(part, whole[:, [2, 0, 1]])
 
 
 def test_a_network_learns():
     ctx = Context.standalone(phase="train")
-    network, course = averaging.train(ctx, blobs(CLASSES), None, steps=60, flip=False)
+    network, course = frontier.train_network(ctx, blobs(CLASSES), None, steps=60, flip=False)
     errors = [error for *_, error in course["curve"]]
     assert course["step"] == 60 and errors[-1] < 0.3 < errors[0]

@@ -24,7 +24,6 @@ from nevis_stream.learners.closed_form.embedding import (
     ImageSelection,
     projection_program,
 )
-from nevis_stream.learners.closed_form.kernel import kernel
 from nevis_stream.learners.closed_form.learner import (
     ChosenKernel,
     ClosedForm,
@@ -33,6 +32,7 @@ from nevis_stream.learners.closed_form.learner import (
     _judge,
     _temperature,
 )
+from nevis_stream.learners.closed_form.ridge import kernel
 from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 

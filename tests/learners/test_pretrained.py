@@ -405,7 +405,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     """A ResNet of two stages under torchvision's names, from the command line to a learner that
     starts from it.
     """
-    from nevis_stream.learners.parts import weight_layouts
+    from nevis_stream.learners.parts import weights
 
     options = {"stage_sizes": (1, 1), "width": 4, "stem": "standard", "padding": "torch"}
     network = Network("resnet", tuple(sorted(options.items())), 32)
@@ -479,7 +479,7 @@ def test_weights_of_another_library_are_imported(tmp_path, suffix):
     refused = forked.run(*words, "--flops=1e17", "--trained_on=ImageNet")
     assert refused.returncode == 2 and f"{out}: this file exists already" in refused.stderr
     assert weights.read_facts(out).flops == 10**18
-    expected = weight_layouts.convert(arrays, "torchvision_resnet", network.backbone())["params"][
+    expected = weights.convert(arrays, "torchvision_resnet", network.backbone())["params"][
         "backbone"
     ]
     result = weights.load(out, network)["params"]["backbone"]

@@ -9,11 +9,10 @@ import pytest
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.fit import Recipe
-from nevis_stream.learners.parts.halving import Halving
 from nevis_stream.learners.parts.initialisation import FromRandom
 from nevis_stream.learners.parts.model import Network
 from nevis_stream.learners.parts.multi_task_pretraining import fit_jointly
-from nevis_stream.learners.parts.search import BayesianSearch, RandomSearch
+from nevis_stream.learners.parts.search import BayesianSearch, Halving, RandomSearch
 from nevis_stream.learners.parts.training_data import Auxiliary
 from tests.learners.test_loop import TASK
 

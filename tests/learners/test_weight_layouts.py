@@ -9,7 +9,7 @@ from flax.traverse_util import flatten_dict
 
 from nevis_stream.errors import BadInput
 from nevis_stream.learners.parts.networks import make_backbone
-from nevis_stream.learners.parts.weight_layouts import convert, names
+from nevis_stream.learners.parts.weights import convert, names
 
 TINY = make_backbone("resnet", stage_sizes=(1, 1), width=4, stem="standard", padding="torch")
 

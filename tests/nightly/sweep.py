@@ -213,7 +213,7 @@ def read_points(file: Path) -> list[list]:
 
 def summary(points: list[list]) -> str:
     """Returns the day, the machine, the number of points and the table of counts."""
-    from nevis_stream.experiments.machine import describe  # loads JAX: not before the forks
+    from nevis_stream.experiments.scripts import describe  # loads JAX: not before the forks
 
     minutes = sum(point[-1] for point in points) / 60
     return f"{describe()}; {len(points):,} points in {minutes:.0f} CPU minutes.\n\n{table(points)}"

@@ -9,8 +9,8 @@ from nevis_stream.analysis.methods import method_points
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.report import glossary
-from nevis_stream.report.answer_sentences import sentences
 from nevis_stream.report.build import write_report
+from nevis_stream.report.parts.answer import sentences
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 

@@ -9,7 +9,7 @@ import pytest
 
 from nevis_stream.report import build, exports
 from nevis_stream.report.build import write_report
-from nevis_stream.report.manifest import FILE, Files
+from nevis_stream.report.exports import FILE, Files
 from nevis_stream.report.parts import differences, points
 from tests.report.synthetic import SyntheticRun
 

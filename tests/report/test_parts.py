@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.report import exports, palette, svg
 from nevis_stream.report.build import write_report
-from nevis_stream.report.learning_curve_data import find_lowest
 from nevis_stream.report.parts import PARTS
+from nevis_stream.report.parts.learning_curves import find_lowest
 from nevis_stream.report.section import Section
 from tests.analysis.test_transfer_matrix import write
 from tests.report.page_reader import Page

@@ -7,7 +7,7 @@ import re
 from PIL import Image
 
 from nevis_stream.report.build import write_report
-from nevis_stream.report.pictures import embed_pictures
+from nevis_stream.report.templates import embed_pictures
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 

@@ -6,11 +6,10 @@ import ml_collections
 from rich.console import Console
 
 from nevis_stream.errors import RunWarning
-from nevis_stream.experiments import grid_tables
+from nevis_stream.experiments import plan
 from nevis_stream.experiments.grid import Cell
-from nevis_stream.launch import entry
-from nevis_stream.launch.watching import screen
-from nevis_stream.launch.watching.state import state_of
+from nevis_stream.launch import entry, run_screen
+from nevis_stream.launch.run_state import state_of
 from nevis_stream.progress import Silent
 from nevis_stream.report.build import write_report
 from nevis_stream.runner import run
@@ -30,12 +29,12 @@ def test_an_unknown_cost_is_said_in_reports_and_tables(tmp_path, undrawn, capsys
     assert page.count("a: cost unknown: nothing was charged to train and predict (") == 3
     config = ml_collections.ConfigDict({"learner": "a", "stream": "toy"})
     for name, times in (("a", 3), ("b", 0)):  # two columns and the reason
-        grid_tables.print_results([Cell(name, {}, {}, config)], {name: [tmp_path / name]})
+        plan.print_results([Cell(name, {}, {}, config)], {name: [tmp_path / name]})
         assert capsys.readouterr().out.count("unknown") == times
     console, states = Console(width=200), [state_of(tmp_path / name) for name in "ab"]
     for shown, times in ((states[:1], 2), (states, 1)):  # `watch`: training and all phases; a line
         with console.capture() as captured:
-            console.print(screen.show(shown, console))
+            console.print(run_screen.show(shown, console))
         assert captured.get().count(" unknown") == times
 
 

@@ -16,8 +16,8 @@ from nevis_stream.analysis.points import point
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.recorded import open_run
-from nevis_stream.launch.watching import screen
-from nevis_stream.launch.watching.state import state_of
+from nevis_stream.launch import run_screen
+from nevis_stream.launch.run_state import state_of
 from nevis_stream.report.build import write_report
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import Ledger
@@ -67,7 +67,7 @@ def test_analysis_report_and_watch(tmp_path):
         assert state.complete and state.done == 2 and not state.trouble
         console = Console(width=100)
         with console.capture() as captured:
-            console.print(screen.show([state], console))
+            console.print(run_screen.show([state], console))
         assert "2 of 2 tasks" in captured.get()
 
 

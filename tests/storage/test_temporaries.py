@@ -9,7 +9,7 @@ from nevis_stream import storage
 from nevis_stream.active_testing.labelling.files import Generation, write_generation
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.evaluation_cache.index import Index
-from nevis_stream.report.manifest import Files
+from nevis_stream.report.exports import Files
 from nevis_stream.storage import checkpoint, recover, write_directory, write_file
 from tests.killed_child import survives
 

@@ -9,7 +9,7 @@ import pytest
 
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.errors import BadInput, LeakError
-from nevis_stream.launch.watching.state import DONE, state_of
+from nevis_stream.launch.run_state import DONE, state_of
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord

@@ -12,12 +12,31 @@ import jax
 from flax import linen as nn
 
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.learners.parts.networks.convolution import convolve
-from nevis_stream.learners.parts.networks.mlp import MLP
+from nevis_stream.learners.parts.networks.convolution import VGG, ResNet, convolve
 from nevis_stream.learners.parts.networks.nfnet import NFNet
-from nevis_stream.learners.parts.networks.resnet import ResNet
-from nevis_stream.learners.parts.networks.vgg import VGG
 from nevis_stream.learners.parts.networks.vit import ViT
+
+
+class MLP(nn.Module):
+    """Flattened pixels through hidden layers with ReLU: the cheapest backbone.
+
+    Attributes:
+      hidden: units of each hidden layer.
+
+    Called with float32[n, size, size, 3] in [-1, 1] (`train` changes nothing), it returns
+    float32[n, hidden[-1]].
+    """
+
+    hidden: tuple[int, ...] = (128,)
+
+    @nn.compact
+    def __call__(self, images: jax.Array, train: bool = False) -> jax.Array:
+        del train
+        x = images.reshape(len(images), -1)
+        for units in self.hidden:
+            x = nn.relu(nn.Dense(units, kernel_init=nn.initializers.he_normal())(x))
+        return x
+
 
 __all__ = ["MLP", "VGG", "Head", "NFNet", "ResNet", "ViT", "convolve", "make_backbone", "names"]
 

@@ -6,7 +6,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nevis_stream.analysis.ablations import Ablation, Variant, ablations
-from nevis_stream.report.across import Across
+from nevis_stream.report.section import Across
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
 

@@ -1,17 +1,24 @@
 """The results in sentences, and what is left out of them."""
 
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 from markupsafe import Markup
 
+from nevis_stream.analysis.methods import MethodPoint
+from nevis_stream.analysis.regret import REFERENCE
+from nevis_stream.analysis.seeds import short_name
 from nevis_stream.analysis.verdict import cost_statement, is_decided, verdict
+from nevis_stream.cost.meter import times
 from nevis_stream.errors import plural
-from nevis_stream.report.answer_sentences import sentences
-from nevis_stream.report.forest import by_estimate
+from nevis_stream.report.notation import cost_spread, error_spread
+from nevis_stream.report.parts.differences import by_estimate
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
+from nevis_stream.storage.reading import parse_json
 
 TITLE = "Which method is better, and at what cost"
 _MOST_ANSWERS = 5
@@ -61,3 +68,119 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 def figures(section: Section) -> dict[str, Drawing]:
     """Returns none."""
     return {}
+
+
+def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
+    """Returns a few sentences: what is compared, which method has the lowest error, which are on
+    the front, and which have one seed only.
+
+    Args:
+      methods: points of one stream and protocol.
+      tasks: of the stream.
+      judged: tasks that the protocol judges.
+    """
+    pointed = [method for method in methods if not math.isnan(method.error.mean)]
+    compared = _compare(methods, tasks, judged)
+    if not pointed:
+        none = "No method has a defined mean error yet, so there is no point and no front."
+        return [compared, Markup(none)]
+    best = min(pointed, key=lambda method: method.error.mean)
+    return [
+        compared,
+        _lowest(best, pointed),
+        *_front(methods),
+        *_against_alone(best, pointed),
+        *_one_seed(pointed),
+    ]
+
+
+def _compare(methods: Sequence[MethodPoint], tasks: int, judged: int) -> Markup:
+    seeds = sorted({len(method.points) for method in methods})
+    each = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else plural(seeds[0], "seed")
+    learners = list(dict.fromkeys(_learner(method) for method in methods))
+    text = "{} of {} ({}{}), {} each, on {}; {} judged."
+    more = f" and {len(learners) - 8} more" if len(learners) > 8 else ""
+    verb = "is" if judged == 1 else "are"
+    return Markup(text).format(
+        plural(len(methods), "method"),
+        plural(len(learners), "learner"),
+        ", ".join(learners[:8]),
+        more,
+        each,
+        plural(tasks, "task"),
+        f"{judged} {verb}",
+    )
+
+
+def _learner(method: MethodPoint) -> str:
+    """Returns the learner's name without the settings that its label may have."""
+    settings = method.group.runs[0].settings or {}
+    name = parse_json(settings["learner"]) if "learner" in settings else method.group.learner
+    return short_name(str(name).rpartition(":")[2])
+
+
+def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
+    ties = [method for method in pointed if method.error.mean == best.error.mean]
+    cost = (
+        ""
+        if math.isnan(best.paper_total.mean)
+        else f", with {cost_spread(best.paper_total) if best.paper_total.mean else 'no'} FLOPs of"
+        " training"
+    )
+    value = f"{error_spread(best.error)} (n = {plural(best.error.n, 'seed')})"
+    return Markup("Lowest mean error: {}, {}{}.").format(
+        _names(ties), value, cost if len(ties) == 1 else ""
+    )
+
+
+def _front(methods: Sequence[MethodPoint]) -> Iterator[Markup]:
+    front = sorted(
+        (m for m in methods if m.on_paper_front), key=lambda method: method.paper_total.mean
+    )
+    if front:
+        dominated = sum(
+            not m.on_paper_front and not math.isnan(m.error.mean + m.paper_total.mean)
+            for m in methods
+        )
+        rest = (
+            f"; {plural(dominated, 'other')} {'is' if dominated == 1 else 'are'} dominated"
+            if dominated
+            else ""
+        )
+        yield Markup(
+            "On the Pareto front of error and training FLOPs, cheapest first: {}{}."
+        ).format(_names(front), rest)
+
+
+def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
+    alone = [method for method in pointed if method.group.learner.casefold() == REFERENCE]
+    if not alone or best in alone:
+        return
+    reference = min(alone, key=lambda method: method.error.mean)
+    text = (
+        "{}, which trains a network for each task alone, has a mean error of {}, {} higher than {}"
+    )
+    higher = reference.error.mean - best.error.mean
+    sentence = Markup(text).format(
+        _names([reference]), error_spread(reference.error), f"{higher:.4f}", _names([best])
+    )
+    costs = reference.paper_total.mean, best.paper_total.mean
+    known = bool(best.paper_total.mean) and not math.isnan(sum(costs))
+    yield sentence + (f", with {times(costs[0] / costs[1])} training FLOPs." if known else ".")
+
+
+def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:
+    single = [method for method in pointed if method.error.n == 1]
+    if len(single) == len(pointed):
+        yield Markup("Every method has one seed, so a small difference may be chance.")
+    elif single:
+        yield Markup("One seed only, so a small difference may be chance: {}.").format(
+            _names(single)
+        )
+
+
+def _names(methods: Sequence[MethodPoint]) -> Markup:
+    between = "; " if any("," in method.group.label for method in methods) else ", "
+    return Markup(between).join(
+        Markup("<strong>{}</strong>").format(method.group.label) for method in methods
+    )

@@ -14,10 +14,9 @@ from nevis_stream.analysis.answering import (
     rule_results,
 )
 from nevis_stream.report import palette, svg
-from nevis_stream.report.across import Across
 from nevis_stream.report.names import to_letters
-from nevis_stream.report.palette import SERIES
-from nevis_stream.report.styles import DASHES, MARKERS, Style
+from nevis_stream.report.section import Across
+from nevis_stream.report.styles import series_styles
 from nevis_stream.report.templates import render
 
 TITLE = "Adaptive streams: errors by rule and round"
@@ -30,7 +29,12 @@ def html(across: Across) -> Markup | None:
         return None
     pictures = svg.pictures(figures(across))
     views = [
-        (results, picture, list(zip(_styles(results), results, strict=True)), _rows(results))
+        (
+            results,
+            picture,
+            list(zip(series_styles(len(results)), results, strict=True)),
+            _rows(results),
+        )
         for results, picture in zip(comparisons, pictures.values(), strict=True)
     ]
     return render("parts/answering.html", views=views)
@@ -94,18 +98,9 @@ def _rows(
     ]
 
 
-def _styles(results: list[RuleResult]) -> list[Style]:
-    return [
-        Style(place % SERIES + 1, MARKERS[place % len(MARKERS)], DASHES[place % len(DASHES)])
-        for place in range(len(results))
-    ]
-
-
 def _figure(results: list[RuleResult]):
-    figure = svg.new_figure(8.8, 3.4)
-    axes = figure.subplots()
-    svg.style_axes(axes)
-    for style, each in zip(_styles(results), results, strict=True):
+    figure, axes = svg.new_plot(8.8, 3.4)
+    for style, each in zip(series_styles(len(results)), results, strict=True):
         rounds = np.arange(1, len(each.errors) + 1)
         axes.plot(
             rounds,

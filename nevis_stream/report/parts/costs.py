@@ -3,21 +3,64 @@ along the stream.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from nevis_stream.analysis.costs import PARTS, TaskCost, costs_by_task
-from nevis_stream.analysis.points import costs_unknown
+from nevis_stream.analysis.points import PARTS, TaskCost, costs_by_task, costs_unknown
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
-from nevis_stream.report import svg
-from nevis_stream.report.cost_plots import MethodCost, cumulative_plot, share_bars
+from nevis_stream.cost.meter import engineering
+from nevis_stream.report import palette, svg
+from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
+from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 
 TITLE = "FLOPs by phase and by task"
+_HATCHES = ("", "///", "||", "\\\\\\", "xxx", "---", "++")  # dots would be paths of many points
+_READABLE = 0.09  # share of a bar that holds its percentage
+_FAR_APART = 20  # ratio of totals from which a linear axis would hide the cheaper method
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """One method's mean cost over its finished runs; where there is none, the cost so far of the
+    run that has come furthest.
+
+    Attributes:
+      label: the method.
+      n: runs in the mean.
+      partial: whether none is finished.
+      parts: mean FLOPs by part.
+      by_task: mean FLOPs of all parts by task id, in stream order; under "" what was spent before
+        the first task.
+    """
+
+    label: str
+    n: int
+    partial: bool
+    parts: dict[str, float]
+    by_task: dict[str, float]
+
+    @property
+    def over(self) -> str:
+        """What the mean is over, for a figure."""
+        return "unfinished, cost so far" if self.partial else f"n = {self.n}"
+
+    @property
+    def total(self) -> float:
+        """FLOPs of all parts."""
+        return sum(self.parts.values())
+
+    def share(self, part: str) -> float:
+        """Returns a part's share of the total; NaN where nothing was spent."""
+        return self.parts.get(part, 0) / self.total if self.total else math.nan
 
 
 def html(section: Section) -> Markup:
@@ -113,3 +156,105 @@ def _mean(values: Sequence[int]) -> float:
 
 def _columns(methods: Sequence[MethodCost]) -> list[str]:
     return list(dict.fromkeys(part for method in methods for part in method.parts))
+
+
+def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
+    """Draws one bar per method, 100% long and divided into parts, with its total.
+
+    Args:
+      methods: those that spent anything.
+      parts: names, in the order of the pieces.
+    """
+    parts = [part for part in parts if any(method.parts.get(part) for method in methods)]
+    figure, axes = svg.new_plot(8.4, 1.0 + 0.52 * len(methods))
+    axes.grid(False, axis="y")
+    for row, method in enumerate(methods):
+        left = 0.0
+        for number, part in enumerate(parts):
+            share = method.share(part)
+            bar = axes.barh(row, 100 * share, left=100 * left, height=0.42, linewidth=0.8)
+            bar.patches[0].set(
+                facecolor=palette.series(number % palette.SERIES + 1), edgecolor=palette.card()
+            )
+            bar.patches[0].set_hatch(_HATCHES[number % len(_HATCHES)])
+            if not row:
+                bar.set_label(part)
+            if share >= _READABLE:
+                _percentage(axes, row, 100 * (left + share / 2), share)
+            left += share
+        total = f"{shorten(method.label, 80)}: {engineering(method.total)} FLOPs, {method.over}"
+        place = {
+            "va": "bottom",
+            "size": 9,
+            "color": palette.ink(),
+            "in_layout": False,
+            "parse_math": False,
+        }
+        # above the bar, where a long name needs no room of its own
+        axes.text(0, row - 0.24, total, **place)
+    axes.set_xlim(0, 100)
+    axes.set_ylim(len(methods) - 0.5, -0.7)
+    axes.set_yticks([])
+    axes.set_xlabel("share of all FLOPs, % (mean over n runs, no bands)")
+    with svg.any_script():
+        figure.legend(
+            loc="outside upper left",
+            ncols=len(parts),
+            frameon=False,
+            fontsize=9,
+            labelcolor=palette.ink(),
+        )
+    return figure
+
+
+def cumulative_plot(methods: Sequence[MethodCost], styles: Mapping[str, Style]) -> Figure:
+    """Draws the FLOPs spent after each task, one line per method.
+
+    Args:
+      methods: those that spent anything.
+      styles: by label.
+    """
+    figure, axes = svg.new_plot(8.4, 3.4)
+    for method in methods:
+        before = method.by_task.get("", 0)
+        sums = list(
+            accumulate((flops for task, flops in method.by_task.items() if task), initial=before)
+        )
+        style = styles[method.label]
+        axes.plot(
+            range(len(sums)),
+            [float(value) for value in sums],
+            color=palette.series(style.colour),
+            linewidth=1.8,
+            dashes=style.dash or (None, None),
+            label=f"{method.label} ({method.over})",
+        )
+    totals = [method.total for method in methods if not method.partial] or [1.0]
+    logarithmic = max(totals) > _FAR_APART * min(totals)
+    if logarithmic:
+        axes.set_yscale("log", nonpositive="mask")  # no line from the zero before the first task
+        axes.set_ylim(bottom=min(totals) / 1000)
+        axes.yaxis.set_minor_formatter("")
+    else:
+        axes.set_ylim(bottom=0)
+    svg.write_flops(axes.yaxis)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    axes.set_xlim(left=0)
+    axes.set_xlabel("tasks seen, in stream order")
+    axes.set_ylabel("FLOPs so far" + (" (log scale)" if logarithmic else ""))
+    return figure
+
+
+def _percentage(axes, row: int, at: float, share: float) -> None:
+    # letters on hatches can't be read
+    box = {"facecolor": palette.card(), "edgecolor": "none", "pad": 1.2, "alpha": 0.85}
+    axes.text(
+        at,
+        row,
+        f"{100 * share:.0f}%",
+        ha="center",
+        va="center",
+        size=8.5,
+        color=palette.ink(),
+        bbox=box,
+    )

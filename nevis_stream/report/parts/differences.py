@@ -1,17 +1,24 @@
 """Differences between methods, with intervals over tasks and seeds."""
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from nevis_stream.analysis import pairs
 from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.verdict import cautions, mark, span
-from nevis_stream.report import svg
-from nevis_stream.report.forest import forest
+from nevis_stream.report import palette, svg
+from nevis_stream.report.names import escape_mathtext, shorten
 from nevis_stream.report.section import Section
+from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 
 TITLE = "Differences in error between methods"
+_ROW = 0.42  # inches
+_THICK = {"linewidth": 8, "alpha": 0.3, "solid_capstyle": "butt"}
+_THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
 _WORDS = {"span": span, "mark": mark}
 
 
@@ -50,3 +57,47 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
 
 def _pairs(section: Section) -> tuple[list[Comparison], list[str]]:
     return pairs.pairs(section.groups)
+
+
+def by_estimate(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Returns comparisons of A with B, those first in which A's error is lowest against B's."""
+    return sorted(comparisons, key=lambda comparison: comparison.over_tasks.estimate)
+
+
+def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Figure:
+    """Draws mean errors of A minus B in points with 95% intervals: a line over tasks and seeds, a
+    pale bar over seeds alone.
+
+    Args:
+      comparisons: drawn from the top, the largest gain first.
+      styles: by label.
+    """
+    shown = by_estimate(comparisons)
+    figure, axes = svg.new_plot(8.4, 1.1 + _ROW * len(shown))
+    axes.grid(False, axis="y")
+    axes.axvline(0, color=palette.ink(), linewidth=1)
+    for row, comparison in enumerate(shown):
+        style = styles[comparison.a.label]
+        colour = palette.series(style.colour)
+        for interval, line in ((comparison.over_seeds, _THICK), (comparison.over_tasks, _THIN)):
+            if interval.low == interval.low:
+                axes.plot(
+                    [100 * interval.low, 100 * interval.high], [row, row], color=colour, **line
+                )
+        axes.plot(
+            100 * comparison.over_tasks.estimate,
+            row,
+            marker=style.marker,
+            color=colour,
+            markersize=7,
+            linestyle="none",
+        )
+    names = [
+        escape_mathtext(f"{shorten(pair.a.label)} − {shorten(pair.b.label)}") for pair in shown
+    ]
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    with svg.any_script():
+        axes.set_yticks(range(len(shown)), names)
+        axes.tick_params(axis="y", colors=palette.ink(), labelsize=9)
+    axes.set_xlabel("difference in mean error, percentage points")
+    return figure

@@ -1,17 +1,45 @@
 """The points: a table, and the plane of mean error against training FLOPs with the Pareto front."""
 
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.transforms import Bbox
 
-from nevis_stream.analysis import budgets
+from nevis_stream.analysis import methods
 from nevis_stream.analysis import tables as analysis_tables
-from nevis_stream.analysis.stand_ins import short_names
-from nevis_stream.report import svg
-from nevis_stream.report.pareto_plot import drawable, has_line, plane
+from nevis_stream.analysis.methods import MethodPoint
+from nevis_stream.analysis.seeds import short_names
+from nevis_stream.report import palette, svg
+from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
+from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 
 TITLE = "Error against training FLOPs"
+_ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
+_LETTERS = 44  # of a label
+_TICKS = 8  # on the axis of costs, at most
+_SUBS = ((1, 2, 5), (1, 3))  # labelled multiples of a power of ten, as many as there is room for
+# Where a label may stand: horizontal and vertical offset in points, and the alignments.
+_PLACES = (
+    (8, 0, "left", "center"),
+    (-8, 0, "right", "center"),
+    (0, 9, "center", "bottom"),
+    (0, -9, "center", "top"),
+    (7, 8, "left", "bottom"),
+    (7, -8, "left", "top"),
+    (-7, 8, "right", "bottom"),
+    (-7, -8, "right", "top"),
+    (0, 20, "center", "bottom"),
+    (0, -20, "center", "top"),
+    (8, 18, "left", "bottom"),
+    (8, -18, "left", "top"),
+)
 
 
 def html(section: Section) -> Markup:
@@ -29,11 +57,11 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `points` (every method's and every run's), `hypervolume` and `flops_to_reach` by
     learner.
     """
-    learners = budgets.by_learner(section.methods)
+    learners = methods.by_learner(section.methods)
     return {
         "points": analysis_tables.points(section.methods),
-        "hypervolume": budgets.hypervolumes(learners),
-        "flops_to_reach": budgets.reach_table(learners),
+        "hypervolume": methods.hypervolumes(learners),
+        "flops_to_reach": methods.reach_table(learners),
     }
 
 
@@ -50,12 +78,12 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
 
 
 def _fronts(section: Section) -> Markup:
-    learners = budgets.by_learner(section.methods)
+    learners = methods.by_learner(section.methods)
     if not learners:
         return Markup("")
-    volumes = list(budgets.hypervolumes(learners).itertuples())
+    volumes = list(methods.hypervolumes(learners).itertuples())
     reach = {
-        (row.learner_a, row.learner_b): row for row in budgets.reach_table(learners).itertuples()
+        (row.learner_a, row.learner_b): row for row in methods.reach_table(learners).itertuples()
     }
     return render(
         "parts/fronts.html",
@@ -64,3 +92,193 @@ def _fronts(section: Section) -> Markup:
         learners=short_names(learners),
         reach=reach,
     )
+
+
+def drawable(method: MethodPoint) -> bool:
+    """Whether a method has a place in the plane: its mean error is defined and its cost is
+    above zero."""
+    return not math.isnan(method.error.mean) and method.paper_total.mean > 0
+
+
+def has_line(method: MethodPoint) -> bool:
+    """Whether a method is a line across the plane: its mean error is defined, but its cost is
+    unknown."""
+    return not math.isnan(method.error.mean) and math.isnan(method.paper_total.mean)
+
+
+def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> Figure:
+    """Draws error against training FLOPs (log axis); marks on the front are filled, others hollow.
+
+    Args:
+      methods: points of one stream and protocol, at least one of them `drawable`; a joined one is
+        drawn as a horizontal line, others are skipped.
+      styles: by label.
+    """
+    figure, axes = svg.new_plot(8.4, 4.3)
+    axes.set_xscale("log")
+    axes.set_xlabel("training FLOPs, all trials (log scale)")
+    axes.set_ylabel("mean error over the judged tasks")
+    shown = [method for method in methods if drawable(method)]
+    for method in shown:
+        style = styles[method.group.label]
+        axes.errorbar(
+            float(method.paper_total.mean),
+            method.error.mean,
+            xerr=_bar(method.paper_total.std),
+            yerr=_bar(method.error.std),
+            marker=style.marker,
+            markersize=7,
+            color=palette.series(style.colour),
+            markerfacecolor=_fill(method, style),
+            markeredgewidth=1.6,
+            elinewidth=1.3,
+            linestyle="none",
+            zorder=3,
+        )
+    lines = [method for method in methods if has_line(method)]
+    for method in lines:
+        style = styles[method.group.label]
+        line = axes.axhline(
+            method.error.mean,
+            color=palette.series(style.colour),
+            linewidth=1.3,
+            zorder=1,
+            gid="published",
+        )
+        line.set_dashes(style.dash or (1, 3))
+    _frame(axes, shown, [method.error.mean for method in lines])
+    front = _draw_front(axes, shown)
+    with svg.any_script():
+        _label(figure, axes, shown, lines, front)
+    return figure
+
+
+def _fill(method: MethodPoint, style: Style) -> str:
+    """A hollow mark hides the line below it, so that a dominated point on a vertical piece of the
+    front does not look like a member.
+    """
+    return palette.series(style.colour) if method.on_paper_front else palette.card()
+
+
+def _bar(std: float) -> float | None:
+    return None if math.isnan(std) or std == 0 else std
+
+
+def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float]) -> None:
+    costs = [float(method.paper_total.mean) for method in shown]
+    spreads = [0.0 if math.isnan(m.error.std) else m.error.std for m in shown]
+    low = min([*levels, *(m.error.mean - s for m, s in zip(shown, spreads, strict=True))])
+    high = max([*levels, *(m.error.mean + s for m, s in zip(shown, spreads, strict=True))])
+    decades = math.log10(max(costs) / min(costs))
+    margin = 10 ** max(0.25, 0.15 * decades)
+    axes.set_xlim(min(costs) / margin, max(costs) * margin)
+    room = max(0.15 * (high - low), 0.01)
+    axes.set_ylim(low - room, high + room)
+    shown_decades = decades + 2 * math.log10(margin)
+    subs = next((s for s in _SUBS if len(s) * shown_decades <= _TICKS), (1,))
+    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=_TICKS))
+    svg.write_flops(axes.xaxis)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]:
+    """Draws the boundary of what is reached, from the left to the right; returns its corners."""
+    front = sorted((float(m.paper_total.mean), m.error.mean) for m in shown if m.on_paper_front)
+    corners: list[tuple[float, float]] = []
+    height = axes.get_ylim()[1]
+    for cost, error in front:
+        corners += [(cost, height), (cost, error)]
+        height = error
+    if corners:
+        corners.append((axes.get_xlim()[1], height))
+        costs, errors = zip(*corners, strict=True)
+        look = {"color": palette.muted(), "zorder": 2}
+        axes.hlines(errors[1::2], costs[1::2], costs[2::2], linewidth=1.4, gid="front", **look)
+        axes.vlines(
+            costs[:-1:2], errors[1::2], errors[:-1:2], linewidth=0.8, linestyle=(0, (1, 3)), **look
+        )
+    return corners
+
+
+def _along(corners) -> list[Bbox]:
+    """Boxes that cover a line of horizontal and vertical pieces, in pixels."""
+    pieces = zip(corners[:-1], corners[1:], strict=True)
+    boxes = [Bbox([np.minimum(a, b), np.maximum(a, b)]) for a, b in pieces]
+    return [box.padded(2) for box in boxes]
+
+
+def _label(
+    figure: Figure,
+    axes,
+    shown: Sequence[MethodPoint],
+    lines: Sequence[MethodPoint],
+    front: list[tuple[float, float]],
+) -> None:
+    """Names each point and line, where possible where no other label or point is."""
+    figure.canvas.draw()
+    renderer = svg.renderer(figure)
+    centres = [axes.transData.transform((float(m.paper_total.mean), m.error.mean)) for m in shown]
+    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
+    taken += _along(axes.transData.transform(front)) if len(front) else []
+    inside = axes.get_window_extent(renderer)
+    heights = [axes.transData.transform((1, method.error.mean))[1] for method in lines]
+    taken += [Bbox.from_bounds(inside.x0, height - 1, inside.width, 2) for height in heights]
+    for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
+        at = (float(method.paper_total.mean), method.error.mean)
+        colour = palette.ink() if method.on_paper_front else palette.muted()
+        text = _name(axes, method, at, colour)
+        best = min(_PLACES, key=lambda place: _clash(text, place, taken, inside, renderer))
+        _put(text, best)
+        taken.append(text.get_window_extent(renderer))
+    for method in sorted(lines, key=lambda m: -m.error.mean):
+        text = _name(axes, method, (0, method.error.mean), palette.muted())
+        text.xycoords = axes.get_yaxis_transform()
+        best = min(_places_along(), key=lambda place: _clash(text, place, taken, inside, renderer))
+        _put(text, best)
+        taken.append(text.get_window_extent(renderer))
+
+
+def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str):
+    return axes.annotate(
+        shorten(method.group.label, _LETTERS),
+        at,
+        xytext=(0, 0),
+        textcoords="offset points",
+        size=8.5,
+        color=colour,
+        parse_math=False,
+        in_layout=False,
+        zorder=4,
+    )
+
+
+def _places_along() -> list[tuple]:
+    """Above or below a line, at its ends or further in; a fifth number is the share of the
+    width.
+    """
+    sides = ((2, "bottom"), (-2, "top"))
+    return [
+        (0, up, "left" if at < 0.5 else "right", side, at) for at in _ALONG for up, side in sides
+    ]
+
+
+def _put(text, place: tuple) -> None:
+    across, up, horizontal, vertical, *along = place
+    text.set_position((across, up))
+    if along:
+        text.xy = (along[0], text.xy[1])
+    text.set_ha(horizontal)
+    text.set_va(vertical)
+
+
+def _clash(text, place: tuple, taken: list[Bbox], inside: Bbox, renderer) -> float:
+    _put(text, place)
+    box = text.get_window_extent(renderer)
+    overlap = sum(_shared(box, other) for other in taken)
+    outside = box.width * box.height - _shared(box, inside)
+    return overlap + 2 * outside
+
+
+def _shared(first: Bbox, second: Bbox) -> float:
+    both = Bbox.intersection(first, second)
+    return both.width * both.height if both is not None else 0.0

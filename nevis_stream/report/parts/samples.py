@@ -1,23 +1,58 @@
 """Sample images of every task, and what learners got most wrong."""
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from nevis_stream.analysis.runs import Run
-from nevis_stream.report.run_files import thumbnail
-from nevis_stream.report.sample_sheets import TaskImages, sheet_of, sheets
-from nevis_stream.report.section import Section
+from nevis_stream.report import palette, svg
+from nevis_stream.report.names import escape_mathtext, to_letters
+from nevis_stream.report.run_files import PITCH, Mistakes, pixels, read_mistakes, thumbnail
+from nevis_stream.report.section import ErrorRow, Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
-from nevis_stream.report.worst_mistakes import read_mistakes
 
 TITLE = "Training images and worst mistakes"
+_TASKS_OF_SHEET = 5  # they fill a page of a paper
+_WIDTH, _MARGIN, _PER_ROW = 8.4, 0.15, 12  # inches, inches, images
+_CAPTION = (
+    "First row of a task: training images. Below: worst mistakes of one run (n = 1, no bands) of a"
+    " method, those whose true class got the lowest probability first, as true → predicted"
+    " (probability of the predicted)."
+)
+_ROW, _HEADING, _LINE = 0.68, 0.21, 0.085  # inches: of images, of a line above them, of one below
+_COLUMN = 14  # letters that fit below an image
 # More would make a page of 106 tasks larger than 10 MB.
 _MANY = 30  # tasks
 _FEW_METHODS, _FEW_IMAGES = 2, 12  # for at most `_MANY` tasks
 _MANY_METHODS, _MANY_IMAGES = 1, 6  # for more tasks
+
+
+@dataclass(frozen=True)
+class TaskImages:
+    """One task's pictures: training images (a `data:` address or None) and the shown methods'
+    mistakes, by label.
+    """
+
+    task: ErrorRow
+    training: str | None
+    mistakes: list[tuple[str, Mistakes]]
+
+    @property
+    def pictured(self) -> bool:
+        """Whether there is anything to be seen."""
+        return bool(self.training) or any(mistakes.picture for _, mistakes in self.mistakes)
+
+    @property
+    def heading(self) -> str:
+        """The task with its year and domain."""
+        return ", ".join(
+            filter(None, (self.task.task_id, str(self.task.year or ""), self.task.domain))
+        )
 
 
 def html(section: Section) -> Markup:
@@ -96,3 +131,99 @@ def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
         )
         runs += [(method.group.label, run)] if run else []
     return runs
+
+
+def sheet_of(place: int) -> str:
+    """Returns the name of the sheet that has the task of this place in the stream, from 0."""
+    return f"samples_{to_letters(place // _TASKS_OF_SHEET)}"
+
+
+def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
+    """Returns figures of all tasks, by name; without the tasks that have no picture.
+
+    Args:
+      images: of every task of a section, in stream order.
+    """
+    by_sheet: dict[str, list[TaskImages]] = {}
+    for place, task in enumerate(images):
+        if task.pictured:
+            by_sheet.setdefault(sheet_of(place), []).append(task)
+    title = "Training images and worst mistakes"
+    return {
+        name: svg.Drawing(title, lambda shown=shown: _sheet(shown), _CAPTION)
+        for name, shown in by_sheet.items()
+    }
+
+
+def _sheet(shown: Sequence[TaskImages]) -> Figure:
+    top = height = sum(map(_height, shown))
+    figure = svg.new_figure(_WIDTH, height, layout=None)
+    for task in shown:
+        _write(figure, _MARGIN, top, task.heading, size=9, color=palette.ink())
+        top -= _HEADING
+        if task.training:
+            _strip(figure, task.training, top)
+            top -= _ROW
+        for label, mistakes in task.mistakes:
+            _write(
+                figure,
+                _MARGIN,
+                top,
+                f"{label}: {mistakes.wrong} of {mistakes.n} wrong",
+                size=7,
+                color=palette.muted(),
+            )
+            top -= _HEADING
+            if mistakes.picture:
+                _strip(figure, mistakes.picture, top)
+                for place, words in enumerate(mistakes.captions[:_PER_ROW]):
+                    left = _MARGIN + place * _pitch()
+                    _write(
+                        figure,
+                        left,
+                        top - _ROW + 0.01,
+                        "\n".join(_lines(words)),
+                        size=4.8,
+                        color=palette.ink(),
+                    )
+                top -= _ROW + _below(mistakes)
+    return figure
+
+
+def _height(images: TaskImages) -> float:
+    rows = [
+        _HEADING + (_ROW + _below(mistakes) if mistakes.picture else 0)
+        for _, mistakes in images.mistakes
+    ]
+    return _HEADING + (_ROW if images.training else 0) + sum(rows)
+
+
+def _lines(words: str) -> list[str]:
+    return textwrap.wrap(words, _COLUMN)[:4]
+
+
+def _below(mistakes: Mistakes) -> float:
+    """Inches below its images: captions and a gap."""
+    return _LINE * max(len(_lines(words)) for words in mistakes.captions) + 0.12
+
+
+def _pitch() -> float:
+    """Inches from image to image."""
+    return (_WIDTH - 2 * _MARGIN) / _PER_ROW
+
+
+def _strip(figure: Figure, address: str, top: float) -> None:
+    """Draws a row of images with its upper edge `top` inches above the figure's lower edge."""
+    row = pixels(address)
+    width, height = figure.get_size_inches()
+    scale = _pitch() / PITCH  # inches of a pixel
+    across, up = row.shape[1] * scale, row.shape[0] * scale
+    axes = figure.add_axes((_MARGIN / width, (top - up) / height, across / width, up / height))
+    axes.imshow(row, interpolation="nearest", aspect="auto")
+    axes.set_axis_off()
+
+
+def _write(figure: Figure, left: float, top: float, text: str, **style) -> None:
+    width, height = figure.get_size_inches()
+    with svg.any_script():
+        figure.text(left / width, top / height, escape_mathtext(text), va="top", ha="left", **style)

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.rollouts import network, page, study
-from nevis_stream.experiments.rollouts.data import default_data, load_pool
+from nevis_stream.experiments.rollouts import page, study, training
 from nevis_stream.experiments.rollouts.statistics import (
     correlation,
     curve,
@@ -23,7 +22,15 @@ from nevis_stream.experiments.rollouts.statistics import (
     z_statistic,
 )
 from nevis_stream.experiments.rollouts.study import run_rollouts
-from nevis_stream.experiments.rollouts.training import UNKNOWN, ImagePool, Trainer, draw, fit
+from nevis_stream.experiments.rollouts.training import (
+    UNKNOWN,
+    ImagePool,
+    Trainer,
+    default_data,
+    draw,
+    fit,
+    load_pool,
+)
 from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.lower_bounds import stalled_path
 from nevis_stream.experiments.theory.populations import Population, majority
@@ -41,7 +48,7 @@ def pool():
 
 
 def test_the_network_is_the_papers():
-    parameters = network.initialise(np.random.default_rng(0), 10)
+    parameters = training.initialise(np.random.default_rng(0), 10)
     assert sum(each.size for each in jax.tree.leaves(parameters)) == 42_442
 
 

@@ -5,14 +5,15 @@ import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.theory import boosting, label_noise, lower_bounds
-from nevis_stream.experiments.theory.designs import Design, run_design
-from nevis_stream.experiments.theory.minimisers import (
+from nevis_stream.experiments.theory.designs import (
+    Design,
     Greedy,
     RandomErrors,
     Scripted,
     Unseen,
     WorstOfThree,
     fill,
+    run_design,
 )
 from nevis_stream.experiments.theory.populations import Population, collect, majority, mix, risk
 

@@ -5,10 +5,9 @@ import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.theory import claims, results
-from nevis_stream.experiments.theory.designs import Design, run_design
-from nevis_stream.experiments.theory.exponents import fit_exponent
-from nevis_stream.experiments.theory.minimisers import RandomErrors
+from nevis_stream.experiments.theory.designs import Design, RandomErrors, run_design
 from nevis_stream.experiments.theory.populations import Population
+from nevis_stream.experiments.theory.results import fit_exponent
 from nevis_stream.launch import console
 from tests import forked
 

@@ -15,9 +15,9 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.report.build import write_report
-from nevis_stream.report.cache_summaries import Evaluation
-from nevis_stream.report.evaluation_additions import overview
 from nevis_stream.report.parts import dynamic_evaluation
+from nevis_stream.report.parts.dynamic_evaluation import overview
+from nevis_stream.report.summaries import Evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
 from tests.dynamic_evaluation.test_evaluation_summary import studied

@@ -7,9 +7,9 @@ import pytest
 from nevis_stream.analysis.finetuning import finetuning_graph
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.report.build import write_report
-from nevis_stream.report.domains import domain_styles
 from nevis_stream.report.parts import finetuning_graph as part
 from nevis_stream.report.section import Section
+from nevis_stream.report.styles import domain_styles
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 

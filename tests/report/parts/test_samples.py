@@ -10,8 +10,8 @@ from PIL import Image
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.report.build import write_report
 from nevis_stream.report.parts import samples
+from nevis_stream.report.run_files import read_mistakes
 from nevis_stream.report.section import Section
-from nevis_stream.report.worst_mistakes import read_mistakes
 from nevis_stream.runner import run
 from tests import toy
 from tests.report.page_reader import Page

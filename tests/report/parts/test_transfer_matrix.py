@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
-from nevis_stream.report.heat_map import heat_map
+from nevis_stream.report.parts.transfer_matrix import heat_map
 from tests.analysis.test_transfer_matrix import write
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun

@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nevis_stream.cost.meter import engineering
-from nevis_stream.launch.watching.files import Holder, TrialState
-from nevis_stream.launch.watching.state import DONE, NOW, RunState, TaskState
+from nevis_stream.launch.run_state import DONE, NOW, Holder, RunState, TaskState, TrialState
 from nevis_stream.report.notation import error
 
 _WIDE = 100  # columns from which on a line has room for every fact of a run

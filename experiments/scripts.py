@@ -1,10 +1,16 @@
-"""How studies and benchmarks describe the machine, and its matrix-product peak, of the same run."""
+"""What studies and benchmarks share: their own command lines, the commands that they run, and how
+they describe the machine and its matrix-product peak, of the same run.
+"""
 
+import argparse
 import datetime
 import os
+import shlex
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -68,3 +74,37 @@ def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = 
         jax.block_until_ready([product(a, a) for _ in range(products)])
         best = min(best, (now() - begun) / products)
     return 2 * side**3 / best
+
+
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Returns the parser of a script, whose help begins with its docstring, as it is written."""
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def positive(text: str) -> int:
+    """Returns the whole number from 1 that a flag's text is.
+
+    Raises:
+      argparse.ArgumentTypeError: the text is none.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
+def call(command: Sequence[object], **options: Any) -> None:
+    """Runs a command, and prints nothing of it but its messages on stderr.
+
+    Args:
+      command: its words.
+      options: of subprocess.run.
+
+    Raises:
+      SystemExit: the command failed; its own message stands above.
+    """
+    words = [str(word) for word in command]
+    options = {"stdout": subprocess.DEVNULL} | options
+    if status := subprocess.run(words, check=False, **options).returncode:
+        sys.exit(f"failed with status {status}: {shlex.join(words)}")

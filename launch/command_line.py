@@ -1,0 +1,368 @@
+"""What commands share: flags, each with one meaning; subcommands, `python -m launch.COMMAND
+SUBCOMMAND`, each with its own flags and --help; and how tables and numbers are printed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from absl import flags
+from absl.flags import FlagHolder, FlagValues
+
+from nevis_stream.errors import BadInput
+
+if TYPE_CHECKING:  # --help need not wait for what an executor imports
+    from nevis_stream.executor import Executor
+import math
+import textwrap
+from collections.abc import Callable
+from dataclasses import field
+
+from nevis_stream.cost.meter import engineering
+from nevis_stream.errors import unknown
+from nevis_stream.launch import entry
+from nevis_stream.queries.oracle import Estimate
+from nevis_stream.terminal import Console
+
+flags.disclaim_key_flags()  # they belong to the command that defines them with these functions
+
+
+def config() -> FlagHolder:
+    """Defines --config; `config_flag.words().config()` is its value."""
+    return flags.DEFINE_string(
+        "config", None, "Name of a learner, or path of a config file (PATH.py)."
+    )
+
+
+def run_dir(subject: str = "run") -> FlagHolder:
+    """Defines --run_dir, the directory of a run or of another `subject`."""
+    return flags.DEFINE_string(
+        "run_dir", None, f"Directory of the {subject}; created if missing, continued if it exists."
+    )
+
+
+def seeds() -> FlagHolder:
+    """Defines --seeds."""
+    return flags.DEFINE_integer(
+        "seeds",
+        1,
+        "Number of runs of a config, with consecutive seeds from config.seed, each in a"
+        " directory seed-N.",
+        lower_bound=1,
+    )
+
+
+def dry_run(printed: str) -> FlagHolder:
+    """Defines --dry_run, which prints something instead of doing it."""
+    return flags.DEFINE_bool("dry_run", False, f"Only print {printed}.")
+
+
+def stream(default: str | None, flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
+    """Defines --stream, the stream that a command works on."""
+    return flags.DEFINE_string(
+        "stream", default, "Name of a stream, or path of its csv.", flag_values=flag_values
+    )
+
+
+def recorded_stream(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
+    """Defines --stream of a command that reads a run, whose directory holds no path of a csv."""
+    return flags.DEFINE_string(
+        "stream",
+        None,
+        "Path of the csv of the run's stream, if it was a csv; default: the stream of the name that"
+        " the run recorded.",
+        flag_values=flag_values,
+    )
+
+
+def data_dir(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
+    """Defines --data_dir; after `entry.parse`, data are read from there."""
+    return flags.DEFINE_string(
+        "data_dir",
+        None,
+        "Directory of prepared data; default: NEVIS_STREAM_DATA, else the user's cache directory.",
+        flag_values=flag_values,
+    )
+
+
+def checkpoint_seconds() -> FlagHolder:
+    """Defines --checkpoint_seconds."""
+    return flags.DEFINE_float(
+        "checkpoint_seconds",
+        30.0,
+        "Shortest time in seconds between two saves of a trial's training state.",
+        lower_bound=0.0,
+    )
+
+
+@dataclass(frozen=True)
+class ExecutorFlags:
+    """The flags that choose how trials run, and on how many devices each is trained."""
+
+    name: FlagHolder
+    options: Sequence[FlagHolder]
+    devices: FlagHolder
+
+    def build(self) -> "Executor":
+        """Returns the executor.
+
+        Raises:
+          BadInput: no such executor, an option that it does not have, or several devices together
+            with threads.
+        """
+        from nevis_stream.launch import executors
+
+        options = {flag.name: flag.value for flag in self.options if flag.value is not None}
+        owned = executors.options(self.name.value)
+        for option in options:
+            owners = [name for name in executors.names() if option in executors.options(name)]
+            if option not in owned and owners:
+                raise BadInput(f"--{option} needs --executor={' or --executor='.join(owners)}.")
+        executor = executors.build(self.name.value, options)
+        if self.devices.value > 1 and self.name.value == "threads":
+            raise BadInput(
+                "--devices cannot be combined with --executor=threads: programs that several"
+                " threads start on several devices would wait for each other forever. Use"
+                " --executor=inline or --executor=ray."
+            )
+        return executor
+
+    def check_devices(self) -> None:
+        """Refuses more devices than this machine has; a plan may be for another machine.
+
+        Raises:
+          BadInput: there are fewer devices than --devices.
+        """
+        if self.devices.value > 1 and self.name.value == "inline":
+            import jax
+
+            if self.devices.value > len(jax.devices()):
+                raise BadInput(
+                    f"--devices={self.devices.value}: this machine has {len(jax.devices())}"
+                    f" ({jax.devices()[0].device_kind}). To try several devices on a CPU, set"
+                    f" XLA_FLAGS=--xla_force_host_platform_device_count={self.devices.value}."
+                )
+
+
+def accept_changed_code() -> flags.FlagHolder[bool]:
+    """Defines --accept_changed_code."""
+    return flags.DEFINE_bool(
+        "accept_changed_code",
+        False,
+        "Continue a run although your own code has changed since it was begun.",
+    )
+
+
+def executor() -> ExecutorFlags:
+    """Defines --executor, the options of the executors, and --devices."""
+    return ExecutorFlags(
+        flags.DEFINE_string(
+            "executor",
+            "inline",
+            "How trials run: inline (one by one), threads or ray (docs/executors.md).",
+        ),
+        (
+            flags.DEFINE_integer(
+                "workers",
+                None,
+                "Number of threads, for --executor=threads; default: the number of cores.",
+                lower_bound=1,
+            ),
+            flags.DEFINE_float(
+                "cpus_per_trial",
+                None,
+                "Cores that a trial reserves, for --executor=ray; default: 1.",
+                lower_bound=0.0,
+            ),
+            flags.DEFINE_float(
+                "gpus_per_trial",
+                None,
+                "GPUs that a trial reserves and sees, for --executor=ray; default: 0.",
+                lower_bound=0.0,
+            ),
+            flags.DEFINE_string(
+                "ray_address",
+                None,
+                "Address of a running Ray cluster; default: one is started on this machine.",
+            ),
+        ),
+        flags.DEFINE_integer(
+            "devices", 1, "Number of devices that share each training batch.", lower_bound=1
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Subcommand:
+    """A subcommand; define its flags with `flag_values=subcommand.flags`.
+
+    Attributes:
+      name: the word that selects it.
+      main: called with the words that are not flags.
+      summary: what it does, in one line.
+      examples: arguments of working commands.
+      words: what the words that are not flags mean, for example "FILE" or "FILE ..."; empty if it
+        takes none.
+      needs: names of the flags that are required.
+      details: further sentences for its --help.
+      lists: returns the end of its --help, for example the valid values of a flag.
+      flags: its flags.
+    """
+
+    name: str
+    main: Callable[[Sequence[str]], None]
+    summary: str
+    examples: Sequence[str]
+    words: str = ""
+    needs: Sequence[str] = ()
+    details: str = ""
+    lists: Callable[[], str] = str
+    flags: FlagValues = field(default_factory=FlagValues)
+
+    def help(self, command: str) -> str:
+        """Returns the text of its --help.
+
+        Args:
+          command: the words before the subcommand's name, for example `python -m launch.data`.
+        """
+        usage = " ".join(filter(None, (command, self.name, self.words, "[flags]")))
+        about = textwrap.fill(f"{self.summary} {self.details}".strip(), entry.WIDTH)
+        examples = "\n".join(f"  {command} {example}" for example in self.examples)
+        listed = [self.flags[name] for name in self.flags]
+        return (
+            f"{about}\n\nUsage: {usage}\n\nExamples:\n{examples}\n\n{entry.flag_help(listed)}"
+            f"{self.lists()}"
+        )
+
+    def problem(self, words: Sequence[str]) -> str:
+        """Returns a message about missing or extra words and flags; empty if there are none."""
+        for flag in (self.flags[name] for name in self.needs):
+            if flag.value in (None, "", []):
+                return f"{self.name} needs --{flag.name}: {flag.help}"
+        if words and not self.words:
+            return f"{self.name} takes flags only, not {words[0]!r}."
+        if self.words.endswith("...") and not words:
+            return f"{self.name} needs at least one {self.words.removesuffix(' ...')}."
+        if self.words and not self.words.endswith("...") and len(words) != 1:
+            return f"{self.name} takes one {self.words}, not {len(words)}."
+        return ""
+
+
+def subcommand(
+    package: str, function: str, name: str, summary: str, example: str, *others: str, **more
+) -> Subcommand:
+    """Returns a subcommand that calls a function with its words and flags.
+
+    The module is imported when it is called, so that --help and quick subcommands do not wait for
+    what others need.
+
+    Args:
+      package: the folder of the command's modules, for example "label_commands".
+      function: MODULE.FUNCTION.
+      name, summary: as of `Subcommand`.
+      example, *others: its examples.
+      **more: further attributes of `Subcommand`.
+    """
+    values = FlagValues()
+
+    def main(words: Sequence[str]) -> None:
+        module, _, called = function.partition(".")
+        imported = import_module(f"nevis_stream.launch.{package}.{module}")
+        getattr(imported, called)(words, values)
+
+    return Subcommand(name, main, summary, (example, *others), flags=values, **more)
+
+
+def define(make: Callable, subcommands: Sequence[Subcommand], *words, **options) -> None:
+    """Defines one flag of several subcommands.
+
+    Args:
+      make: absl's function, for example `flags.DEFINE_string`.
+      subcommands: those that have the flag.
+      *words, **options: arguments of `make`: name, default, help and so on.
+    """
+    for each in subcommands:
+        make(*words, **options, flag_values=each.flags)
+
+
+def start(
+    about: str,
+    subcommands: Sequence[Subcommand],
+    explain: Callable[[Exception], None] = lambda error: None,
+) -> None:
+    """Starts the subcommand that the process's arguments name.
+
+    Args:
+      about: the beginning of the help, about all of them.
+      subcommands: the subcommands.
+      explain: called with an exception that a subcommand raised; it may end the process with a
+        better message.
+    """
+    entry.guard(lambda: _start(about, {each.name: each for each in subcommands}, explain))
+
+
+def _start(about: str, subcommands: dict[str, Subcommand], explain) -> None:
+    words = entry.arguments()
+    command = entry.command()
+    if words and words[0] in subcommands:
+        chosen = subcommands[words[0]]
+        if entry.asks_for_help(words[1:]):
+            entry.show_help(chosen.help(command))
+        rest = entry.parse(words[1:], chosen.flags, f"{command} {chosen.name}")
+        if problem := chosen.problem(rest):
+            entry.fail(f"{problem}\nSee: {command} {chosen.name} --help")
+        try:
+            chosen.main(rest)
+        except Exception as error:
+            explain(error)
+            raise
+        return
+    if entry.asks_for_help(words):
+        width = max(map(len, subcommands))
+        rows = "\n".join(f"  {name:{width}}  {each.summary}" for name, each in subcommands.items())
+        entry.show_help(
+            f"{about.strip()}\n\nUsage: {command} SUBCOMMAND [flags]\n\nSubcommands:\n{rows}\n\n"
+            f"Flags and examples of each: {command} SUBCOMMAND --help\n"
+        )
+    if not words:
+        problem = f"name a subcommand: {', '.join(subcommands)}."
+    elif words[0].startswith("-"):
+        problem = f"{words[0]}: flags come after the subcommand ({', '.join(subcommands)})."
+    else:
+        problem = unknown("subcommand", words[0], subcommands)
+    entry.fail(f"{problem}\nSee: {command} --help")
+
+
+_WITHOUT_TERMINAL = 180  # columns; enough for every table
+
+
+def console() -> Console:
+    """Returns a console on standard output; if that is no terminal, wide enough for every table."""
+    return Console(width=None if Console().is_terminal else _WITHOUT_TERMINAL)
+
+
+def estimate_cells(estimate: Estimate) -> tuple[str, str]:
+    """Returns the cells of a table for an estimate, and for its interval or why there is none."""
+    value = "–" if math.isnan(estimate.value) else f"{estimate.value:z.4f}"
+    if math.isnan(estimate.low):
+        return value, f"no interval: {estimate.reason}"
+    return value, f"{estimate.low:z.4f} to {estimate.high:z.4f}"
+
+
+def flops(value: float | None) -> str:
+    """Returns FLOPs in engineering notation, or "unknown"."""
+    return "unknown" if value is None else f"{engineering(value)} FLOPs"
+
+
+def start_run_or_table(run: Callable[[], None], table: Callable[[], None]) -> None:
+    """Starts a study of two commands: `run` adds repetitions, `table` prints what is there."""
+
+    def main(words: Sequence[str]) -> None:
+        commands = {"run": run, "table": table}
+        name = entry.take_only_word(words, " or ".join(commands))
+        if name not in commands:
+            raise BadInput(unknown("command", name, commands))
+        commands[name]()
+
+    entry.start(main, words="run|table")

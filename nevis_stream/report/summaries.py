@@ -1,0 +1,95 @@
+"""Summaries that the page shows: of an evaluation cache, as `launch.evaluate metrics` left it, and
+of a study of methods, as `launch.evaluate study` did.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.runs import NothingToRead
+from nevis_stream.errors import BadInput
+from nevis_stream.storage.reading import read_bytes, read_json
+
+_INDEX, _SETTINGS = "index.sqlite", "study.json"  # what a cache and a study are known by
+_EVALUATION, _PICTURE, _STUDY = "evaluation.json", "outcomes.png", "study_summary.json"
+_ABOUT_CACHE = "schema about models samples methods decomposition additions known seeds correlation"
+_ABOUT_STUDY = "schema split hide pairs matrices advice"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One cache: its directory, what `dynamic_evaluation.evaluation_summary` wrote, and its picture
+    as a `data:` address.
+    """
+
+    path: Path
+    summary: dict[str, Any]
+    picture: str
+
+    @property
+    def name(self) -> str:
+        """The data set, or what the directory is called."""
+        return self.summary["about"].get("dataset_id") or self.path.name
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of methods: its directory, and what `dynamic_evaluation.study_summary` wrote."""
+
+    path: Path
+    summary: dict[str, Any]
+
+
+def is_cache(path: Path) -> bool:
+    """Whether a directory is an evaluation cache."""
+    return (path / _INDEX).is_file()
+
+
+def is_study(path: Path) -> bool:
+    """Whether a directory holds a study of methods."""
+    return (path / _SETTINGS).is_file()
+
+
+def read_evaluation(path: Path) -> Evaluation:
+    """Reads a cache's summary.
+
+    Raises:
+      BadInput: there is none, it is damaged, or a later version wrote it.
+    """
+    command = f"python -m launch.evaluate metrics --cache={path}"
+    if not (path / _EVALUATION).is_file():
+        raise NothingToRead(f"an evaluation cache without a summary; to make one: {command}")
+    again = f"to make it again: {command}"
+    summary = _read(path, _EVALUATION, 2, _ABOUT_CACHE.split(), again)
+    try:
+        picture = read_bytes(own_file(path, _PICTURE))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"its picture cannot be read ({error}); {again}") from None
+    return Evaluation(path, summary, "data:image/png;base64," + base64.b64encode(picture).decode())
+
+
+def read_study(path: Path) -> Study:
+    """Reads a study's summary.
+
+    Raises:
+      BadInput: there is none yet, it is damaged, or a later version wrote it.
+    """
+    if not (path / _STUDY).is_file():
+        raise NothingToRead("a study without a summary; let `launch.evaluate study` finish first")
+    return Study(path, _read(path, _STUDY, 1, _ABOUT_STUDY.split(), "run the study again"))
+
+
+def _read(path: Path, name: str, schema: int, needed: Sequence[str], remedy: str) -> dict[str, Any]:
+    try:
+        summary = read_json(own_file(path, name))
+        found = summary.get("schema", 0)
+        if found > schema:
+            raise BadInput(f"{name} has schema {found}; this program reads up to {schema}")
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise BadInput(f"its summary cannot be read ({error}); {remedy}") from None
+    if missing := [each for each in needed if each not in summary]:
+        raise BadInput(f"{name} lacks {missing[0]!r}; {remedy}")
+    return summary
