@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.comparison import compare as compare
     from nevis_stream.dynamic_evaluation.evaluation import evaluate as evaluate
     from nevis_stream.dynamic_evaluation.evaluation import evaluate_metrics as evaluate_metrics
+    from nevis_stream.dynamic_evaluation.other_metrics import estimate_metric as estimate_metric
     from nevis_stream.dynamic_evaluation.session import Session as Session
     from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache as EvaluationCache
     from nevis_stream.queries.oracle import Cost as Cost
@@ -32,6 +33,7 @@ _HOMES = {
     "EvaluationCache": "evaluation_cache.evaluation_cache",
     "Session": "dynamic_evaluation.session",
     "compare": "dynamic_evaluation.comparison",
+    "estimate_metric": "dynamic_evaluation.other_metrics",
     "evaluate": "dynamic_evaluation.evaluation",
     "evaluate_metrics": "dynamic_evaluation.evaluation",
     "read_board": "dynamic_evaluation.board",

@@ -1,6 +1,7 @@
 """The known models of a board and a method fitted to them, to evaluate a model step by step."""
 
 import contextlib
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ class FittedBoard:
       budget: number of samples asked of each model over all steps.
       seed: of the method's random choices.
       prices: of the samples, where the budget is what they afford.
+      samples: ids of all of them, in the order to use; None: that of the cache.
 
     Attributes:
       known: the known models.
@@ -57,8 +59,13 @@ class FittedBoard:
         budget: int,
         seed: int,
         prices: Prices | None = None,
+        samples: Sequence[str] | None = None,
     ):
         (self._part,) = cache.facts().parts
+        if samples is not None:
+            place = {name: column for column, name in enumerate(cache.samples())}
+            columns = np.array([place[name] for name in samples], np.int64)
+            self._part = dataclasses.replace(self._part, columns=columns)
         self.known, self.means, self.names = known_in_cache(
             cache, self._part.columns, prices=prices
         )
@@ -122,6 +129,7 @@ class FittedBoard:
         failed: int,
         final: bool,
         population: Population | None = None,
+        asked: "tuple[FittedBoard, np.ndarray] | None" = None,
     ) -> Estimate:
         """Returns the estimate of a model's mean, in the units of the board.
 
@@ -131,9 +139,16 @@ class FittedBoard:
           failed: number of further samples that gave no answer.
           final: whether nothing more is asked; else there is no interval.
           population: that the samples are drawn from, if the mean is over it.
+          asked: the known models of the metric that was asked, and its answers, [k], if the values
+            are of another metric of the same samples.
         """
         answers = Responses(query, values[None])
-        if final and query.samples.shape[1] < self._budget:
+        if asked is not None:
+            by, others = asked
+            estimates = self._evaluator.predict_beside(
+                by._evaluator, Responses(query, others[None]), values[None], self._budget
+            )
+        elif final and query.samples.shape[1] < self._budget:
             estimates = self._of_fewer(answers)
         else:
             estimates = self._evaluator.predict(answers, self._budget)

@@ -93,6 +93,51 @@ def test_a_prompt_without_one_metric_is_replaced(board):
     assert all((each.observed, each.failed) == (16, 1) for each in found.values())
 
 
+def test_a_session_of_one_metric_gives_another_one_from_the_same_logs(board, tmp_path):
+    """It is what is estimated where all metrics are told at once."""
+    boards = {"exact_match": EXACT, "f1": F1}
+    for name, values in boards.items():
+        lines = ["model,dataset,sample,metric,low,high,score"]
+        for i in range(12):
+            order = reversed(range(40)) if name == "f1" else range(40)  # columns in another order
+            top = 100 if name == "f1" else 1
+            lines += [f"m{i},quiz,{k},{name},0,{top},{values[i, k]}" for k in order]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+        boards[name] = de.read_board(tmp_path / f"{name}.csv")
+    session = de.Session.start(
+        tmp_path / "s", boards["exact_match"], budget=12, method="model_assisted", models=["m13"]
+    )
+
+    def row(sample):
+        return int(sample.removeprefix("quiz/"))
+
+    with pytest.raises(BadInput, match="12 answers are needed first"):
+        de.estimate_metric(session, boards["f1"], {})
+    asked = []
+    for ids in session:
+        asked += ids
+        session.tell({sample: int(EXACT[13, row(sample)]) for sample in ids})
+    given = {sample: F1[13, row(sample)] for sample in asked}
+    found = de.estimate_metric(session, boards["f1"], given)
+    assert found.holds_for == ANY_MODEL and found.observed == 12
+    lines = [f"m13,quiz,{row(sample)},f1,0,100,{value}" for sample, value in given.items()]
+    logs = tmp_path / "new.csv"
+    logs.write_text("\n".join(["model,dataset,sample,metric,low,high,score", *lines]) + "\n")
+    again = de.estimate_metric(session, boards["f1"], logs)
+    assert (again.low, again.high) == pytest.approx((found.low, found.high))
+
+    def answer(prompts):
+        return [{"exact_match": EXACT[13, row(each)], "f1": F1[13, row(each)]} for each in prompts]
+
+    both = de.evaluate_metrics(board, answer, 12)["f1"]
+    assert (both.value, both.low, both.high) == pytest.approx(
+        (found.value, found.low, found.high), rel=1e-3
+    )
+    given.popitem()
+    with pytest.raises(BadInput, match="no value of the other metric"):
+        de.estimate_metric(session, boards["f1"], given)
+
+
 def _beliefs(values, seed):
     predictor, known, ctx = ModelAssisted(), InMemory(values), context()
     return predictor.beliefs(predictor.fit(known, jax.random.key(seed), ctx), known, ctx), ctx

@@ -1,0 +1,90 @@
+"""Another metric of the samples that a session has asked: from the same answers, at no query."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nevis_stream.dynamic_evaluation import methods
+from nevis_stream.dynamic_evaluation.board import Board
+from nevis_stream.dynamic_evaluation.evaluation import scale_values
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
+from nevis_stream.dynamic_evaluation.session import Session
+from nevis_stream.errors import BadInput, plural
+from nevis_stream.evaluation_cache import entries
+from nevis_stream.evaluation_cache.exchange import read_for
+from nevis_stream.evaluation_cache.facts import METRIC
+from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.oracle import Estimate, given_numbers
+
+
+def estimate_metric(
+    session: Session,
+    board: Board,
+    answers: Mapping[Any, Any] | str | Path,
+    model: str | None = None,
+) -> Estimate:
+    """Returns the estimate of another metric from the samples that a session has asked.
+
+    A harness answers a prompt once and gives several metrics: one is told to the session, by which
+    the samples are drawn, and the others are estimated from the same draws. The interval holds for
+    any new model, as that of the session does.
+
+    Args:
+      session: has ended, by its budget; its method is `model_assisted`, random_mean or
+        random+PREDICTOR.
+      board: the known models' values of the other metric, on the same samples.
+      answers: by sample id, the model's values in the units of the board, at least of the samples
+        that were asked; or a file, or a folder of logs, that has them.
+      model: its name in the session; None: the only one.
+
+    Raises:
+      BadInput: the session has not ended, or ends by its interval; its method chooses samples by
+        one metric; the samples are others; or a value is missing or not valid.
+    """
+    settings, track = session.settings, session.track(model)
+    if session.stopping.by_interval or settings.unit is not None:
+        raise BadInput("another metric is estimated for a budget that is a number of samples.")
+    if not session.has_ended(track.model) or int(track.answered.sum()) < settings.budget:
+        raise BadInput(f"{track.model}: {settings.budget:,} answers are needed first.")
+    if set(board.cache.samples()) != set(session.ids):
+        raise BadInput("the board of the other metric has other samples than the session.")
+    method = methods.within_budget(settings.method)
+    methods.check_several_metrics(method.for_known(session.fitted.known))
+    fitted = FittedBoard(
+        board.cache, settings.method, settings.budget, settings.seed, samples=session.ids
+    )
+    methods.check_several_metrics(method.for_known(fitted.known))
+    query, lead = track.answered_query, track.values[track.answered]
+    ids = [session.ids[column] for column in query.samples[0].tolist()]
+    given = answers if hasattr(answers, "items") else _read(board, Path(answers), track.model)
+    texts = {str(sample): value for sample, value in given.items()}
+    if lost := [sample for sample in ids if sample not in texts]:
+        raise BadInput(
+            f"no value of the other metric on {plural(len(lost), 'sample')} that was asked, for"
+            f" example {lost[0]!r}."
+        )
+    (part,) = board.cache.facts().parts
+    low, high = (np.full(len(ids), end) for end in (part.low, part.high))
+    values = given_numbers([texts[sample] for sample in ids])
+    values = scale_values(values, ids, low, high, board.cache.scores)
+    if np.isnan(values).any():
+        raise BadInput(
+            f"the other metric has no number on {ids[int(np.isnan(values).argmax())]!r}."
+        )
+    values = values.astype(np.float32 if board.cache.scores else np.uint8)
+    return fitted.estimate(query, values, track.failed, True, asked=(session.fitted, lead))
+
+
+def _read(board: Board, path: Path, model: str) -> dict[str, float]:
+    """Returns a model's values in a file, in the units of the board."""
+    with board.cache.index.reading() as db:
+        metrics = sorted({str(each.get(METRIC) or "") for _, each in entries.batches(db)} - {""})
+    table = read_for(board.cache, path, metrics=metrics)
+    if len(table.models) > 1 and model not in table.models:
+        raise BadInput(f"{path}: has {len(table.models)} models, of which none is {model!r}.")
+    row = table.models.index(model) if model in table.models else 0
+    (part,) = board.cache.facts().parts
+    seen = np.flatnonzero(is_observed(table.values[row])).tolist()
+    return {table.samples[k]: part.unscale(float(table.values[row][k])) for k in seen}
