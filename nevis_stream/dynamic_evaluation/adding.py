@@ -36,7 +36,7 @@ from nevis_stream.dynamic_evaluation.known_models import (
     known_in_cache,
 )
 from nevis_stream.dynamic_evaluation.method import Method
-from nevis_stream.dynamic_evaluation.substitutes import Substitutes
+from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
@@ -76,7 +76,7 @@ def add_models(
     Where data sets differ in direction or range they have no common mean: the method is used on
     each of them on its own, and each has an account. Where prompts have several metrics, samples
     are chosen by the first one, each query answers all, and each has an account. An answer that is
-    unknown is never a number: see `oracle.ask_checked` and `substitutes`.
+    unknown is never a number: see `oracle.ask_checked` and `policy.Substitutes`.
 
     Args:
       cache: the cache. The method learns from its known models (see
@@ -93,7 +93,7 @@ def add_models(
       most_flops: that the choice of a method may compute; if the prices of answers are known, no
         more than what is saved by asking fewer cells.
       available: bool[n], by the id of a model, the samples on which it can be asked; others are
-        replaced by similar ones (see `substitutes`). A model without an entry can be asked on all.
+        replaced by similar ones (see `Substitutes`). A model without an entry can be asked on all.
       drawn: whether the available samples were drawn at random from all; otherwise, if similar ones
         had to be asked, the interval allows for any values of the others, and there is none if they
         are many.

@@ -32,7 +32,7 @@ from nevis_stream.dynamic_evaluation.known_models import (
 )
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
-from nevis_stream.dynamic_evaluation.substitutes import Substitutes, also
+from nevis_stream.dynamic_evaluation.policy import Substitutes, also
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache

@@ -16,7 +16,7 @@ from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, wid
 from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, read_for_method, stored_name
 from nevis_stream.dynamic_evaluation.known_models import digest, groups_of, known_in_cache
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
-from nevis_stream.dynamic_evaluation.substitutes import Substitutes
+from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions

@@ -22,6 +22,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import (
+    cells,
     entries,
     facts,
     index,
@@ -29,8 +30,8 @@ from nevis_stream.evaluation_cache import (
     merge,
     packing,
     records,
-    writing,
 )
+from nevis_stream.evaluation_cache.cells import Snapshot, Which
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -38,7 +39,6 @@ from nevis_stream.evaluation_cache.packing import (
     PREDICTED,
     PROBABILITIES,
 )
-from nevis_stream.evaluation_cache.reading import Snapshot, Which
 from nevis_stream.evaluation_cache.records import Erratum, Imported
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.matrix import is_observed
@@ -183,7 +183,7 @@ class EvaluationCache:
         sample_provenance: dict[str, Any] | None = None,
         made_by: dict[str, Any] | None = None,
     ) -> None:
-        planes = writing.arrays(models, samples, values_by_plane)
+        planes = cells.arrays(models, samples, values_by_plane)
         with self.index.writing() as db:
             if len(samples) and not isinstance(samples, str) and not isinstance(samples[0], str):
                 columns = entries.choose(db, "samples", samples)
@@ -196,7 +196,7 @@ class EvaluationCache:
                 (model, entries.add_model(db, model, provenance))
                 for model, provenance in zip(models, provenances, strict=True)
             ]
-            writing.write(db, self.cells, state, rows, columns, planes, made_by)
+            cells.write(db, self.cells, state, rows, columns, planes, made_by)
 
     def add_samples(
         self, samples: Sequence[str], provenances: Sequence[dict[str, Any] | None]
@@ -219,7 +219,7 @@ class EvaluationCache:
         """
         with self.index.writing() as db:
             columns = entries.choose(db, "samples", samples)
-            writing.write_features(db, self.cells, columns, features)
+            cells.write_features(db, self.cells, columns, features)
 
     def set_dataset_weights(self, weights: dict[str, float] | str) -> None:
         """Records each data set's share of the overall mean, or "equal" shares; see
@@ -249,7 +249,7 @@ class EvaluationCache:
             records.check_names(db, models, samples)
             rows, columns = (None if e is None else tuple(e) for e in (models, samples))
             record = Erratum(records.current_time(), reason, rows, columns)
-            return writing.add_errata_once(db, self.cells, record)
+            return cells.add_errata_once(db, self.cells, record)
 
     def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> Erratum:
         """Gives observed or removed cells other values, and records it.
@@ -267,7 +267,7 @@ class EvaluationCache:
                 db, list(plain), sorted({s for each in plain.values() for s in each})
             )
             record = Erratum(records.current_time(), reason, values=plain)
-            return writing.add_errata_once(db, self.cells, record)
+            return cells.add_errata_once(db, self.cells, record)
 
     def errata(self) -> list[Erratum]:
         """Returns what was removed and amended, in the order in which it counts."""

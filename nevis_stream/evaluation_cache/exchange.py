@@ -15,12 +15,12 @@ import numpy as np
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import (
     EvaluationCache,
+    cells,
     entries,
     facts,
     identity,
     integrity,
     records,
-    writing,
 )
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
@@ -83,7 +83,7 @@ def import_file(
         with cache.index.writing() as db:
             table = _compare(db, table)
             planes, predicted = (
-                writing.arrays(table.models, table.samples, values)
+                cells.arrays(table.models, table.samples, values)
                 for values in (
                     {CORRECT: table.values, CONFIDENCE: table.confidence},
                     {CORRECT: table.predicted},
@@ -98,12 +98,12 @@ def import_file(
             ]
             kept_back = records.line_on_kept(db, table.models, table.samples, table.values)
             table = dataclasses.replace(table, remarks=(*table.remarks, *kept_back))
-            writing.write(db, cache.cells, OBSERVED, rows, columns, planes)
+            cells.write(db, cache.cells, OBSERVED, rows, columns, planes)
             if predicted:
-                writing.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
+                cells.write(db, cache.cells, PREDICTED, rows, columns, predicted, origin)
             if vectors is not None:
                 there = ~np.isnan(vectors).any(axis=1)
-                writing.write_features(db, cache.cells, columns[there], vectors[there])
+                cells.write_features(db, cache.cells, columns[there], vectors[there])
             records.add_imports(db, [Imported(path.name, table.remarks, table.left_out)])
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache, plural
-from nevis_stream.evaluation_cache import additions, entries, facts, packing, records, writing
+from nevis_stream.evaluation_cache import additions, cells, entries, facts, packing, records
 from nevis_stream.evaluation_cache.additions import LEDGER, examine
 from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
 from nevis_stream.evaluation_cache.packing import (
@@ -263,7 +263,7 @@ def repair(
             entries.add_samples(new, samples, entries.full_provenances(db, damage.hashes))
             sound_imports = records.imports(db, without=damage.imports)
             records.add_imports(new, sound_imports)
-            writing.add_errata(new, target.cells, records.select_sound_errata(db))
+            cells.add_errata(new, target.cells, records.select_sound_errata(db))
             names = entries.names(db)
             for row, name in enumerate(names):
                 entries.add_model(
@@ -282,7 +282,7 @@ def repair(
                     )
                     for tile in tiles
                 ]
-                writing.enter(new, target.cells, copies, made_by)
+                cells.enter(new, target.cells, copies, made_by)
                 done += len(tiles)
     return damage
 

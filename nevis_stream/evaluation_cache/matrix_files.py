@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.evaluation_cache import EvaluationCache, entries, records, writing
+from nevis_stream.evaluation_cache import EvaluationCache, cells, entries, records
 from nevis_stream.evaluation_cache.facts import RANGE
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
 from nevis_stream.evaluation_cache.records import Imported
@@ -128,12 +128,12 @@ def _write(
     """Writes a block: some models on all samples, or all models on some samples."""
     if not by_model:
         planes = {CORRECT: np.ascontiguousarray(values.T[chosen])}
-        writing.write(db, cache.cells, OBSERVED, numbers, columns[part], planes)
+        cells.write(db, cache.cells, OBSERVED, numbers, columns[part], planes)
         return
     first, end = np.searchsorted(chosen, [part.start, part.stop])
     if end > first:
         planes = {CORRECT: values[chosen[first:end] - part.start]}
-        writing.write(db, cache.cells, OBSERVED, numbers[first:end], columns, planes)
+        cells.write(db, cache.cells, OBSERVED, numbers[first:end], columns, planes)
 
 
 def _numbers(path: Path, models: int) -> np.ndarray:

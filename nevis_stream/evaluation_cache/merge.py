@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache import entries, identity, integrity, packing, records, writing
+from nevis_stream.evaluation_cache import cells, entries, identity, integrity, packing, records
+from nevis_stream.evaluation_cache.cells import Snapshot
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -19,7 +20,6 @@ from nevis_stream.evaluation_cache.packing import (
     Shape,
     Tile,
 )
-from nevis_stream.evaluation_cache.reading import Snapshot
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage.reading import real_path
 
@@ -86,12 +86,12 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
         records.add_imports(db, imports)
         for tile in features:
             positions, values = tile.decode(view)
-            writing.write_features(db, target.cells, columns[positions], values)
+            cells.write_features(db, target.cells, columns[positions], values)
         rows, lines = identity.rows_in_cache(list(models.items()), entries.models(db))
         names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
         samples_there = dict(zip(names, ids, strict=True))
         renamed = [each.renamed(names_there, samples_there) for each in own_errata]
-        if added := writing.add_errata(db, target.cells, renamed):
+        if added := cells.add_errata(db, target.cells, renamed):
             lines += [f"erratum of {each.line()}" for each in added]
     models_there = [Moved(number, *row) for number, row in enumerate(rows)]
     predictions: dict[int, list[tuple[Tile, dict[str, Any]]]] = defaultdict(list)
@@ -106,13 +106,13 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
                 each.row: (each.name, entries.add_model(db, each.name, each.provenance))
                 for each in part
             }
-            writing.write(db, target.cells, OBSERVED, list(placed.values()), columns, planes)
+            cells.write(db, target.cells, OBSERVED, list(placed.values()), columns, planes)
             tiles = [prediction for each in part for prediction in predictions[each.row]]
             for made_by, group in itertools.groupby(tiles, lambda prediction: prediction[1]):
                 moved = [
                     _moved(tile, view, columns, *placed[tile.shape.model]) for tile, _ in group
                 ]
-                writing.enter(db, target.cells, moved, made_by)
+                cells.enter(db, target.cells, moved, made_by)
 
     own_names = list(models)
     for part in _batches(models_there, len(names), classes):
@@ -142,7 +142,7 @@ def _batches(models: Sequence[Moved], samples: int, classes: int) -> Iterator[li
         yield list(batch.values())
 
 
-def _planes(source, rows: Sequence[int], n: int) -> writing.Planes:
+def _planes(source, rows: Sequence[int], n: int) -> cells.Planes:
     """Returns the observed values of models on the first n samples, [m, n]; other processes may
     have added samples since.
     """

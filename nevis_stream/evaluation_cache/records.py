@@ -289,7 +289,7 @@ def errata(db: sqlite3.Connection) -> list[Erratum]:
 
 
 def add_errata(db: sqlite3.Connection, new: Iterable[Erratum]) -> list[Erratum]:
-    """Adds records and returns those that are new; `writing.add_errata` applies them."""
+    """Adds records and returns those that are new; `cells.add_errata` applies them."""
     there = errata(db)
     if added := [each for each in new if each not in there]:
         _store(db, "errata", added)

@@ -12,7 +12,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
 from nevis_stream.dynamic_evaluation.known_models import InMemory, complete_models, learned_from
-from nevis_stream.dynamic_evaluation.substitutes import Substitutes
+from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions, read_additions

@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache, entries, integrity
 from nevis_stream.evaluation_cache.exchange import export_npz
-from nevis_stream.evaluation_cache.reading import packed_sums
+from nevis_stream.evaluation_cache.packing import packed_sums
 
 U = 255
 

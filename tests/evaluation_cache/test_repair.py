@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.errors import BadInput, DamagedCache
-from nevis_stream.evaluation_cache import EvaluationCache, entries, integrity, writing
+from nevis_stream.evaluation_cache import EvaluationCache, cells, entries, integrity
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from tests.evaluation_cache.test_integrity import fill
 
@@ -257,7 +257,7 @@ def _die_at_call(limit):
 
         return call
 
-    for module, names in ((os, ["link", "replace", "fsync", "fdatasync"]), (writing, ["enter"]),
+    for module, names in ((os, ["link", "replace", "fsync", "fdatasync"]), (cells, ["enter"]),
                           (entries, ["add_samples", "add_model"])):  # fmt: skip
         for name in names:
             setattr(module, name, counted(getattr(module, name)))
