@@ -4,8 +4,9 @@ find them ready.
 
 import functools
 
-from nevis_stream.datasets import embedded
+from nevis_stream.datasets import sources
+from nevis_stream.datasets.embedded import DATASETS
 
-embedded.build = functools.cache(embedded.build)
-for name in embedded.DATASETS:
-    embedded.build(name)
+sources.build_embedded = functools.cache(sources.build_embedded)
+for name in DATASETS:
+    sources.build_embedded(name)
