@@ -28,9 +28,9 @@ from nevis_stream.launch.evaluate_commands.caches import (
     budget,
     one_cache,
     print_groups,
+    print_import,
     samples_or_amount,
 )
-from nevis_stream.launch.evaluate_commands.fill import print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.progress import Progress, Silent, Within
 from nevis_stream.queries.matrix import is_observed

@@ -16,6 +16,7 @@ from nevis_stream.dynamic_evaluation.estimates import SampleGroup, means_by_grou
 from nevis_stream.errors import BadInput, DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.integrity import advice, list_unchecked
+from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.launch.command_line import console
 from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.queries.prices import parse_budget
@@ -109,6 +110,12 @@ def samples_or_amount(
         parse_budget(text)
         return text
     return budget(text, size, unit, cache)
+
+
+def print_import(source: str, record: Imported) -> None:
+    """Prints what was understood of a file and what was left out."""
+    for line in record.lines():
+        print(f"{source}: {line}")
 
 
 def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:

@@ -22,7 +22,7 @@ from nevis_stream.evaluation_cache.values import Ranges
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
 from nevis_stream.launch.command_line import flops
 from nevis_stream.launch.entry import use_compilation_cache
-from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache
+from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache, print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.ledger import FILE_NAME, find_run_dirs
@@ -187,12 +187,6 @@ def _import_matrix(path: Path, target: Path, values: FlagValues) -> None:
     for other in sorted(path.parent.glob("rank_idx_*.npy")) if not values.rows else ():
         print(f"{path}: {other.name} beside it may name the models to learn from: --rows={other}")
     print(_size(EvaluationCache(target)))
-
-
-def print_import(source: str, record: Imported) -> None:
-    """Prints what was understood of a file and what was left out."""
-    for line in record.lines():
-        print(f"{source}: {line}")
 
 
 def import_run(

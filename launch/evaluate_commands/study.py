@@ -32,8 +32,7 @@ from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import console
 from nevis_stream.launch.evaluate_commands import study_checks
-from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups
-from nevis_stream.launch.evaluate_commands.fill import print_import
+from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups, print_import
 from nevis_stream.launch.evaluate_commands.flags import reading_of
 from nevis_stream.launch.evaluate_commands.study_checks import cross
 from nevis_stream.queries.samples import check_one_mean, checked_weights
