@@ -204,6 +204,7 @@ def test_a_bad_matrix_is_refused():
         methods.get("uniform+neural_process").fit(np.full((6, 9), 2.0, np.float32), None, KEY)
 
 
+@pytest.mark.slow
 def test_holes_and_a_single_group_are_no_obstacle():
     values = np.where(np.random.default_rng(0).random(SMALL.shape) < 0.3, 255, SMALL)
     values[:, 7] = 255  # a sample without any value: a new one

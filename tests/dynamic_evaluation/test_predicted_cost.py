@@ -21,10 +21,9 @@ KNOWN, NEW = InMemory(MATRIX[:28]), MATRIX[28:]
         "sort_and_search",
         "stratified_mean",
         "copy_nearest",
-        "irt_2pl_adaptive",
-        "recommended",
         "linear_gaussian",
         "adaptive_testing",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("irt_2pl_adaptive", "recommended")),
     ],
 )
 def test_the_price_is_what_is_charged(name):
