@@ -17,7 +17,7 @@ from mypy import modulefinder
 
 import nevis_stream as ns
 from nevis_stream import active_testing, dynamic_evaluation, extensions, user_code
-from nevis_stream.datasets import embedded
+from nevis_stream.datasets import sources
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag
@@ -282,7 +282,7 @@ def test_a_learner_by_name_is_the_one_of_the_command(installed, tmp_path, monkey
     words = ["--config=closed_form", "--config.budget=small", "--config.sample=200"]
     config = run_config.to_json(run_config.resolve(config_flag.split_words(words).config()))
     assert configure("closed_form", "small", {"sample": 200}).config == config
-    monkeypatch.setattr(embedded, "build", small_dataset)
+    monkeypatch.setattr(sources, "build_embedded", small_dataset)
     for name in ("nearest_class_mean", "logistic_regression"):
         assert ns.run(name, "pico", tmp_path / name, **options).complete
     comparison = ns.compare(tmp_path / "nearest_class_mean", [tmp_path / "logistic_regression"])

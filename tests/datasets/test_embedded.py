@@ -17,6 +17,7 @@ from nevis_stream.datasets.embedded import DATASETS, packaged, patches, rendered
 from nevis_stream.datasets.sources import build_embedded
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput
+from tests import forked
 
 NAMES = tuple(DATASETS)
 LABELLED = {
@@ -72,6 +73,16 @@ def test_a_fresh_process_builds_the_same_and_imports_no_carrier(built):
     prints, loaded = shown.split("\n")[:2]
     assert prints.split() == [built[name].fingerprint() for name in NAMES]
     assert loaded == ""
+
+
+def test_commands_of_tests_find_them_built(tmp_path):
+    """Without them, and where what is forked cannot start, each test of a command takes seconds."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from nevis_stream.datasets import sources\n"
+        "print(sources.build_embedded.cache_info().currsize)\n"
+    )
+    assert forked.run("tests.program", program).stdout == f"{len(NAMES)}\n"
 
 
 @pytest.mark.parametrize("name", NAMES)
