@@ -1,6 +1,6 @@
 """Compares the errors of the default with those of single methods where few models are known.
 
-    python -m experiments.evaluation_studies.few_known_errors run --out=FOLDER [--splits=10:20]
+    python -m experiments.evaluation_studies.few_known_errors run --out=FOLDER [--splits=0:6]
     python -m experiments.evaluation_studies.few_known_errors table --out=FOLDER
 
 9 or 18 models of a matrix are known, drawn at random; new ones answer 50 samples. `default` is what
@@ -10,7 +10,7 @@ one split of all matrices after the other; ProEval is used as in `beside_proeval
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jax
@@ -34,7 +34,7 @@ MATRICES = ("zeroeval_crux", "cifar10.1_v6", "alpaca_eval2", "metabench_gsm8k", 
 KNOWN, BUDGET, NEW = (9, 18), 50, 10
 UNGUARDED, BESIDE = "unguarded", ("recommended", PROEVAL)
 METHODS = (DEFAULT, UNGUARDED, "recommended", "adaptive_testing", PROEVAL)
-BAR = 1.05
+BAR, DRAWS = 1.05, 1000
 
 
 def rows(folder: Path, name: str, count: int, seed: int) -> Iterator[dict]:
@@ -89,21 +89,42 @@ def table(out: Path, splits: range) -> None:
     print(f"{describe()}; splits {splits.start} to {splits.stop - 1}, K = {BUDGET}\n")
     print("| known | matrix | splits | " + " | ".join(METHODS) + " | default ÷ better | chosen |")
     print("|---:|---|---:|" + "---:|" * (len(METHODS) + 1) + "---|")
-    ratios: dict[int, list[float]] = {}
     for (count, name), part in frame.groupby(["known", "matrix"]):
         errors = part.pivot_table(index="seed", columns="method", values="error")
         shown = (f"{errors[each].mean():.4f} ± {errors[each].sem():.4f}" for each in METHODS)
-        mean = errors.mean()
-        ratio = mean[DEFAULT] / mean[list(BESIDE)].min()
-        ratios.setdefault(count, []).append(ratio)
         used = part[part["method"] == UNGUARDED]["used"].value_counts()
         chosen = ", ".join(f"{method} {times}" for method, times in used.items())
         print(
-            f"| {count} | {name} | {len(errors)} | {' | '.join(shown)} | {ratio:.2f} | {chosen} |"
+            f"| {count} | {name} | {len(errors)} | {' | '.join(shown)} | {ratio([errors]):.2f} |"
+            f" {chosen} |"
         )
-    for count, each in ratios.items():
-        mean = np.exp(np.log(each).mean())
-        print(f"\n{count} known: {mean:.2f} in the geometric mean over matrices, {BAR} at most")
+    random = np.random.default_rng(0)
+    for count, part in frame.groupby("known"):
+        by_matrix = [
+            each.pivot_table(index="seed", columns="method", values="error")
+            for _, each in part.groupby("matrix")
+        ]
+        draws = [
+            ratio([each.sample(frac=1, replace=True, random_state=random) for each in by_matrix])
+            for _ in range(DRAWS)
+        ]
+        low, high = np.quantile(draws, [0.025, 0.975])
+        inside = part[part["method"] == DEFAULT]
+        covered = np.average(inside["covered"].astype(float), weights=inside["models"])
+        print(
+            f"\n{count} known: {ratio(by_matrix):.2f} ({low:.2f}–{high:.2f}, bootstrap of splits)"
+            f" in the geometric mean over matrices, {BAR} at most; the default's intervals covered"
+            f" {covered:.3f} of {inside['models'].sum()}"
+        )
+
+
+def ratio(errors: Sequence[pd.DataFrame]) -> float:
+    """Returns the default's mean error over that of the better of `BESIDE`, geometric mean over
+    matrices, whose errors have a row for each split.
+    """
+    means = [each.mean() for each in errors]
+    logs = [np.log(mean[DEFAULT] / mean[list(BESIDE)].min()) for mean in means]
+    return float(np.exp(np.mean(logs)))
 
 
 def main() -> None:
@@ -112,7 +133,7 @@ def main() -> None:
     parser.add_argument("command", choices=("run", "table"))
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--splits", default="10:20")
+    parser.add_argument("--splits", default="0:6")
     options = parser.parse_args()
     splits = range(*map(int, options.splits.split(":")))
     if options.command == "table":
