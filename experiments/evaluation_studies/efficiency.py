@@ -79,10 +79,16 @@ def relative_widths(scaled: pd.DataFrame, to: str = FAQ) -> pd.Series:
     return np.exp(logs.groupby(["kind", "budget"]).mean()).stack()
 
 
+def on_common_splits(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows of the splits that were evaluated by all methods."""
+    cell = ["kind", "matrix", "budget", "split"]
+    return rows[rows.groupby(cell)["method"].transform("nunique") == rows["method"].nunique()]
+
+
 def print_widths(out: Path) -> None:
     """Prints a row for each regime and number of evaluations."""
     rows = pd.DataFrame(record_of(out).rows())
-    rows = rows[rows["kind"].isin(REGIMES)]
+    rows = on_common_splits(rows[rows["kind"].isin(REGIMES)])
     scaled = scaled_widths(rows)
     relative, names = relative_widths(scaled), [name for name in METHODS if name != FAQ]
     print(f"{describe()}\n\n| regime | K | matrices | n | " + " | ".join(names) + " |")
