@@ -3,43 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from matplotlib.transforms import Bbox
 
 from nevis_stream.analysis import methods
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.seeds import short_names
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
 
 TITLE = "Error against training FLOPs"
-_ALONG = (0.01, 0.99, 0.35, 0.65)  # where along a line its label may stand, as a share of the width
-_LETTERS = 44  # of a label
 _TICKS = 8  # on the axis of costs, at most
 _SUBS = ((1, 2, 5), (1, 3))  # labelled multiples of a power of ten, as many as there is room for
-# Where a label may stand: horizontal and vertical offset in points, and the alignments.
-_PLACES = (
-    (8, 0, "left", "center"),
-    (-8, 0, "right", "center"),
-    (0, 9, "center", "bottom"),
-    (0, -9, "center", "top"),
-    (7, 8, "left", "bottom"),
-    (7, -8, "left", "top"),
-    (-7, 8, "right", "bottom"),
-    (-7, -8, "right", "top"),
-    (0, 20, "center", "bottom"),
-    (0, -20, "center", "top"),
-    (8, 18, "left", "bottom"),
-    (8, -18, "left", "top"),
-)
 
 
 def html(section: Section) -> Markup:
@@ -48,8 +28,11 @@ def html(section: Section) -> Markup:
     picture = svg.pictures(figures(section), section.number).get("points")
     lines = [method for method in section.methods if has_line(method)]
     undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
-    counts = {"drawn": len(drawn), "lines": len(lines)}
-    markup = render("parts/points.html", section=section, plane=picture, undrawn=undrawn, **counts)
+    named = {
+        name: [(section.styles[each.group.label], each.group.label) for each in shown]
+        for name, shown in {"drawn": drawn, "lines": lines}.items()
+    }
+    markup = render("parts/points.html", section=section, plane=picture, undrawn=undrawn, **named)
     return markup + _fronts(section)
 
 
@@ -134,6 +117,7 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> Figure
             elinewidth=1.3,
             linestyle="none",
             zorder=3,
+            label=method.group.label,
         )
     lines = [method for method in methods if has_line(method)]
     for method in lines:
@@ -144,12 +128,11 @@ def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> Figure
             linewidth=1.3,
             zorder=1,
             gid="published",
+            label=method.group.label,
         )
         line.set_dashes(style.dash or (1, 3))
     _frame(axes, shown, [method.error.mean for method in lines])
-    front = _draw_front(axes, shown)
-    with svg.any_script():
-        _label(figure, axes, shown, lines, front)
+    _draw_front(axes, shown)
     return figure
 
 
@@ -181,8 +164,8 @@ def _frame(axes, shown: Sequence[MethodPoint], levels: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]:
-    """Draws the boundary of what is reached, from the left to the right; returns its corners."""
+def _draw_front(axes, shown: Sequence[MethodPoint]) -> None:
+    """Draws the boundary of what is reached, from the left to the right."""
     front = sorted((float(m.paper_total.mean), m.error.mean) for m in shown if m.on_paper_front)
     corners: list[tuple[float, float]] = []
     height = axes.get_ylim()[1]
@@ -197,88 +180,3 @@ def _draw_front(axes, shown: Sequence[MethodPoint]) -> list[tuple[float, float]]
         axes.vlines(
             costs[:-1:2], errors[1::2], errors[:-1:2], linewidth=0.8, linestyle=(0, (1, 3)), **look
         )
-    return corners
-
-
-def _along(corners) -> list[Bbox]:
-    """Boxes that cover a line of horizontal and vertical pieces, in pixels."""
-    pieces = zip(corners[:-1], corners[1:], strict=True)
-    boxes = [Bbox([np.minimum(a, b), np.maximum(a, b)]) for a, b in pieces]
-    return [box.padded(2) for box in boxes]
-
-
-def _label(
-    figure: Figure,
-    axes,
-    shown: Sequence[MethodPoint],
-    lines: Sequence[MethodPoint],
-    front: list[tuple[float, float]],
-) -> None:
-    """Names each point and line, where possible where no other label or point is."""
-    figure.canvas.draw()
-    renderer = svg.renderer(figure)
-    centres = [axes.transData.transform((float(m.paper_total.mean), m.error.mean)) for m in shown]
-    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in centres]
-    taken += _along(axes.transData.transform(front)) if len(front) else []
-    inside = axes.get_window_extent(renderer)
-    heights = [axes.transData.transform((1, method.error.mean))[1] for method in lines]
-    taken += [Bbox.from_bounds(inside.x0, height - 1, inside.width, 2) for height in heights]
-    for method in sorted(shown, key=lambda m: (not m.on_paper_front, m.paper_total.mean)):
-        at = (float(method.paper_total.mean), method.error.mean)
-        colour = palette.ink() if method.on_paper_front else palette.muted()
-        text = _name(axes, method, at, colour)
-        best = min(_PLACES, key=lambda place: _clash(text, place, taken, inside, renderer))
-        _put(text, best)
-        taken.append(text.get_window_extent(renderer))
-    for method in sorted(lines, key=lambda m: -m.error.mean):
-        text = _name(axes, method, (0, method.error.mean), palette.muted())
-        text.xycoords = axes.get_yaxis_transform()
-        best = min(_places_along(), key=lambda place: _clash(text, place, taken, inside, renderer))
-        _put(text, best)
-        taken.append(text.get_window_extent(renderer))
-
-
-def _name(axes, method: MethodPoint, at: tuple[float, float], colour: str):
-    return axes.annotate(
-        shorten(method.group.label, _LETTERS),
-        at,
-        xytext=(0, 0),
-        textcoords="offset points",
-        size=8.5,
-        color=colour,
-        parse_math=False,
-        in_layout=False,
-        zorder=4,
-    )
-
-
-def _places_along() -> list[tuple]:
-    """Above or below a line, at its ends or further in; a fifth number is the share of the
-    width.
-    """
-    sides = ((2, "bottom"), (-2, "top"))
-    return [
-        (0, up, "left" if at < 0.5 else "right", side, at) for at in _ALONG for up, side in sides
-    ]
-
-
-def _put(text, place: tuple) -> None:
-    across, up, horizontal, vertical, *along = place
-    text.set_position((across, up))
-    if along:
-        text.xy = (along[0], text.xy[1])
-    text.set_ha(horizontal)
-    text.set_va(vertical)
-
-
-def _clash(text, place: tuple, taken: list[Bbox], inside: Bbox, renderer) -> float:
-    _put(text, place)
-    box = text.get_window_extent(renderer)
-    overlap = sum(_shared(box, other) for other in taken)
-    outside = box.width * box.height - _shared(box, inside)
-    return overlap + 2 * outside
-
-
-def _shared(first: Bbox, second: Bbox) -> float:
-    both = Bbox.intersection(first, second)
-    return both.width * both.height if both is not None else 0.0
