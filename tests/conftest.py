@@ -66,6 +66,8 @@ LONGEST = (
     "tests/learners/test_closed_form.py",
     "tests/test_docs.py",
     "tests/dynamic_evaluation/test_methods.py",
+    "tests/test_public_api.py",
+    "tests/test_array_shapes.py",
     "tests/streams/adaptive/test_stream.py",
     "tests/report/test_statements.py",
     "tests/datasets/test_preparation.py",
@@ -85,8 +87,6 @@ LONGEST = (
     "tests/launch/test_user_code.py",
     "tests/test_runner.py",
     "tests/launch/test_evaluate_scores.py",
-    "tests/active_testing/test_intervals.py",
-    "tests/report/test_strangers.py",
     "tests/report/test_report.py",
 )
 
