@@ -21,6 +21,8 @@ OURS = (
     "nevis_stream.experiments.",
 )
 
+STARTED = re.compile(r"^    (entry\.)?(start|start_run_or_table|guard)\(", re.M)
+
 if __name__ == "__main__":
     logging.set_verbosity(logging.WARNING)  # and with it its flags are there
     common = set(flags.FLAGS)
@@ -49,7 +51,7 @@ if __name__ == "__main__":
             print(f"{module}: {traceback.format_exc()}")
             continue
         runs = "__main__" in path.read_text()
-        if runs and not re.search(r"^    (entry\.)?(start|guard)\(", path.read_text(), re.M):
+        if runs and not STARTED.search(path.read_text()):
             print(f"{module}: a user's mistake shows a traceback; see nevis_stream.launch.entry")
         if runs and (status != 0 or "usage" not in output.getvalue().lower()):
             print(f"{module}: --help ends with {status}:\n{output.getvalue()[-300:]}")
