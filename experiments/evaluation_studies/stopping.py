@@ -18,7 +18,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.stopping import BLOCK, Assistance, anytime_intervals, assist
