@@ -97,7 +97,11 @@ def print_widths(out: Path) -> None:
         count = (part["method"] == names[0]).sum()
         cells = " | ".join(f"{relative[kind, budget, name]:.2f}" for name in names)
         print(f"| {kind} | {budget} | {part['matrix'].nunique()} | {count} | {cells} |")
-    print("\nFactors: ", end="")
+    for kind, part in np.log(relative).groupby("kind"):
+        means = np.exp(part.groupby(level=-1).mean())
+        shown = ", ".join(f"{name} {means[name]:.2f}" for name in names)
+        print(f"\n{kind}, geometric mean over K: {shown}", end="")
+    print("\n\nFactors: ", end="")
     factors = scaled.groupby(["kind", "method"])["factor"].first()
     print("; ".join(f"{kind}, {method} {value:.2f}" for (kind, method), value in factors.items()))
 
