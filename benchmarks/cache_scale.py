@@ -117,7 +117,7 @@ def fill(directory: Path, models: int) -> tuple[float, float]:
 
 def measure(directory: Path) -> dict:
     """Returns the CPU seconds and the anonymous MB of each operation on a cache."""
-    from nevis_stream.dynamic_evaluation.sorting import cuts, sort
+    from nevis_stream.dynamic_evaluation.sorting import find_thresholds, sort
     from nevis_stream.evaluation_cache import EvaluationCache
     from nevis_stream.queries.oracle import Query, Responses
     from nevis_stream.queries.samples import centres
@@ -158,7 +158,10 @@ def measure(directory: Path) -> dict:
         places = centres(rank.n, 2048)
         outcomes = random.integers(0, 2, 2048)
         cache.append(f"new{next(new)}", rank.order[places], outcomes)
-        _ = rank.place < cuts(rank, places[None], outcomes[None].astype(np.uint8))[:, None]
+        _ = (
+            rank.place
+            < find_thresholds(rank, places[None], outcomes[None].astype(np.uint8))[:, None]
+        )
 
     line("plan, append and predict a model, n' = 2,048", evaluate)
     # imports JAX, which the lines above do not need

@@ -22,11 +22,11 @@ from nevis_stream.experiments import scripts
 from nevis_stream.launch import entry
 
 REPEATS = 5
-BAR_GFLOPS = 365 / 2  # of one core
+REFERENCE_GFLOPS = 365 / 2  # of one core of the reference machine
 BATCH = 256
 
 
-def raw_mnist(folder: Path) -> int:
+def write_raw_mnist(folder: Path) -> int:
     """Writes the four idx files as published (compressed); returns the number of images."""
     with np.load(catalogue.shared_directory() / "data" / "mnist.npz") as file:
         arrays = [
@@ -39,7 +39,7 @@ def raw_mnist(folder: Path) -> int:
     return len(arrays[0]) + len(arrays[2])
 
 
-def prepare_rates(folder: Path, images: int, form: str) -> list[float]:
+def measure_preparation(folder: Path, images: int, form: str) -> list[float]:
     """Returns images per CPU second of each repeat."""
     rates = []
     for _ in range(REPEATS):
@@ -49,7 +49,7 @@ def prepare_rates(folder: Path, images: int, form: str) -> list[float]:
     return rates
 
 
-def read_rates() -> tuple[list[float], int]:
+def measure_reading() -> tuple[list[float], int]:
     """Returns images per CPU second of each repeat, and their number.
 
     Reads all training images of MNIST at 64×64 in shuffled batches of 256.
@@ -75,23 +75,23 @@ def main(_) -> None:
         os.environ["NEVIS_STREAM_DATA"] = folder
         files = Path(folder) / "files"
         files.mkdir()
-        images = raw_mnist(files)
+        images = write_raw_mnist(files)
         peak = scripts.matrix_product_peak() / 1e9
         rows = [
             (
                 "prepare: hashes, and PNG in array_record",
                 images,
-                prepare_rates(files, images, "array_record"),
+                measure_preparation(files, images, "array_record"),
                 8_000,
             ),
             (
                 "prepare: hashes, and raw arrays",
                 images,
-                prepare_rates(files, images, "raw"),
+                measure_preparation(files, images, "raw"),
                 20_000,
             ),
         ]
-        rates, count = read_rates()
+        rates, count = measure_reading()
         rows.append(
             (f"read 64×64, shuffled, batches of {BATCH}, memory-mapped", count, rates, 300_000)
         )
@@ -101,12 +101,12 @@ def main(_) -> None:
     )
     print("| work | images | images per CPU second | spread | scaled to 182 GFLOP/s | target |")
     print("|---|---:|---:|---|---:|---:|")
-    for name, count, rates, bar in rows:
+    for name, count, rates, target in rows:
         best = max(rates)
         spread = f"{min(rates):,.0f}–{best:,.0f}"
         print(
-            f"| {name} | {count:,} | {best:,.0f} | {spread} | {best * BAR_GFLOPS / peak:,.0f} |"
-            f" {bar:,} |"
+            f"| {name} | {count:,} | {best:,.0f} | {spread} |"
+            f" {best * REFERENCE_GFLOPS / peak:,.0f} | {target:,} |"
         )
 
 

@@ -24,9 +24,9 @@ from nevis_stream.storage.study_record import StudyRecord
 
 FACTS = ("n", "risk", "variance")
 ActiveTest = tuple[Sequence[str], int, Hashable, Sequence[int]]
-"""An active test: what says which it is; number of the repetition, also the seed; key of its
-subject; and the numbers of labels after which the surrogate is retrained, the last of which, or the
-last that is shown, is the number of labels.
+"""An active test: its id, which has a value for each of `RecordedPaths.fields`; number of the
+repetition, also the seed; key of its data; and the numbers of labels after which the surrogate is
+retrained. The test ends at the last of these numbers, or the last that is shown.
 """
 _PUBLISHED_RULES = ProportionalSampling(uniform=0.1)  # nearer to the papers than the default
 
@@ -37,68 +37,69 @@ class RecordedPaths:
 
     Attributes:
       file: its record, which need not exist.
-      words: names of what says which test it was. The last three are surrogate, loss and
+      fields: names of the parts of a test's id. The last three are surrogate, loss and
         acquisition.
       shown: numbers of labels whose estimates are kept.
-      counted: a class whose share among the labels is kept too; None for none.
+      counted: a class whose fraction of the labels is kept too; None: no class.
     """
 
     file: Path
-    words: Sequence[str]
+    fields: Sequence[str]
     shown: Sequence[int]
     counted: int | None = None
 
     def read(self) -> dict[tuple[str, ...], dict[int, Mapping[str, float]]]:
-        """Returns by words and repetition: n, risk and variance of the pool; share_LABELS of the
+        """Returns by id and repetition: n, risk and variance of the pool; share_LABELS of the
         counted class; and ESTIMATOR_LABELS, NaN where there is none.
         """
         paths: dict[tuple[str, ...], dict[int, Mapping[str, float]]] = {}
         for cell, result in StudyRecord(self.file).items():
-            words = tuple(cell[name] for name in self.words)
+            test_id = tuple(cell[name] for name in self.fields)
             series = {"share": result["shares"], **result["estimates"]}
             values = {name: result[name] for name in FACTS} | {
                 f"{name}_{asked}": value
                 for name, each in series.items()
                 for asked, value in zip(self.shown, each, strict=False)
             }
-            paths.setdefault(words, {})[cell["repetition"]] = values
+            paths.setdefault(test_id, {})[cell["repetition"]] = values
         return paths
 
     def add_missing(
         self,
         tests: Iterable[ActiveTest],
-        subject: Callable[[Hashable], tuple[SurrogateData, np.ndarray]],
+        load: Callable[[Hashable], tuple[SurrogateData, np.ndarray]],
         seconds: float,
     ) -> None:
         """Simulates the active tests that are not on record, and adds each.
 
         Args:
           tests: those of one key in a row.
-          subject: what is known of the tested model, and the labels of the pool, int64[n], by key.
+          load: returns, by key, what is known of the tested model, and the labels of the pool,
+            int64[n].
           seconds: wall-clock time after which nothing is begun.
         """
         end, record = time.monotonic() + seconds, StudyRecord(self.file)
-        subject = functools.lru_cache(maxsize=1)(subject)
-        for words, number, key, steps in tests:
-            cell = dict(zip(self.words, words, strict=True)) | {"repetition": number}
+        load = functools.lru_cache(maxsize=1)(load)
+        for test_id, number, key, steps in tests:
+            cell = dict(zip(self.fields, test_id, strict=True)) | {"repetition": number}
             if cell in record:
                 continue
             if time.monotonic() > end:
                 return
-            record.add(cell, self._simulate(words, number, *subject(key), steps))
+            record.add(cell, self._simulate(test_id, number, *load(key), steps))
             left = end - time.monotonic()
-            print(f"{' '.join(words)}, repetition {number}: {left:.0f} s left", flush=True)
+            print(f"{' '.join(test_id)}, repetition {number}: {left:.0f} s left", flush=True)
 
     def _simulate(
         self,
-        words: Sequence[str],
+        test_id: Sequence[str],
         number: int,
         data: SurrogateData,
         truth: np.ndarray,
         steps: Sequence[int],
     ) -> dict[str, Any]:
         """Returns the result of one test."""
-        surrogate, loss, rule = words[-3:]
+        surrogate, loss, rule = test_id[-3:]
         pool = Pool.of(data.predictions, loss)
         path = simulate(
             pool,

@@ -17,7 +17,13 @@ from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.executor import Executor
 from nevis_stream.experiments.rollouts.statistics import RiskCurve, curve, plurality_risks
-from nevis_stream.experiments.rollouts.training import BATCH, UNKNOWN, ImagePool, Trainer, training
+from nevis_stream.experiments.rollouts.training import (
+    BATCH,
+    UNKNOWN,
+    ImagePool,
+    Trainer,
+    train_epochs,
+)
 from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.populations import Population
 from nevis_stream.learner import Context
@@ -112,7 +118,7 @@ def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
     """
     uniform = np.full(len(pool), 1 / len(pool))
     best = 0.0
-    for epoch, predict in enumerate(training(ctx, pool, uniform, "base"), start=1):
+    for epoch, predict in enumerate(train_epochs(ctx, pool, uniform, "base"), start=1):
         errors = predict() != pool.labels
         best = max(best, 1 - errors.mean())
         if 1 - errors.mean() >= accuracy:

@@ -162,11 +162,11 @@ def fit(
       epochs: passes of n draws each, without the last batch if it is not full.
       *name: of the random numbers.
     """
-    *_, predict = itertools.islice(training(ctx, pool, distribution, *name), epochs)
+    *_, predict = itertools.islice(train_epochs(ctx, pool, distribution, *name), epochs)
     return predict()
 
 
-def training(
+def train_epochs(
     ctx: Context, pool: ImagePool, distribution: np.ndarray, *name: str | int
 ) -> Iterator[Callable[[], np.ndarray]]:
     """Trains a new network indefinitely; after each epoch yields a function that returns what it

@@ -78,20 +78,20 @@ def mix(parts: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> 
       parts: distributions float64[..., n].
       weights: one for each part, at least the first positive; None: equal ones.
     """
-    shares = np.full(len(parts), 1 / len(parts)) if weights is None else np.asarray(weights)
-    mixed = sum(share * part for share, part in zip(shares, parts, strict=True))
+    factors = np.full(len(parts), 1 / len(parts)) if weights is None else np.asarray(weights)
+    mixed = sum(factor * part for factor, part in zip(factors, parts, strict=True))
     return mixed / mixed.sum(axis=-1, keepdims=True)
 
 
-def majority(members: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> np.ndarray:
+def majority(votes: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> np.ndarray:
     """Returns the error set of a (weighted) majority vote, bool[..., n]; a tie is an error.
 
     Args:
-      members: error sets bool[..., n].
+      votes: error sets bool[..., n].
       weights: the votes' weights, 0 or more; None: equal ones.
 
     Source: proof of Proposition 3.2 (the vote errs if half or more of the classifiers err).
     """
-    shares = np.full(len(members), 1 / len(members)) if weights is None else np.asarray(weights)
-    wrong = sum(share * member for share, member in zip(shares, members, strict=True))
-    return wrong >= shares.sum() / 2 * (1 - 1e-12)
+    factors = np.full(len(votes), 1 / len(votes)) if weights is None else np.asarray(weights)
+    wrong = sum(factor * vote for factor, vote in zip(factors, votes, strict=True))
+    return wrong >= factors.sum() / 2 * (1 - 1e-12)

@@ -107,8 +107,10 @@ def worst_cases(inverses: Sequence[int] = INVERSE_EPS) -> pd.DataFrame:
                 *lower_bounds.shared_core(inverse, 2), Design(2, 3), eps
             ),
             ("depth 2, width 3, adversary", 3): max(
-                _measure(population, WorstOfThree(eps, population.target, share), Design(2, 3), eps)
-                for share in PADDINGS
+                _measure(
+                    population, WorstOfThree(eps, population.target, padding), Design(2, 3), eps
+                )
+                for padding in PADDINGS
             ),
         }
         rows += [
@@ -190,8 +192,8 @@ def random_populations(
     if shift == "reweighted":
         factors = np.exp(generator.uniform(0, 1, (count, 1)) * generator.normal(size=target.shape))
     if shift == "missing":
-        share = generator.uniform(0, 0.3, (count, 1))
-        factors = (generator.random(target.shape) >= share).astype(float)
+        fraction = generator.uniform(0, 0.3, (count, 1))
+        factors = (generator.random(target.shape) >= fraction).astype(float)
     start = target * factors
     return Population(target, start / start.sum(axis=1, keepdims=True))
 
@@ -244,9 +246,9 @@ def perfect_paths(
     """
     generator = np.random.default_rng(seed)
     population = random_populations(count, atoms, "missing", generator)
-    share = generator.uniform(0.05, 1, count)
+    fraction = generator.uniform(0.05, 1, count)
     outcome = designs.run_design(
-        population, Unseen(share, population.target, generator), Design.path(rounds)
+        population, Unseen(fraction, population.target, generator), Design.path(rounds)
     )
     _check_promise(outcome, 0.0)
     members = [outcome.errors[(number,)] for number in range(rounds)]
@@ -260,7 +262,8 @@ def perfect_paths(
 def noise(
     deltas: Sequence[float] = (0.04, 0.1, 0.2), ratios: Sequence[float] = (5, 10, 20), seed: int = 0
 ) -> pd.DataFrame:
-    """Returns the share of D_t on the noisy part for each round up to delta / eps (Theorem 3.6).
+    """Returns the fraction, `share`, of D_t on the noisy part for each round up to delta / eps
+    (Theorem 3.6).
 
     Columns: delta, eps, round, share, clean_risk (of h_t on the clean part).
     """
@@ -293,7 +296,7 @@ def depths(
         population = Population(target, start / start.sum())
         for depth in (0, 1, 2):
             design, d = Design(depth, 3), float(population.distance)
-            adversaries = [WorstOfThree(eps, target, share) for share in PADDINGS]
+            adversaries = [WorstOfThree(eps, target, padding) for padding in PADDINGS]
             measured = max(
                 _measure(population, adversary, design, eps)
                 for adversary in (Greedy(eps, target), *adversaries)

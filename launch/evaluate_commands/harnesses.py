@@ -14,7 +14,10 @@ from absl.flags import FlagValues
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval
+from nevis_stream.evaluation_cache.importers.harness_requests import (
+    format_for_inspect,
+    format_for_lm_eval,
+)
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.sessions import show_status, tell_file
 
@@ -35,14 +38,14 @@ class Harness:
 
 
 def _for_lm_eval(board: EvaluationCache, samples: Sequence[str], logs: Path) -> list[str]:
-    by_task = for_lm_eval(board, samples)
+    group_by_task = format_for_lm_eval(board, samples)
     asked = logs / "asked.json"  # a file, as words of commands have a largest length
-    asked.write_text(json.dumps(by_task))
-    return ["--tasks", ",".join(by_task), "--samples", str(asked), "--log_samples"]
+    asked.write_text(json.dumps(group_by_task))
+    return ["--tasks", ",".join(group_by_task), "--samples", str(asked), "--log_samples"]
 
 
 def _for_inspect(board: EvaluationCache, samples: Sequence[str], logs: Path) -> list[str]:
-    return ["--sample-id", for_inspect(board, samples)]
+    return ["--sample-id", format_for_inspect(board, samples)]
 
 
 _LM_EVAL = Harness(("--output_path", "-o"), ("--tasks", "-t", "--samples", "-E"), _for_lm_eval)

@@ -23,7 +23,10 @@ from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_view import likely_failures
 from nevis_stream.dynamic_evaluation.told_files import read_told
 from nevis_stream.errors import BadInput, plural
-from nevis_stream.evaluation_cache.importers.harness_requests import for_inspect, for_lm_eval
+from nevis_stream.evaluation_cache.importers.harness_requests import (
+    format_for_inspect,
+    format_for_lm_eval,
+)
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import console, estimate_cells
 from nevis_stream.launch.evaluate_commands.caches import samples_or_amount
@@ -90,9 +93,9 @@ def ask(words: Sequence[str], values: FlagValues) -> None:
         return
     samples = [session.ids[each] if isinstance(each, int) else each for each in given]
     if values.format == "lm_eval":
-        print(json.dumps(for_lm_eval(session.cache, samples)))
+        print(json.dumps(format_for_lm_eval(session.cache, samples)))
     elif values.format == "inspect":
-        print(for_inspect(session.cache, samples))
+        print(format_for_inspect(session.cache, samples))
     else:
         print(*samples, sep="\n")
 

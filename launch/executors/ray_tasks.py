@@ -21,7 +21,7 @@ from nevis_stream import user_code
 from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarning
 from nevis_stream.executor import Result, Trial
 from nevis_stream.launch import entry
-from nevis_stream.launch.executors.threads import SideBySide
+from nevis_stream.launch.executors.threads import SharedProgress
 from nevis_stream.run_directory.environment import cores
 
 # environment variables that change what a worker finds or computes
@@ -61,7 +61,7 @@ class RayTasks:
 
         Each result is kept as soon as it arrives; the first exception of a trial ends the others.
         """
-        together = SideBySide(progress, trials)
+        together = SharedProgress(progress, trials)
         results = {trial.number: trial.finished() for trial in trials}
         missing = [trial for trial in trials if results[trial.number] is None]
         for trial in trials:

@@ -17,7 +17,7 @@ from nevis_stream.progress import Silent
 from nevis_stream.run_directory.environment import cores
 
 
-class SideBySide:
+class SharedProgress:
     """Reports trials that run at the same time to `progress`; safe to call from several threads.
 
     Args:
@@ -31,9 +31,9 @@ class SideBySide:
         self._steps: dict[int, tuple[int, int]] = {}
         progress.trial(self._done, self._trials)
 
-    def of_trial(self, trial: Trial, check: Callable[[], None] = lambda: None) -> "Steps":
+    def of_trial(self, trial: Trial, check: Callable[[], None] = lambda: None) -> "TrialProgress":
         """Returns the `Progress` of one trial; `check` is called at each of its reports."""
-        return Steps(self, trial.number, check)
+        return TrialProgress(self, trial.number, check)
 
     def step(self, number: int, step: int, steps: int) -> None:
         """Reports that `step` of the `steps` steps of a trial are done."""
@@ -49,10 +49,10 @@ class SideBySide:
             self._progress.trial(self._done, self._trials)
 
 
-class Steps(Silent):
+class TrialProgress(Silent):
     """The `Progress` of one of several trials."""
 
-    def __init__(self, together: SideBySide, number: int, check: Callable[[], None]):
+    def __init__(self, together: SharedProgress, number: int, check: Callable[[], None]):
         self._together, self._number, self._check = together, number, check
 
     def step(self, step: int, steps: int) -> None:
@@ -84,7 +84,7 @@ class Threads:
 
         The first exception is raised, after the other trials have ended at their next report.
         """
-        together, failed = SideBySide(progress, trials), threading.Event()
+        together, failed = SharedProgress(progress, trials), threading.Event()
 
         def check() -> None:
             if failed.is_set():

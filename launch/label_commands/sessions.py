@@ -10,7 +10,7 @@ from absl.flags import FlagValues
 from rich.table import Table
 
 from nevis_stream.active_testing.labelling.estimates import accounts
-from nevis_stream.active_testing.labelling.files import SETTINGS, Generation, SessionSettings
+from nevis_stream.active_testing.labelling.files import SETTINGS, PoolPart, SessionSettings
 from nevis_stream.active_testing.labelling.pools import SUFFIXES, load_pool, make_absolute
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import JoinedImages
@@ -58,10 +58,10 @@ def begin(_: Sequence[str], values: FlagValues) -> None:
     print(f"next: {entry.as_typed(f'python -m launch.label next {out}')}")
 
 
-def _samples(pool: str, subject: Subject) -> Generation:
+def _samples(pool: str, subject: Subject) -> PoolPart:
     """Returns what a session keeps of the samples."""
     ids, hashes = subject.pool.ids, subject.pool.images.pixel_hashes()
-    return Generation(make_absolute(pool), ids, subject.predictions, subject.data, hashes)
+    return PoolPart(make_absolute(pool), ids, subject.predictions, subject.data, hashes)
 
 
 def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
@@ -117,7 +117,7 @@ def _grow(out: Path, values: FlagValues) -> None:
             f" each of {', '.join(session.model_names)}, in this order."
         )
     subject = load_subject(values, models, fixed.surrogate, fixed.seed, fixed.classes)
-    before, place = len(session.ids), len(session.generations)
+    before, place = len(session.ids), len(session.pool_parts)
     session.grow(_samples(values.pool, subject))
     print(
         f"session {fixed.name}: {plural(len(session.ids) - before, 'sample')} added,"
@@ -148,26 +148,26 @@ def choose(words: Sequence[str], values: FlagValues) -> None:
 def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:
     """Returns the images of some samples, read from where they are."""
     parts, order = [], []
-    for generation in session.generations:
-        inside = np.array(rows)[generation.contains(np.array(rows))].tolist()
+    for pool_part in session.pool_parts:
+        inside = np.array(rows)[pool_part.contains(np.array(rows))].tolist()
         if not inside:
             continue
         try:
-            pool = load_pool(generation.pool, {session.ids[row] for row in inside})
+            pool = load_pool(pool_part.pool, {session.ids[row] for row in inside})
         except BadInput as error:
             raise BadInput(f"{session.directory}: its pool cannot be read. {error}") from None
         positions = {sample: place for place, sample in enumerate(pool.ids)}
         missing = [row for row in inside if session.ids[row] not in positions]
         if missing:
             raise BadInput(
-                f"{generation.pool}: sample {session.ids[missing[0]]!r} is no longer there."
+                f"{pool_part.pool}: sample {session.ids[missing[0]]!r} is no longer there."
             )
         images = pool.images.take(np.array([positions[session.ids[row]] for row in inside]))
-        if generation.hashes is not None:
-            there = generation.hashes[np.array(inside) - generation.first]
+        if pool_part.hashes is not None:
+            there = pool_part.hashes[np.array(inside) - pool_part.first]
             for row in np.array(inside)[images.pixel_hashes() != there][:1]:
                 raise BadInput(
-                    f"{generation.pool}: sample {session.ids[row]!r} is another image than when the"
+                    f"{pool_part.pool}: sample {session.ids[row]!r} is another image than when the"
                     " session was begun, so the models' probabilities are not about it. Put the"
                     " old images back, or begin another session with the new ones."
                 )

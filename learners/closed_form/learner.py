@@ -47,8 +47,8 @@ class TrainingImages:
 
 
 @dataclass(frozen=True)
-class LeftOutAnswers:
-    """Leave-one-out answers: each image is answered by a fit to all the others, or without dev.
+class LeaveOneOutPredictions:
+    """Leave-one-out predictions: each image is answered by a fit to all the others, or without dev.
 
     Attributes:
       positions: int[j], the positions of the answered examples.
@@ -77,7 +77,7 @@ class ChosenKernel:
     embedding: Embedding
     embedded: Tree
     kernel: tuple[float, float, float]
-    left_out: LeftOutAnswers
+    left_out: LeaveOneOutPredictions
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ClosedForm:
     @in_full_precision
     def _learn(
         self, task: TaskView, ctx: Context, held_out_above: float = np.inf
-    ) -> tuple[dict[str, Any], TrainingImages, LeftOutAnswers]:
+    ) -> tuple[dict[str, Any], TrainingImages, LeaveOneOutPredictions]:
         """Returns the tree of a predictor, the examples, and leave-one-out answers to some.
 
         If there are too many images for an exact fit, and the leave-one-out error of the choice is
@@ -162,12 +162,12 @@ class ClosedForm:
         order = ctx.generator("examples").permutation(len(labels))[: self.config.pictures]
         labels = labels[order]
         single = task.kind == SINGLE_LABEL
-        members = np.eye(task.num_classes, dtype=np.float32)[labels] if single else labels
-        means = members.mean(0, dtype=np.float64).astype(np.float32)
+        indicators = np.eye(task.num_classes, dtype=np.float32)[labels] if single else labels
+        means = indicators.mean(0, dtype=np.float64).astype(np.float32)
         return TrainingImages(
             ImageSelection.all_of(task.train.images, task.dev.images).take(order),
             labels,
-            members - means,
+            indicators - means,
             means,
             order >= len(task.train),
             order,
@@ -214,7 +214,7 @@ class ClosedForm:
         choice: ChosenKernel,
         ctx: Context,
         held_out: bool,
-    ) -> tuple[dict[str, Any], LeftOutAnswers]:
+    ) -> tuple[dict[str, Any], LeaveOneOutPredictions]:
         """Fits all examples; returns centres with coefficients, and leave-one-out answers.
 
         If there are too many for an exact fit, the answers are those of the choice or, if
@@ -258,8 +258,8 @@ def _check(
     examples: TrainingImages,
     centres: Tree,
     coefficients: Any,
-    left_out: LeftOutAnswers,
-) -> tuple[dict[str, Any], LeftOutAnswers]:
+    left_out: LeaveOneOutPredictions,
+) -> tuple[dict[str, Any], LeaveOneOutPredictions]:
     """Returns a fit and its leave-one-out answers.
 
     If the fit failed (of thousands of nearly equal images), both answer with the class frequencies.
@@ -295,7 +295,7 @@ def _solve(
     embedded: Tree,
     kernel: tuple[float, float, float],
     positions: np.ndarray,
-) -> tuple[Any, LeftOutAnswers]:
+) -> tuple[Any, LeaveOneOutPredictions]:
     """Fits the embedded examples; returns the coefficients and leave-one-out answers."""
     targets = examples.targets[: len(embedded["even"])]
     factor, coefficients = ctx.jit(ridge.solve)(embedded, targets, *kernel)
@@ -306,17 +306,17 @@ def _solve(
 
 def _judge(
     task: TaskView, examples: TrainingImages, positions: np.ndarray, answers: np.ndarray
-) -> LeftOutAnswers:
+) -> LeaveOneOutPredictions:
     """Returns the answers, from which the means are still subtracted, with their error.
 
     A fit that failed, so that an answer is not finite, has the highest error and loss.
     """
     scores = np.nan_to_num(answers + examples.means)
     if not np.isfinite(answers).all():
-        return LeftOutAnswers(positions, scores, 1.0, np.inf)
+        return LeaveOneOutPredictions(positions, scores, 1.0, np.inf)
     error = error_of(task.kind, examples.labels[positions], scores)
     loss = float(((answers - examples.targets[positions]) ** 2).mean())
-    return LeftOutAnswers(positions, scores, 1.0 if error is None else error, loss)
+    return LeaveOneOutPredictions(positions, scores, 1.0 if error is None else error, loss)
 
 
 @functools.cache
@@ -348,15 +348,15 @@ def log_probabilities(scores, temperature, single):
 def _temperature(ctx: Context, labels: np.ndarray, scores: np.ndarray, kind: str) -> float:
     """Returns the temperature with the highest likelihood of the labels."""
     single = kind == SINGLE_LABEL
-    members = np.eye(scores.shape[1])[labels] if single else labels
-    losses = ctx.jit(_losses)(scores, members.astype(np.float32), single)
+    indicators = np.eye(scores.shape[1])[labels] if single else labels
+    losses = ctx.jit(_losses)(scores, indicators.astype(np.float32), single)
     return float(_TEMPERATURES[int(np.argmin(np.asarray(losses)))])
 
 
-def _losses(scores, members, single):
+def _losses(scores, indicators, single):
     def loss(temperature):
         yes, no = log_probabilities(scores, temperature, single)
-        return -(members * yes + (1 - members) * no).sum()
+        return -(indicators * yes + (1 - indicators) * no).sum()
 
     return jax.vmap(loss)(jnp.asarray(_TEMPERATURES))
 

@@ -23,7 +23,7 @@ class Augmentation:
 
     Attributes:
       crop: whether to take a random-resized crop.
-      min_area: smallest share of the image's area in a crop; the largest is 1.
+      min_area: smallest fraction of the image's area in a crop; the largest is 1.
       max_aspect: width over height of a crop is between 1 / max_aspect and max_aspect.
       flip: whether to mirror half of the views.
     """
@@ -48,7 +48,7 @@ def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax
       options: smallest area and largest aspect ratio.
 
     Returns:
-      float32[b, 4]: top, left, height, width as shares of the image. Of ten draws the first that
+      float32[b, 4]: top, left, height, width as fractions of the image. Of ten draws the first that
       fits into the image; if none does, the whole image.
     """
     batch = sizes.shape[0]
@@ -78,7 +78,7 @@ def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array
 
     Args:
       images: uint8 or float32[b, s, 3, s] (`Images.banded`).
-      boxes: float32[b, 4], top, left, height, width as shares of the image, 0 < height ≤ 1; a
+      boxes: float32[b, 4], top, left, height, width as fractions of the image, 0 < height ≤ 1; a
         negative width mirrors the view.
       size: side of the result in pixels.
 
@@ -98,11 +98,11 @@ def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array
         batch, size * 3, source
     )
     # [b, source, size]
-    columns = _shares(centres(left, width)[:, None, :], jnp.arange(source)[:, None])
+    columns = _interpolation_weights(centres(left, width)[:, None, :], jnp.arange(source)[:, None])
     return (short @ columns).reshape(batch, size, 3, size).swapaxes(2, 3)
 
 
-def _shares(centre: jax.Array, pixel: jax.Array) -> jax.Array:
+def _interpolation_weights(centre: jax.Array, pixel: jax.Array) -> jax.Array:
     """Returns the weights of the two nearest pixels in linear interpolation; 0 elsewhere."""
     return jnp.maximum(0, 1 - jnp.abs(centre - pixel))
 
@@ -120,7 +120,7 @@ def _rows_by_tiles(images: jax.Array, centres: jax.Array) -> jax.Array:
     # first of the rows that a tile can need
     first = jnp.clip(tiled[..., 0].astype(jnp.int32), 0, source - window)
     # [b, tiles, tile, window]
-    rows = _shares(tiled[..., None] - first[..., None, None], jnp.arange(window))
+    rows = _interpolation_weights(tiled[..., None] - first[..., None, None], jnp.arange(window))
     cut = jax.vmap(
         lambda image, starts: jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(image, at, window))(
             starts

@@ -15,11 +15,11 @@ from nevis_stream.learners.parts.initialisation import FromRelated, Initialisati
 from nevis_stream.learners.parts.model import head_size, initialise_program, predict_probabilities
 from nevis_stream.learners.parts.relatedness import Neighbours, embed
 from nevis_stream.learners.parts.search import Halving, Hyper, Search
-from nevis_stream.learners.parts.training_data import Current, TrainingData
+from nevis_stream.learners.parts.training_data import AuxiliaryChoice, NoAuxiliaryTasks
 from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import TaskView
 
-CURRENT = Current()
+NO_AUXILIARY_TASKS = NoAuxiliaryTasks()
 ENSEMBLE_TEMPERATURE = 0.1
 
 
@@ -42,7 +42,7 @@ class Baseline:
     initialisation: Initialisation
     search: Search
     recipe: Recipe
-    data: TrainingData = CURRENT
+    data: AuxiliaryChoice = NO_AUXILIARY_TASKS
     neighbours: Neighbours = Neighbours()
     ensemble: int = 1
     halving: Halving | None = None

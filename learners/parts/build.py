@@ -6,7 +6,7 @@ import warnings
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learners.config import BackboneConfig, BaselineConfig
 from nevis_stream.learners.parts.augmentation import Augmentation
-from nevis_stream.learners.parts.baseline import CURRENT, Baseline
+from nevis_stream.learners.parts.baseline import NO_AUXILIARY_TASKS, Baseline
 from nevis_stream.learners.parts.fit import MAIN, OTHER, Recipe
 from nevis_stream.learners.parts.initialisation import (
     FromPretrained,
@@ -26,7 +26,7 @@ from nevis_stream.learners.parts.search import (
     RandomSearch,
     Search,
 )
-from nevis_stream.learners.parts.training_data import Auxiliary
+from nevis_stream.learners.parts.training_data import EarlierTasks
 
 _OPTIONS = [option.name for option in dataclasses.fields(BackboneConfig) if option.name != "name"]
 
@@ -65,11 +65,11 @@ def build(config: BaselineConfig) -> Baseline:
       BadInput: values that cannot be combined, or weights that are missing.
     """
     begin, which = initialisation(config), config.auxiliary.which
-    data = CURRENT if which == "none" else Auxiliary(config.auxiliary.count, which)
+    data = NO_AUXILIARY_TASKS if which == "none" else EarlierTasks(config.auxiliary.count, which)
     names = (
         "learning_rate",
         "label_smoothing",
-        *(("auxiliary_weight",) if data != CURRENT else ()),
+        *(("auxiliary_weight",) if data != NO_AUXILIARY_TASKS else ()),
     )
     spaces = {name: tuple(getattr(config.search, name)) for name in names}
     main, second = (
@@ -113,7 +113,10 @@ def build(config: BaselineConfig) -> Baseline:
             f" prune; set more {more}."
         )
     if frozen and (
-        data != CURRENT or pruning or config.search.space == "large" or begin.needs_independent
+        data != NO_AUXILIARY_TASKS
+        or pruning
+        or config.search.space == "large"
+        or begin.needs_independent
     ):
         raise BadInput(
             "config.train.frozen cannot be combined with auxiliary tasks, ft_static,"

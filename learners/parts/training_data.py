@@ -9,7 +9,7 @@ from nevis_stream.learner import Context
 AUXILIARY_BATCH = 64
 
 
-class TrainingData(Protocol):
+class AuxiliaryChoice(Protocol):
     """Chooses the auxiliary tasks of a task.
 
     Attributes:
@@ -31,8 +31,8 @@ class TrainingData(Protocol):
 
 
 @dataclass(frozen=True)
-class Current:
-    """No auxiliary task."""
+class NoAuxiliaryTasks:
+    """Chooses no auxiliary task."""
 
     by_relatedness = False
     drawn = None
@@ -47,8 +47,8 @@ class Current:
 
 
 @dataclass(frozen=True)
-class Auxiliary:
-    """Earlier tasks.
+class EarlierTasks:
+    """Chooses earlier tasks.
 
     Attributes:
       count: number of tasks at each update, unless all are taken.

@@ -206,7 +206,7 @@ def stack(value: Value, runs: int, length: int, order: int) -> Value:
     return whole.reshape(runs, length, *value.shape[1:])[:, ::order]
 
 
-def trips(eqn: JaxprEqn, operands: Sequence[Value]) -> np.ndarray:
+def count_trips(eqn: JaxprEqn, operands: Sequence[Value]) -> np.ndarray:
     """Returns int64[runs or 1], how often the body of a `while` runs.
 
     Raises:

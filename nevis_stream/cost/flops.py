@@ -266,7 +266,7 @@ class _Walk:
     def _while(self, eqn: JaxprEqn, runs: int, operands: list[Value]) -> int:
         body, n_condition = eqn.params["body_jaxpr"], eqn.params["cond_nconsts"]
         n_body = eqn.params["body_nconsts"]
-        trips = constants.trips(eqn, operands)
+        trips = constants.count_trips(eqn, operands)
         trips = np.broadcast_to(trips, runs) if runs <= LARGEST or len(trips) > 1 else trips
         total = int(trips.sum()) * (runs // len(trips))
         values = self._unknown(body)

@@ -47,7 +47,7 @@ class SingleOrderFloor(SortAndSearch):
         self.about = "the best threshold on the order, chosen with the whole truth (a bound)"
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Returns the outcomes of the best threshold of models whose samples were all asked."""
         rank = self.rank(tree)
@@ -69,7 +69,7 @@ class OracleAccuracyPrefix(ScorePredictor):
     out_of_core = True
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Uses only the number of right samples."""
         correct = answers.values.sum(axis=1, dtype=np.int64)
@@ -125,7 +125,7 @@ class PublishedPredictor(ScorePredictor):
         return {"place": place}
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts every cell, also those that were asked."""
         places = tree["place"][answers.samples]

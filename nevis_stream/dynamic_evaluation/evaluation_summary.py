@@ -68,7 +68,7 @@ def studied_part(cache: EvaluationCache) -> Matrix:
 
 
 def write(
-    cache: EvaluationCache, matrix: Matrix, study: pd.DataFrame, known: float
+    cache: EvaluationCache, matrix: Matrix, study: pd.DataFrame, known_fraction: float
 ) -> dict[str, Any]:
     """Writes and returns the summary of a cache.
 
@@ -76,7 +76,7 @@ def write(
       cache: the cache.
       matrix: its `studied_part`.
       study: rows of a study of it, with columns method, budget, seed and `MEASURES`.
-      known: fraction of the models that were known in the study.
+      known_fraction: fraction of the models that were known in the study.
     """
     values, facts = matrix.values, matrix.facts
     budgets, seeds = (sorted(study[name].unique()) for name in ("budget", "seed"))
@@ -89,16 +89,16 @@ def write(
         "holes": int((~is_observed(values)).sum()),
         "mean_accuracy": _overall_mean(values, facts),
         "sample_groups": _sample_groups(values, facts),
-        "known": known,
+        "known": known_fraction,
         "by_run": matrix.groups is not None,
         "group_kind": kind_of_groups(cache),
         "seeds": len(seeds),
         "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
         "decomposition": None
         if len(facts.parts) > 1
-        else _decomposition(values, matrix.groups, known, budgets, seeds),
+        else _decomposition(values, matrix.groups, known_fraction, budgets, seeds),
         "correlation": _mean_correlation(values),
-        "additions": _accounts(cache),
+        "additions": _summarise_additions(cache),
         "lower": facts.lower is not None and bool(facts.lower.all()),
         "imports": [asdict(each) | {"lines": each.lines()} for each in cache.imports()],
     }
@@ -153,7 +153,7 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
     return {"mae": float(mae), "accuracy_error": error, "truth": mean}
 
 
-def _accounts(cache: EvaluationCache) -> list[dict[str, Any]]:
+def _summarise_additions(cache: EvaluationCache) -> list[dict[str, Any]]:
     """Returns the additions as the report shows them: with their `audit`, the range that their
     means are scaled from, and labels of the models for people.
 
@@ -246,7 +246,7 @@ def curve(rows: pd.DataFrame) -> dict[str, Any]:
 def _decomposition(
     values: np.ndarray,
     groups: np.ndarray | None,
-    known: float,
+    known_fraction: float,
     budgets: Sequence[int],
     seeds: Sequence[int],
 ) -> dict[str, Any] | None:
@@ -262,7 +262,7 @@ def _decomposition(
     outcomes = values[:, complete]
     sums = np.zeros((3, len(budgets)))
     for seed in seeds:
-        known_rows, new_rows = split(len(outcomes), groups, known, int(seed))
+        known_rows, new_rows = split(len(outcomes), groups, known_fraction, int(seed))
         rank, truth = sort(outcomes[known_rows]), outcomes[new_rows]
         key = jax.random.key(int(seed))
         evaluator = methods.get("sort_and_search").fit(outcomes[known_rows], None, key)

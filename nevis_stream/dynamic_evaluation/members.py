@@ -49,7 +49,7 @@ def residuals(values: jax.Array, mask: jax.Array, items: Items, abilities: Abili
 def regress(
     features: Float[jax.Array, "samples features"],
     offset: Float[jax.Array, " samples"],
-    evidence: PaddedAnswers,
+    padded_answers: PaddedAnswers,
 ) -> Float[jax.Array, "models samples"]:
     """Returns the logits of m models on n samples by logistic regression on the samples' features,
     float32[m, n].
@@ -59,14 +59,14 @@ def regress(
     Args:
       features: float32[n, q].
       offset: float32[n], added to the logit.
-      evidence: of m models.
+      padded_answers: of m models.
     """
-    x, base = features[evidence.samples], offset[evidence.samples]
-    signs = (evidence.values - 0.5) * evidence.mask
+    x, base = features[padded_answers.samples], offset[padded_answers.samples]
+    signs = (padded_answers.values - 0.5) * padded_answers.mask
     eye = jnp.eye(features.shape[1])
 
     def step(_: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        weights = curvature(state[0]) * evidence.mask
+        weights = curvature(state[0]) * padded_answers.mask
         precision = (x * weights[:, :, None]).transpose(0, 2, 1) @ x + eye
         lower = jnp.linalg.cholesky(precision)
         root = jax.lax.linalg.triangular_solve(
@@ -89,13 +89,13 @@ def smooth(values: jax.Array, mask: jax.Array, items: Items, abilities: Abilitie
     return jnp.clip(jnp.where(mask, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
 
 
-def nearest(rows: jax.Array, evidence: PaddedAnswers, temperature: float) -> jax.Array:
+def nearest(rows: jax.Array, padded_answers: PaddedAnswers, temperature: float) -> jax.Array:
     """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits
     float32[m, n].
 
     Args:
       rows: float32[m0, n], probabilities of the known models.
-      evidence: of m models.
+      padded_answers: of m models.
       temperature: 1 gives weights by Bayes' rule; a higher one includes more
     """
 
@@ -104,7 +104,9 @@ def nearest(rows: jax.Array, evidence: PaddedAnswers, temperature: float) -> jax
         theirs = rows[:, samples]  # of all samples, logarithms would take most of the time
         return (values * mask) @ jnp.log(theirs).T + ((1 - values) * mask) @ jnp.log1p(-theirs).T
 
-    likelihood = jax.lax.map(compare, (evidence.samples, evidence.values, evidence.mask))
+    likelihood = jax.lax.map(
+        compare, (padded_answers.samples, padded_answers.values, padded_answers.mask)
+    )
     p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
     return jnp.log(p) - jnp.log1p(-p)
 
@@ -163,9 +165,9 @@ def predict(
       ctx: compiles, and counts FLOPs.
     """
     items = Items(**tree["two"]), Items(**tree["many"])
-    evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+    padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
     logits, deviation = ctx.jit(_logits)(
-        *items, list(tree["leftover"]), tree["rows"], evidence, weights.astype(np.float32)
+        *items, list(tree["leftover"]), tree["rows"], padded_answers, weights.astype(np.float32)
     )
     return np.asarray(logits), np.asarray(deviation, np.float64)
 
@@ -190,14 +192,14 @@ def _logits(
     many: Items,
     leftover: Sequence[jax.Array],
     rows: jax.Array,
-    evidence: PaddedAnswers,
+    padded_answers: PaddedAnswers,
     weights: Float[jax.Array, " samples"],
 ) -> tuple[Float[jax.Array, "members models samples"], Float[jax.Array, " models"]]:
-    plain, _ = response.predict(two, evidence, weights)
-    wide, deviation = response.predict(many, evidence, weights)
+    plain, _ = response.predict(two, padded_answers, weights)
+    wide, deviation = response.predict(many, padded_answers, weights)
     logits = [plain, wide]
     for items, residuals, scale in zip((two, many), leftover, RESIDUAL_SCALES, strict=True):
         features = jnp.concatenate([items.mean[:, 1:], scale * residuals], axis=1)
-        logits.append(regress(features, items.mean[:, 0], evidence))
-    logits += [nearest(rows, evidence, temperature) for temperature in TEMPERATURES]
+        logits.append(regress(features, items.mean[:, 0], padded_answers))
+    logits += [nearest(rows, padded_answers, temperature) for temperature in TEMPERATURES]
     return jnp.stack(logits), deviation

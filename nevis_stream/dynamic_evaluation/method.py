@@ -130,7 +130,7 @@ class ScorePredictor(ABC):
 
     @abstractmethod
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts all cells of the models, given some answers."""
 
@@ -292,11 +292,11 @@ class Evaluator:
         """
         ctx = self.ctx
         self.method.check(budget, self.known)
-        tuned = self.fit_budget(budget)
+        budget_fit = self.fit_budget(budget)
         with ctx.phase("select"):
             higher = turn_oracle(oracle) if self._lower else oracle
             answers = self._answers(higher, models, budget, key)
-        return self._estimates(tuned, answers)
+        return self._estimates(budget_fit, answers)
 
     @in_full_precision
     def next_query(self, answers: Responses, budget: int, key: jax.Array) -> Query:
@@ -343,9 +343,9 @@ class Evaluator:
             return answers
         return dataclasses.replace(answers, values=turn(answers.values))
 
-    def _estimates(self, tuned: Tree, answers: Responses) -> Estimates:
+    def _estimates(self, budget_fit: Tree, answers: Responses) -> Estimates:
         with self.ctx.phase("predict"):
-            estimates = self._predict(tuned, answers)
+            estimates = self._predict(budget_fit, answers)
         if self._lower:
             estimates = turn_estimates(estimates)
         before, self._charged = self._charged, total(self.ctx.meter.counts())
@@ -388,13 +388,13 @@ class Evaluator:
 
         They are those that the interval was learned from, if there are such, else new ones.
         """
-        tuned = self.fit_budget(budget)
-        if "errors" in tuned["predictor"]:
-            return tuned["predictor"]["errors"]
-        if "errors" not in tuned:
+        budget_fit = self.fit_budget(budget)
+        if "errors" in budget_fit["predictor"]:
+            return budget_fit["predictor"]["errors"]
+        if "errors" not in budget_fit:
             with self.ctx.phase("validate"):
-                tuned["errors"], _ = self.cross_validate(tuned["predictor"], budget)
-        return tuned["errors"]
+                budget_fit["errors"], _ = self.cross_validate(budget_fit["predictor"], budget)
+        return budget_fit["errors"]
 
     def plan(self, budget: int) -> Plan:
         """Returns the policy's plan for a budget; makes it if the budget is new."""
@@ -411,15 +411,15 @@ class Evaluator:
         rest = samples.complete_images(answers.samples, image)
         return answers.then(oracle(Query(rest))) if rest.size else answers
 
-    def _predict(self, tuned: Tree, answers: Responses) -> Estimates:
-        prediction, mean = self._prediction(tuned["predictor"], answers)
+    def _predict(self, budget_fit: Tree, answers: Responses) -> Estimates:
+        prediction, mean = self._prediction(budget_fit["predictor"], answers)
         low = high = np.full(len(mean), np.nan)
         reason = "the method gives none"
         unbounded = any(part.unbounded for part in self.known.facts.parts)
         least, most = (-np.inf, np.inf) if unbounded else (0.0, 1.0)
         if self.method.cross_validated:
             unit = prediction.unit
-            half = np.where(unit == 0, 0, unit * tuned["half"])
+            half = np.where(unit == 0, 0, unit * budget_fit["half"])
             low, high = np.clip(mean - half, least, most), np.clip(mean + half, least, most)
             # some models' own, where the predictor says so; those of others are not calibrated
             if prediction.interval is not None and prediction.holds_for is not None:
@@ -455,10 +455,10 @@ class Evaluator:
             others=prediction.others,
         )
 
-    def _prediction(self, tuned: Tree, answers: Responses) -> tuple[Prediction, np.ndarray]:
+    def _prediction(self, budget_fit: Tree, answers: Responses) -> tuple[Prediction, np.ndarray]:
         """Returns the predictor's prediction with the answers in its values, and the means."""
         prediction = self.method.predictor.predict(
-            self.tree["predictor"], tuned, self.known, answers, self.ctx
+            self.tree["predictor"], budget_fit, self.known, answers, self.ctx
         )
         values = np.array(prediction.values, np.float32)
         if prediction.keeps_answers:
@@ -469,7 +469,7 @@ class Evaluator:
         mean = self.known.facts.mean(values) if counted else prediction.mean
         return dataclasses.replace(prediction, values=values), np.asarray(mean, np.float64)
 
-    def cross_validate(self, tuned: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    def cross_validate(self, budget_fit: Tree, budget: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the cross-validation errors of known models' means, each predicted by a fit
         without its fold, and the unit of each.
 
@@ -483,7 +483,7 @@ class Evaluator:
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
             oracle = MatrixOracle(model_splits.fill(values, random))
             answers = evaluator._answers(oracle, len(values), budget, self.key)
-            prediction, mean = evaluator._prediction(tuned, answers)
+            prediction, mean = evaluator._prediction(budget_fit, answers)
             errors.append(rest.facts.mean(oracle.truth) - mean)
             units.append(prediction.unit)
         return np.concatenate(errors), np.concatenate(units)

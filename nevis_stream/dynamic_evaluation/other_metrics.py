@@ -56,7 +56,7 @@ def estimate_metric(
         board.cache, settings.method, settings.budget, settings.seed, samples=session.ids
     )
     methods.check_several_metrics(method.for_known(fitted.known))
-    query, lead = track.answered_query, track.values[track.answered]
+    query, told_values = track.answered_query, track.values[track.answered]
     ids = [session.ids[column] for column in query.samples[0].tolist()]
     given = answers if hasattr(answers, "items") else _read(board, Path(answers), track.model)
     texts = {str(sample): value for sample, value in given.items()}
@@ -74,7 +74,7 @@ def estimate_metric(
             f"the other metric has no number on {ids[int(np.isnan(values).argmax())]!r}."
         )
     values = values.astype(np.float32 if board.cache.scores else np.uint8)
-    return fitted.estimate(query, values, track.failed, True, asked=(session.fitted, lead))
+    return fitted.estimate(query, values, track.failed, True, asked=(session.fitted, told_values))
 
 
 def _read(board: Board, path: Path, model: str) -> dict[str, float]:

@@ -334,17 +334,21 @@ def padded_lengths(most: float = math.inf) -> Iterator[int]:
         length *= 2
 
 
-def infer(items: Items, evidence: PaddedAnswers) -> Abilities:
+def infer(items: Items, padded_answers: PaddedAnswers) -> Abilities:
     """Returns the abilities of new models, given their answers."""
-    moments, centres = items.second_moment[evidence.samples], items.mean[evidence.samples]
+    moments, centres = (
+        items.second_moment[padded_answers.samples],
+        items.mean[padded_answers.samples],
+    )
     signs, (m, k) = (
-        (evidence.values - 0.5) * evidence.mask,
-        (len(evidence.samples), items.mean.shape[1] - 1),
+        (padded_answers.values - 0.5) * padded_answers.mask,
+        (len(padded_answers.samples), items.mean.shape[1] - 1),
     )
 
     def step(_: jax.Array, abilities: Abilities) -> Abilities:
         weights = (
-            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments)) * evidence.mask
+            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments))
+            * padded_answers.mask
         )
         precision = jnp.einsum("mb,mbij->mij", weights, moments)
         covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
@@ -375,7 +379,7 @@ def moderate(mean: Numbers, variance: Numbers) -> Numbers:
 
 
 def predict(
-    items: Items, evidence: PaddedAnswers, weights: Float[jax.Array, " samples"]
+    items: Items, padded_answers: PaddedAnswers, weights: Float[jax.Array, " samples"]
 ) -> tuple[Cells, Float[jax.Array, " models"]]:
     """Returns the logits of the posterior-predictive P(right), float32[m, n], and the posterior
     standard deviation of each model's mean over all samples, float32[m]: the uncertainty of its
@@ -383,14 +387,14 @@ def predict(
 
     Args:
       items: of n samples.
-      evidence: of m models.
+      padded_answers: of m models.
       weights: float32[n], of the samples in the mean.
     """
-    abilities = infer(items, evidence)
+    abilities = infer(items, padded_answers)
     mean, ability, item = logits(items, abilities)
     predicted = moderate(mean, ability + item)
     p = jax.nn.sigmoid(predicted)
-    noise = evidence.scatter(p * (1 - p), 0.0)
+    noise = padded_answers.scatter(p * (1 - p), 0.0)
     slope = (noise * weights) @ items.mean[:, 1:]
     spread = jnp.einsum("mi,mij,mj->m", slope, abilities.covariance, slope)
     return predicted, jnp.sqrt(spread + noise @ weights**2)
@@ -406,8 +410,8 @@ QUANTITIES: Mapping[str, str] = {
 
 
 class ResponsePosterior:
-    """Beliefs of a predictor that gives at most a rank and item response parameters; the base of
-    all others. A predictor's `gives` names the quantities that may be read.
+    """The posterior of a predictor that gives at most a rank and item response parameters; the base
+    of all others. A predictor's `gives` names the quantities that may be read.
 
     Args:
       n: number of samples.

@@ -19,7 +19,7 @@ from nevis_stream.estimation.comparison import GOALS
 from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.queries.oracle import Estimate, Query
 from nevis_stream.queries.prices import UNITS, Prices
-from nevis_stream.queries.session_log import History, damage, read_lines
+from nevis_stream.queries.session_log import History, read_lines, report_damage
 from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text
@@ -151,7 +151,7 @@ def read_rounds(
     asked: dict[str, set[int]] = {model: set() for model in settings.models}
     counts = dict.fromkeys(settings.models, 0)
     for line_number, line in enumerate(read_lines(file), start=1):
-        with damage(file, line_number):
+        with report_damage(file, line_number):
             model, places = line["model"], line.get("replaced")
             samples = np.array([columns[each] for each in line["samples"]], np.int64)
             arrays = [_numbers(line[name], len(samples)) for name in ("probabilities", "shares")]
@@ -192,7 +192,7 @@ def read_answers(
     """
     answers: dict[Cell, Answer] = {}
     for line_number, line in enumerate(read_lines(file), start=1):
-        with damage(file, line_number):
+        with report_damage(file, line_number):
             for model, of_model in line["answers"].items():
                 if model not in settings.models:
                     raise ValueError(f"there is no model {model!r}")
@@ -212,7 +212,7 @@ def read_handed(file: Path, columns: Mapping[str, int]) -> dict[Cell, str]:
     """
     handed: dict[Cell, str] = {}
     for line_number, line in enumerate(read_lines(file), start=1):
-        with damage(file, line_number):
+        with report_damage(file, line_number):
             cells = [(line["model"], columns[each]) for each in line["samples"]]
             handed |= dict.fromkeys(cells, string(line["worker"]))
     return handed

@@ -39,7 +39,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.progress import Progress
 from nevis_stream.queries.oracle import check_budget
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.session_log import SessionLog, Words
+from nevis_stream.queries.session_log import MessageTerms, SessionLog
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_json
 from nevis_stream.storage.record import as_lines
@@ -107,7 +107,7 @@ def check_no_copy(cache: EvaluationCache) -> None:
 
 
 NEW_MODEL = "new model"
-WORDS = Words(
+WORDS = MessageTerms(
     session="evaluation session",
     answer="answer",
     asked="asked",

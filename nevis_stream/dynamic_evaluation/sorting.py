@@ -31,12 +31,12 @@ class Rank:
     Args:
       total: float64[n], sum of the outcomes (or confidences) over the models that were observed on
         the sample. Exact: whole numbers, or multiples of 2⁻²⁴, for fewer than 2²⁹ models.
-      seen: int64[n], the number of these models.
+      counts: int64[n], the number of these models.
       ties: int64[n], the order of samples with equal scores; None: that of the columns.
     """
 
     total: np.ndarray
-    seen: np.ndarray
+    counts: np.ndarray
     ties: np.ndarray | None = None
 
     @property
@@ -47,16 +47,20 @@ class Rank:
     @functools.cached_property
     def scores(self) -> np.ndarray:
         """float64[n], the mean over the models that were observed on each sample."""
-        if not self.seen.any():
+        if not self.counts.any():
             raise BadInput("no outcome is known; a rank needs at least one.")
-        overall = self.total.sum() / self.seen.sum()
-        return np.divide(self.total, self.seen, out=np.full(self.n, overall), where=self.seen > 0)
+        overall = self.total.sum() / self.counts.sum()
+        return np.divide(
+            self.total, self.counts, out=np.full(self.n, overall), where=self.counts > 0
+        )
 
     def _keys(self) -> np.ndarray:
         """Returns the values that fall along the order: sums if all samples have equally many
         observations, else scores.
         """
-        return self.total if self.seen[0] and (self.seen == self.seen[0]).all() else self.scores
+        return (
+            self.total if self.counts[0] and (self.counts == self.counts[0]).all() else self.scores
+        )
 
     @functools.cached_property
     def order(self) -> np.ndarray:
@@ -95,7 +99,7 @@ class Rank:
         """
         inside = np.minimum(thresholds, self.n - 1)
         column = self.order[inside]
-        total, seen = self.total[column], self.seen[column]
+        total, seen = self.total[column], self.counts[column]
         score = total / np.maximum(seen, 1) if (seen > 0).all() else self.scores[column]
         mask = (1 - _ANYWHERE) * ndtr(-_SPREAD * ndtri(score)) + _ANYWHERE * (inside + 1) / (
             self.n + 1
@@ -116,7 +120,7 @@ class Rank:
         total, seen = sums(rows)
         if len(total) != self.n:
             raise BadInput(f"a row of {len(total)} samples cannot be added to a rank of {self.n}.")
-        return Rank(self.total + total, self.seen + seen, self.ties)
+        return Rank(self.total + total, self.counts + seen, self.ties)
 
 
 def descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray:
@@ -252,7 +256,7 @@ def _prefix(outcomes: np.ndarray) -> np.ndarray:
     return prefix
 
 
-def cuts(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
+def find_thresholds(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
     """Returns the threshold among all n positions, int64[m], with the fewest errors at the asked
     ones.
 

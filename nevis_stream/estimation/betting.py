@@ -74,7 +74,7 @@ def confidence_sequence(
     Returns: low and high, float64[..., M]; they never widen, unless the draws so far
       refute every mean.
     """
-    known, weight, steps, floors, ceilings = _bets(
+    known, weight, steps, floors, ceilings = _bound_steps(
         values, n, weights, probabilities, predicted, remaining, residuals
     )
     candidates = np.arange(n + 1) / n if outcomes else np.linspace(0, 1, CANDIDATES)
@@ -104,7 +104,7 @@ def capital(
     """
     shape, draws = values.shape, values.shape[-1]
     residuals = None if weights is None else (0.0, (n - np.arange(draws)) * most)
-    known, _, steps, least, greatest = _bets(values, n, weights, None, 0.0, 0.0, residuals)
+    known, _, steps, least, greatest = _bound_steps(values, n, weights, None, 0.0, 0.0, residuals)
     fractions = np.array(FRACTIONS)[:, None]
     up = np.maximum((steps - mean) / np.maximum(mean - least, 1e-12), -1)[..., None, :]
     with np.errstate(over="ignore"):
@@ -115,7 +115,7 @@ def capital(
     return np.maximum.accumulate(np.where(certain, np.inf, grown.mean(axis=-2)), axis=-1)
 
 
-def _bets(
+def _bound_steps(
     values: np.ndarray,
     n: int,
     weights: np.ndarray | None,

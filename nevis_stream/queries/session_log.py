@@ -74,8 +74,8 @@ class History(Generic[AnyRound, Key, Answer]):
 
 
 @dataclass(frozen=True)
-class Words:
-    """How a session's messages call things.
+class MessageTerms:
+    """The terms of a session's messages.
 
     Attributes:
       session: "labelling session".
@@ -98,7 +98,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
     Args:
       directory: of the session.
       settings, rounds, answers: names of its files.
-      words: of its messages.
+      terms: of its messages.
       parse_rounds: returns the rounds of a file, which may be missing.
       parse_answers: returns the answers of a file, which may be missing, by key.
     """
@@ -109,11 +109,11 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         settings: str,
         rounds: str,
         answers: str,
-        words: Words,
+        terms: MessageTerms,
         parse_rounds: Callable[[Path], list[AnyRound]],
         parse_answers: Callable[[Path], dict[Key, Answer]],
     ):
-        self.directory, self.words = directory, words
+        self.directory, self.terms = directory, terms
         self.settings, self.rounds = directory / settings, directory / rounds
         self.answers = directory / answers
         self._parse_rounds, self._parse_answers = parse_rounds, parse_answers
@@ -164,7 +164,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
             return parse(read_json(self.settings))
         except (FileNotFoundError, NotADirectoryError):
             raise BadInput(
-                f"{self.directory}: there is no {self.words.session} here. To begin one: {begin}"
+                f"{self.directory}: there is no {self.terms.session} here. To begin one: {begin}"
             ) from None
         except (ValueError, TypeError) as error:
             raise BadInput(f"{self.settings}: damaged ({error}).") from None
@@ -176,7 +176,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
           wait: for another process that has it; else that is an error, `RunLocked`.
         """
         path = self.directory / LOCK
-        return _hold(path) if wait else exclusive(path, self.words.busy)
+        return _hold(path) if wait else exclusive(path, self.terms.busy)
 
     def answering(self) -> AbstractContextManager[None]:
         """Holds the lock of the answers, and waits for it: recording them takes a moment."""
@@ -191,7 +191,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         Raises:
           BadInput: a file is damaged, or lacks what the other one was made with.
         """
-        history, words, answers_state = self._history, self.words, _state(self.answers)
+        history, terms, answers_state = self._history, self.terms, _state(self.answers)
         answers, rounds = history.answers, history.rounds
         if answers_state != self._states[0]:
             answers = self._parse_answers(self.answers)
@@ -204,15 +204,15 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
             history = History(rounds, answers)
             self._history, self._states = history, (answers_state, rounds_state)
         if complete and len(history.answers) < (seen := _answered(history.rounds)):
-            there = plural(len(history.answers), words.answer)
+            there = plural(len(history.answers), terms.answer)
             raise BadInput(
-                f"{self.answers}: damaged (it has {there}; the last samples were {words.asked}"
-                f" with {seen}). Put a copy of the file back, or {words.again}."
+                f"{self.answers}: damaged (it has {there}; the last samples were {terms.asked}"
+                f" with {seen}). Put a copy of the file back, or {terms.again}."
             )
         if lost := len(history.answers.keys() - history.asked.keys()):
             raise BadInput(
                 f"{self.rounds}: damaged (the rounds of {plural(lost, 'sample')} with"
-                f" {_article(words.answer)} are missing). Put a copy of the file back."
+                f" {_article(terms.answer)} are missing). Put a copy of the file back."
             )
         return history
 
@@ -246,7 +246,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         Raises:
           BadInput: a sample is unknown, was not asked, or has another answer already.
         """
-        history, words, new = self.read(complete=False), self.words, {}
+        history, terms, new = self.read(complete=False), self.terms, {}
         for sample, answer in given.items():
             if sample not in keys:
                 names = {key: name for name, key in keys.items()}
@@ -256,8 +256,8 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
             key = keys[sample]
             if key not in history.asked:
                 raise BadInput(
-                    f"{place(sample)}: sample {sample!r} was not {words.asked}, so its"
-                    f" {words.answer} cannot be used; {words.answer}s of other samples would bias"
+                    f"{place(sample)}: sample {sample!r} was not {terms.asked}, so its"
+                    f" {terms.answer} cannot be used; {terms.answer}s of other samples would bias"
                     f" the estimates. Remove its row. {nothing}"
                 )
             if key in history.answers:
@@ -268,7 +268,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
                     raise BadInput(
                         f"{place(sample)}: sample {sample!r} is {show_value(answer)}, but"
                         f" {show_value(before)} was recorded before. {nothing} If the new"
-                        f" {words.answer} is right, repeat the command with --correct."
+                        f" {terms.answer} is right, repeat the command with --correct."
                     )
             new[sample] = answer
         return new
@@ -297,8 +297,8 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def damage(file: Path, line: int) -> Iterator[None]:
-    """Turns the errors of reading a line that is not as it was written into a message."""
+def report_damage(file: Path, line: int) -> Iterator[None]:
+    """Turns errors of reading a line that is not as it was written into one that names it."""
     try:
         yield
     except BadInput:

@@ -56,16 +56,16 @@ def test_information_is_highest_where_the_outcome_is_open_and_discriminating():
 def test_adaptive_sampling_leaves_less_unknown_of_the_ability_than_a_grid():
     left = {}
     for name in ("uniform", "information"):
-        evidence = response.PaddedAnswers.of(asked(methods.POLICIES[name], 15), 15)
-        left[name] = float(response.infer(items(), evidence).covariance.mean())
+        padded_answers = response.PaddedAnswers.of(asked(methods.POLICIES[name], 15), 15)
+        left[name] = float(response.infer(items(), padded_answers).covariance.mean())
     assert left["information"] < left["uniform"]
 
 
 def test_samples_of_the_error_rule_leave_less_unknown_of_the_accuracy_than_a_grid():
     errors, weights = {}, np.full(NEW.shape[1], 1 / NEW.shape[1], np.float32)
     for name in ("uniform", "error"):
-        evidence = response.PaddedAnswers.of(asked(methods.POLICIES[name], 14), 14)
-        errors[name] = float(np.mean(response.predict(items(), evidence, weights)[1]))
+        padded_answers = response.PaddedAnswers.of(asked(methods.POLICIES[name], 14), 14)
+        errors[name] = float(np.mean(response.predict(items(), padded_answers, weights)[1]))
     assert errors["error"] < errors["uniform"]
 
 

@@ -33,8 +33,8 @@ def test_cells_and_means_are_averaged_and_answers_stay():
 
     evaluator, ours = evaluated("adaptive_testing")
     _, by_response = evaluated("fluid_benchmarking")
-    tuned = evaluator.tree["tuned"][str(budget)]
-    weight = tuned["predictor"]["share"]
+    budget_fit = evaluator.tree["tuned"][str(budget)]
+    weight = budget_fit["predictor"]["share"]
     gaussian, mean = PREDICTOR.other(
         evaluator.tree["predictor"], evaluator.known, ours.answers, evaluator.ctx
     )
@@ -46,8 +46,8 @@ def test_cells_and_means_are_averaged_and_answers_stay():
     asked = np.take_along_axis(ours.values, ours.answers.samples, axis=1)
     assert np.array_equal(asked, ours.answers.values)
     # the folds that gave the weight give the intervals, too: no others are fitted
-    assert "folds" not in evaluator.tree and len(tuned["predictor"]["errors"]) == len(known)
-    assert np.array_equal(evaluator.errors(budget), tuned["predictor"]["errors"])
+    assert "folds" not in evaluator.tree and len(budget_fit["predictor"]["errors"]) == len(known)
+    assert np.array_equal(evaluator.errors(budget), budget_fit["predictor"]["errors"])
     assert (ours.low < ours.accuracy).all() and (ours.accuracy < ours.high).all()
 
 

@@ -66,7 +66,7 @@ def test_an_addition_is_audited_once_its_truth_is_there(cache):
     assert audit["mae"] == pytest.approx((predicted != truth.values[11]).mean())
     assert audit["accuracy_error"] == pytest.approx(abs(account.accuracy - truth.values[11].mean()))
     assert (
-        evaluation_summary.write(cache, *studied(cache), known=0.6)["additions"][0]["mae"]
+        evaluation_summary.write(cache, *studied(cache), known_fraction=0.6)["additions"][0]["mae"]
         == audit["mae"]
     )
 
@@ -78,7 +78,9 @@ def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_w
         for budget in (9, 30)
     ]
     cache.append("m11", truth.samples, truth.values[11])
-    first, second = evaluation_summary.write(cache, *studied(cache), known=0.6)["additions"]
+    first, second = evaluation_summary.write(cache, *studied(cache), known_fraction=0.6)[
+        "additions"
+    ]
     assert (
         first["mae"] is None and second["mae"] == evaluation_summary.audit(cache, account[1])["mae"]
     )

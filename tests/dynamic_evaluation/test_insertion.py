@@ -45,7 +45,7 @@ def predicted(matrix, outcomes):
     """
     rank = sort(matrix)
     places = centres(rank.n, max(1, rank.n // 3))[None]
-    cut = sorting.cuts(rank, places, outcomes[rank.order[places]])
+    cut = sorting.find_thresholds(rank, places, outcomes[rank.order[places]])
     return (rank.place < cut[:, None]).astype(np.uint8)
 
 

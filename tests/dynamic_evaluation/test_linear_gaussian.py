@@ -27,11 +27,11 @@ def model():
     return lg.Model(**jax.tree.map(jnp.asarray, tree))
 
 
-def whole(believed):
+def whole(prior):
     """The mean, float64[n], and covariance, float64[n, n], of all values."""
-    design, covariance = np.float64(believed.design), np.float64(believed.covariance)
-    mean = np.float64(believed.offset) + np.float64(believed.mean) @ design
-    return mean, design.T @ covariance @ design + np.diag(np.float64(believed.noise))
+    design, covariance = np.float64(prior.design), np.float64(prior.covariance)
+    mean = np.float64(prior.offset) + np.float64(prior.mean) @ design
+    return mean, design.T @ covariance @ design + np.diag(np.float64(prior.noise))
 
 
 def conditioned(normal, samples, values):
@@ -47,51 +47,51 @@ def test_the_basis_holds_the_known_models(model):
 
 def test_samples_that_are_equal_up_to_rounding_are_asked_in_their_order(model):
     """Rounding depends on the number of cores; what is asked must not."""
-    believed = lg.prior(model, WEIGHTS)
-    twins = believed._replace(
-        design=believed.design.at[:, 20].set(believed.design[:, 10] * (1 + 1e-6)),
-        noise=believed.noise.at[20].set(believed.noise[10]),
+    prior = lg.make_prior(model, WEIGHTS)
+    twins = prior._replace(
+        design=prior.design.at[:, 20].set(prior.design[:, 10] * (1 + 1e-6)),
+        noise=prior.noise.at[20].set(prior.noise[10]),
     )
     weights = jnp.zeros(SAMPLES).at[jnp.array([10, 20])].set(0.5)
     state = lg.GaussianState(twins.mean, twins.covariance)
-    asked = lg.greedy(twins, weights, state, jnp.isin(jnp.arange(SAMPLES), jnp.array([10, 20])), 1)
+    asked = lg.select_greedily(
+        twins, weights, state, jnp.isin(jnp.arange(SAMPLES), jnp.array([10, 20])), 1
+    )
     assert asked.tolist() == [10]
 
 
 def test_answers_condition_the_distribution(model):
-    believed = lg.prior(model, WEIGHTS)
+    prior = lg.make_prior(model, WEIGHTS)
     samples, values = np.array([3, 17, 25, 8]), NEW[0][[3, 17, 25, 8]].astype(np.float32)
-    state = lg.posterior(believed, samples, values, np.ones(4, bool))
-    mean, covariance = conditioned(whole(believed), samples, values)
-    expected = believed.offset + state.mean @ believed.design
+    state = lg.observe_all(prior, samples, values, np.ones(4, bool))
+    mean, covariance = conditioned(whole(prior), samples, values)
+    expected = prior.offset + state.mean @ prior.design
     free = np.setdiff1d(np.arange(SAMPLES), samples)
     assert np.allclose(expected[free], mean[free], atol=1e-4)
     open_weights = np.where(np.isin(np.arange(SAMPLES), free), model.weights, 0)
-    spread = lg.spread_of_mean(believed, model.weights, state, np.isin(np.arange(SAMPLES), free))
+    spread = lg.spread_of_mean(prior, model.weights, state, np.isin(np.arange(SAMPLES), free))
     assert np.isclose(spread**2, open_weights @ covariance @ open_weights, rtol=1e-3)
 
 
 def test_the_variance_of_a_sample_is_that_of_the_known_models(model):
     """With equal weights; what little is added is the pseudo model's."""
-    believed = lg.prior(model, jnp.full(MODELS, 1 / MODELS))
-    design = believed.design[: len(model.basis)]
-    remaining = believed.covariance[: len(model.basis), : len(model.basis)]
-    variance = np.einsum("qn,qp,pn->n", design, remaining, design) + believed.noise
+    prior = lg.make_prior(model, jnp.full(MODELS, 1 / MODELS))
+    design = prior.design[: len(model.basis)]
+    remaining = prior.covariance[: len(model.basis), : len(model.basis)]
+    variance = np.einsum("qn,qp,pn->n", design, remaining, design) + prior.noise
     added = variance - KNOWN.var(axis=0, ddof=1)
     assert (added > -1e-4).all() and (added < 0.25 / MODELS).all()
 
 
 def test_the_greedy_choice_leaves_the_least_variance(model):
-    believed = lg.prior(model, WEIGHTS)
-    state = lg.GaussianState(believed.mean, believed.covariance)
-    chosen = lg.greedy(believed, model.weights, state, jnp.ones(SAMPLES, bool), 3)
+    prior = lg.make_prior(model, WEIGHTS)
+    state = lg.GaussianState(prior.mean, prior.covariance)
+    chosen = lg.select_greedily(prior, model.weights, state, jnp.ones(SAMPLES, bool), 3)
     asked, weights = [], np.float64(model.weights)
     for sample in np.asarray(chosen):
         left = {}
         for candidate in set(range(SAMPLES)) - set(asked):
-            _, covariance = conditioned(
-                whole(believed), [*asked, candidate], np.zeros(len(asked) + 1)
-            )
+            _, covariance = conditioned(whole(prior), [*asked, candidate], np.zeros(len(asked) + 1))
             left[candidate] = weights @ covariance @ weights
         assert left[int(sample)] <= min(left.values()) * (1 + 1e-3)
         asked.append(int(sample))
@@ -100,7 +100,7 @@ def test_the_greedy_choice_leaves_the_least_variance(model):
 def test_close_models_weigh_more_and_no_model_nothing(model):
     samples = np.arange(0, SAMPLES, 2)
     values = KNOWN[4, samples].astype(np.float32)
-    weights = np.asarray(lg.closeness(model, samples, values, np.ones(len(samples), bool)))
+    weights = np.asarray(lg.weight_models(model, samples, values, np.ones(len(samples), bool)))
     assert weights.argmax() == 4 and weights.min() > 0 and np.isclose(weights.sum(), 1)
 
 

@@ -63,9 +63,9 @@ def observed(truth, budget, length=None):
     return response.PaddedAnswers.of(answers, length or budget)
 
 
-def predict(items, evidence):
+def predict(items, padded_answers):
     n = len(items.mean)
-    return response.predict(items, evidence, np.full(n, 1 / n, np.float32))
+    return response.predict(items, padded_answers, np.full(n, 1 / n, np.float32))
 
 
 def test_padding_changes_nothing_and_more_outcomes_narrow_the_posterior():

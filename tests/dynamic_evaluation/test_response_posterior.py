@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policies import anchors, sequential
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
-from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
+from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.response import QUANTITIES
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
@@ -65,8 +65,8 @@ def test_information_and_reduction_of_an_item_response_model_are_those_of_joint_
     """One factor: logit-linear outcomes with noise λ; the covariance is built in full."""
     _, beliefs = fitted("irt_2pl")
     seen = answers([3, 9, 30, 31], slice(1))
-    evidence = response.PaddedAnswers.of(seen, 4)
-    abilities = response.infer(beliefs.items, evidence)
+    padded_answers = response.PaddedAnswers.of(seen, 4)
+    abilities = response.infer(beliefs.items, padded_answers)
     a = np.float64(beliefs.items.mean[:, 1])
     p = np.float64(beliefs.moments(seen)[0][0])
     noise, variance = p * (1 - p), float(abilities.covariance[0, 0, 0])
@@ -85,17 +85,17 @@ def test_the_reduction_is_what_the_variance_of_the_mean_loses():
     """A linear-Gaussian posterior with the known models weighted equally."""
     tree = lg.fit(KNOWN, KEY, CTX)
     model = lg.Model(**tree)
-    beliefs = lg.GaussianBeliefs(model, CTX)
-    believed = lg.prior(model, np.full(50, 1 / 50, np.float32))
+    beliefs = lg.GaussianPosterior(model, CTX)
+    prior = lg.make_prior(model, np.full(50, 1 / 50, np.float32))
     reduction = beliefs.reduction(answers([], slice(1)))[0]
-    assert reduction.argmax() == lg.first_choice(model, 1)[0]
+    assert reduction.argmax() == lg.select_first(model, 1)[0]
     free = np.ones(80, bool)
-    state = lg.GaussianState(believed.mean, believed.covariance)
-    before = float(lg.spread_of_mean(believed, model.weights, state, free)) ** 2
+    state = lg.GaussianState(prior.mean, prior.covariance)
+    before = float(lg.spread_of_mean(prior, model.weights, state, free)) ** 2
     for sample in (0, 17, 55):
-        left = lg.observe(believed, state, sample, 0.3, 1.0)
+        left = lg.observe(prior, state, sample, 0.3, 1.0)
         free = np.arange(80) != sample
-        after = float(lg.spread_of_mean(believed, model.weights, left, free)) ** 2
+        after = float(lg.spread_of_mean(prior, model.weights, left, free)) ** 2
         assert np.isclose(before - after, reduction[sample], rtol=1e-2)
 
 
@@ -103,7 +103,7 @@ def test_an_answer_at_which_the_model_was_sure_reveals_nothing():
     items = response.Items(
         np.array([[0, 1.0], [9, 1.0], [0, 0.01]], np.float32), np.zeros((3, 2, 2), np.float32)
     )
-    beliefs = ResponseBeliefs(items, np.full(3, 1 / 3), CTX)
+    beliefs = ItemResponsePosterior(items, np.full(3, 1 / 3), CTX)
     nothing = Responses(Query.none(1), np.empty((1, 0), np.uint8))
     information = beliefs.information(nothing)[0]
     assert information[0] > 100 * information[1] and information[0] > 100 * information[2]
@@ -113,11 +113,11 @@ def test_adaptive_testing_asks_at_the_ability():
     """Samples differ in difficulty only: the most informative ones are solved by every second."""
     d = np.linspace(-4, 4, 81, dtype=np.float32)
     items = response.Items(np.stack([d, np.ones(81, np.float32)], 1), np.zeros((81, 2, 2)))
-    evidence = response.PaddedAnswers(
+    padded_answers = response.PaddedAnswers(
         np.array([[40, 40]]), np.array([[1.0, 0.0]], np.float32), np.ones((1, 2), np.float32)
     )
-    information = np.asarray(sequential.information(items, evidence))[0]
-    ability = float(response.infer(items, evidence).mean[0, 0])
+    information = np.asarray(sequential.information(items, padded_answers))[0]
+    ability = float(response.infer(items, padded_answers).mean[0, 0])
     assert np.isclose(d[information.argmax()], -ability, atol=0.1)
 
 

@@ -47,7 +47,7 @@ def test_none_and_all_can_be_predicted():
     ends = np.array([[0, 0, 0], [1, 1, 1]], np.uint8)
     assert sorting.thresholds(ends).tolist() == [0, 3]
     positions = np.broadcast_to(samples.centres(100, 3), ends.shape)
-    assert sorting.cuts(sort(one_order(9, 100)), positions, ends).tolist() == [0, 100]
+    assert sorting.find_thresholds(sort(one_order(9, 100)), positions, ends).tolist() == [0, 100]
 
 
 @settings(deadline=None)
@@ -56,7 +56,7 @@ def test_with_every_sample_asked_nothing_is_guessed(matrix):
     rank, new = sort(matrix[:1]), matrix[1:]
     places = np.broadcast_to(np.arange(rank.n), new.shape)
     for row, cut in zip(
-        new[:, rank.order], sorting.cuts(rank, places, new[:, rank.order]), strict=True
+        new[:, rank.order], sorting.find_thresholds(rank, places, new[:, rank.order]), strict=True
     ):
         assert errors(row, cut) == min(errors(row, k) for k in range(rank.n + 1))
     estimate, _ = searched(matrix[:1], new, rank.n)
@@ -98,7 +98,7 @@ def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix
     rank, new = sort(matrix[:-1]), matrix[-1:]
     places = samples.centres(rank.n, data.draw(st.integers(1, rank.n)))
     answers = new[:, rank.order[places]]
-    (cut,) = sorting.cuts(rank, places[None], answers)
+    (cut,) = sorting.find_thresholds(rank, places[None], answers)
     wrong = np.array([errors(answers[0], (places < k).sum()) for k in range(rank.n + 1)])
     best = np.flatnonzero(wrong == wrong.min())
     if best[-1] <= places[0]:  # none is right
@@ -119,7 +119,7 @@ def test_where_answers_leave_it_open_known_models_decide():
     for ones in (30, 70):
         known = np.zeros((20, 100), np.uint8)
         known[:, :ones] = 1
-        cuts += sorting.cuts(sort(known), positions, answers).tolist()
+        cuts += sorting.find_thresholds(sort(known), positions, answers).tolist()
     assert cuts == [30, 70]
 
 

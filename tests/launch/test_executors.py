@@ -19,7 +19,7 @@ import pytest
 
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
 from nevis_stream.launch import executors
-from nevis_stream.launch.executors.threads import SideBySide
+from nevis_stream.launch.executors.threads import SharedProgress
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.fit import Recipe
@@ -251,7 +251,7 @@ def test_steps_of_trials_that_run_together_add_up():
             return [trial.run() for trial in trials]
 
     context(Catching()).map(numbered, [2, 4])
-    together = SideBySide(heard, result)
+    together = SharedProgress(heard, result)
     first, two = map(together.of_trial, result)
     first.step(3, 10)
     two.step(1, 10)

@@ -27,7 +27,7 @@ from nevis_stream.learners.closed_form.embedding import (
 from nevis_stream.learners.closed_form.learner import (
     ChosenKernel,
     ClosedForm,
-    LeftOutAnswers,
+    LeaveOneOutPredictions,
     TrainingImages,
     _judge,
     _temperature,
@@ -531,7 +531,7 @@ def test_the_lowest_error_decides_and_then_the_lowest_loss(monkeypatch):
         results = iter(judged)
 
         def best(self, task, examples, plan, ctx):
-            left_out = LeftOutAnswers(np.arange(1), np.zeros((1, 2)), *next(results))
+            left_out = LeaveOneOutPredictions(np.arange(1), np.zeros((1, 2)), *next(results))
             return ChosenKernel(Embedding(plan, {}), {}, (1.0, 0.0, 0.01), left_out)
 
         monkeypatch.setattr(ClosedForm, "_best", best)

@@ -13,7 +13,7 @@ from nevis_stream.learners.parts.initialisation import FromRandom
 from nevis_stream.learners.parts.model import Network
 from nevis_stream.learners.parts.multi_task_pretraining import fit_jointly
 from nevis_stream.learners.parts.search import BayesianSearch, Halving, RandomSearch
-from nevis_stream.learners.parts.training_data import Auxiliary
+from nevis_stream.learners.parts.training_data import EarlierTasks
 from tests.learners.test_loop import TASK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ TRAINING = {
         FromRandom(),
         RandomSearch(8, SPACE),
         Recipe(NETWORK, steps=4, validate_every=2),
-        Auxiliary(1, "random"),
+        EarlierTasks(1, "random"),
         halving=Halving(4, 1),
     ).train,
     "bayesian": Baseline(FromRandom(), BayesianSearch(4, SPACE), RECIPE).train,

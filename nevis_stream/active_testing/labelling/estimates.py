@@ -62,7 +62,7 @@ def accounts(session: Session, estimator: str) -> list[Account]:
 
 
 def evidence_on(session: Session, model: int, other: int | None = None) -> list[LabelledDraws]:
-    """Returns the evidence on a model in each generation, or on its difference to another one.
+    """Returns the evidence on a model in each pool part, or on its difference to another one.
 
     It ends before the first drawn sample that has no label, so that which labels are missing
     cannot bias it.
@@ -70,20 +70,20 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
     past = session.history()
     draws, labels = past.rounds, past.answers
     result = []
-    for place, generation in enumerate(session.generations):
-        mine = [draw for draw in draws if draw.generation == place]
+    for place, pool_part in enumerate(session.pool_parts):
+        mine = [draw for draw in draws if draw.pool_part == place]
         pool = session.pools[place][model]
         if other is not None:
             pool = difference(pool, session.pools[place][other])
 
         def join(name: str, shape: tuple[int, ...] = (), mine: Sequence[Draw] = mine) -> np.ndarray:
-            """Returns what all draws of the generation have under a name."""
+            """Returns what all draws of the pool part have under a name."""
             return np.concatenate([np.empty((*shape, 0)), *(getattr(d, name) for d in mine)], -1)
 
         asked = join("samples").astype(np.int64).tolist()
         usable = next((k for k, sample in enumerate(asked) if sample not in labels), len(asked))
         values = np.array([labels[sample] for sample in asked[:usable]], np.int32)
-        samples = np.array(asked[:usable], np.int64) - generation.first
+        samples = np.array(asked[:usable], np.int64) - pool_part.first
         beliefs = [join(name, (len(session.model_names),)) for name in ("predicted", "remaining")]
         predicted, remaining = (
             (each[model] - (0 if other is None else each[other]))[:usable] for each in beliefs
@@ -97,13 +97,13 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
 
 
 def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
-    """Returns the estimate over all generations, each weighted by its number of samples.
+    """Returns the estimate over all pool parts, each weighted by its number of samples.
 
     They are drawn independently of each other, so the squares of half widths add up.
     """
     if len(estimates) == 1:
         return estimates[0]
-    fractions = np.array([len(generation.ids) for generation in session.generations])
+    fractions = np.array([len(pool_part.ids) for pool_part in session.pool_parts])
     fractions = fractions / fractions.sum()
     observed = sum(each.observed for each in estimates)
     failed = sum(each.failed for each in estimates)
@@ -132,7 +132,7 @@ def history(
     total = sum(part.asked for part in parts)
     counts = np.unique(np.linspace(min(total, FEWEST), total, points).astype(int))
     estimate = ESTIMATORS[estimator]
-    # labels of several generations are interleaved in proportion to their numbers
+    # labels of several pool parts are interleaved in proportion to their numbers
     return [
         (
             int(count),
@@ -173,7 +173,7 @@ def plain_labels(evidence: Sequence[LabelledDraws], half_width: float) -> float:
     sample that nobody can label counts as one without a loss.
 
     Args:
-      evidence: of each generation.
+      evidence: of each pool part.
       half_width: in units of the loss; NaN without an interval, and then the result is NaN.
     """
     if np.isnan(half_width):

@@ -16,7 +16,7 @@ import numpy as np
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import NO_LABEL
-from nevis_stream.queries.session_log import damage, read_lines
+from nevis_stream.queries.session_log import read_lines, report_damage
 from nevis_stream.storage import write_directory
 from nevis_stream.storage.reading import load_array, read_json
 from nevis_stream.storage.record import encode
@@ -90,7 +90,7 @@ def digest(ids: Sequence[str], predictions: np.ndarray) -> str:
 
 
 @dataclass(frozen=True)
-class Generation:
+class PoolPart:
     """Samples that were added together.
 
     Attributes:
@@ -124,22 +124,22 @@ class Generation:
         return (rows >= self.first) & (rows < self.first + len(self.ids))
 
 
-def write_generation(directory: Path, number: int, generation: Generation) -> None:
+def write_pool_part(directory: Path, number: int, pool_part: PoolPart) -> None:
     """Writes generation-NUMBER of the session in a directory: all of it, or nothing.
 
     Args:
       directory: of the session.
       number: from 0.
-      generation: the samples.
+      pool_part: the samples.
     """
-    ids, data = list(generation.ids), generation.data
-    about = {"pool": generation.pool, "ids": ids, "digest": generation.digest}
+    ids, data = list(pool_part.ids), pool_part.data
+    about = {"pool": pool_part.pool, "ids": ids, "digest": pool_part.digest}
     files = {
         "ids.json": json.dumps(about).encode(),
-        "models.npy": _array_bytes(generation.predictions),
+        "models.npy": _array_bytes(pool_part.predictions),
     }
-    if generation.hashes is not None:
-        files["pixel-hashes.npy"] = _array_bytes(generation.hashes)
+    if pool_part.hashes is not None:
+        files["pixel-hashes.npy"] = _array_bytes(pool_part.hashes)
     for name in _ARRAYS:
         if (array := getattr(data, name)) is not None:
             files[f"pool-{name}.npy"] = _array_bytes(array)
@@ -151,12 +151,12 @@ def write_generation(directory: Path, number: int, generation: Generation) -> No
     write_directory(directory / f"generation-{number}", files)
 
 
-def read_generation(folder: Path, first: int) -> Generation:
+def read_pool_part(folder: Path, first: int) -> PoolPart:
     """Returns the samples of a folder; large arrays stay on disk.
 
     Args:
       folder: DIRECTORY/generation-NUMBER.
-      first: number of samples in the generations before it.
+      first: number of samples in the pool parts before it.
 
     Raises:
       BadInput: a file is damaged or missing.
@@ -183,12 +183,12 @@ def read_generation(folder: Path, first: int) -> Generation:
         if hashes is not None and (hashes.shape != (len(ids),) or hashes.dtype.kind != "S"):
             raise ValueError("its pixel hashes do not fit its ids")
         data = SurrogateData(predictions[0], **arrays, **examples)
-        generation = Generation(pool, ids, predictions, data, hashes, first)
-        if generation.digest != about["digest"]:
+        pool_part = PoolPart(pool, ids, predictions, data, hashes, first)
+        if pool_part.digest != about["digest"]:
             raise ValueError("the models' probabilities or the ids are not those it began with")
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise BadInput(f"{folder}: damaged ({error}).") from None
-    return generation
+    return pool_part
 
 
 def _array_bytes(array: np.ndarray) -> bytes:
@@ -202,20 +202,20 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Draw:
-    """Samples of one generation that were drawn together, in order.
+    """Samples of one pool part that were drawn together, in order.
 
     Attributes:
       round: number of the `next` that drew them, from 1.
       labels: number of labels that were recorded then.
-      generation: its number.
+      pool_part: number of the pool part.
       samples: int64[b], positions among all samples.
-      probabilities: float64[b], given the samples of this generation that were drawn before.
-      predicted, remaining: float64[models, b], see `LabelledDraws`, of this generation's samples.
+      probabilities: float64[b], given the samples of this part that were drawn before.
+      predicted, remaining: float64[models, b], see `LabelledDraws`, of this part's samples.
     """
 
     round: int
     labels: int
-    generation: int
+    pool_part: int
     samples: np.ndarray
     probabilities: np.ndarray
     predicted: np.ndarray
@@ -232,7 +232,7 @@ class Draw:
         return self.labels
 
 
-def recorded_draws(file: Path, generations: Sequence[Generation]) -> list[Draw]:
+def recorded_draws(file: Path, pool_parts: Sequence[PoolPart]) -> list[Draw]:
     """Returns all draws, in order.
 
     Raises:
@@ -241,9 +241,9 @@ def recorded_draws(file: Path, generations: Sequence[Generation]) -> list[Draw]:
     draws: list[Draw] = []
     drawn: set[int] = set()
     for number, line in enumerate(read_lines(file), start=1):
-        with damage(file, number):
+        with report_damage(file, number):
             for each in line["draws"]:
-                draws.append(_draw(line, each, generations))
+                draws.append(_draw(line, each, pool_parts))
                 before = len(drawn)
                 drawn.update(draws[-1].samples.tolist())
                 if len(drawn) - before != len(draws[-1].samples):
@@ -251,14 +251,14 @@ def recorded_draws(file: Path, generations: Sequence[Generation]) -> list[Draw]:
     return draws
 
 
-def _draw(line: dict[str, Any], values: dict[str, Any], generations: Sequence[Generation]) -> Draw:
+def _draw(line: dict[str, Any], values: dict[str, Any], pool_parts: Sequence[PoolPart]) -> Draw:
     number, labels = line["round"], line["labels"]
-    generation = generations[values["generation"]]
+    pool_part = pool_parts[values["generation"]]
     names = ("probabilities", "predicted", "remaining")
     arrays = {name: np.array(values[name], np.float64) for name in names}
     samples = np.array(values["samples"], np.int64)
-    shapes = [samples.shape, *[(len(generation.predictions), samples.size)] * 2]
-    if not generation.contains(samples).all():
+    shapes = [samples.shape, *[(len(pool_part.predictions), samples.size)] * 2]
+    if not pool_part.contains(samples).all():
         raise ValueError("it contains samples of another part of the pool")
     if not isinstance(number, int) or not isinstance(labels, int):
         raise ValueError("a number has an unexpected type")
@@ -287,7 +287,7 @@ def recorded_labels(file: Path, positions: Mapping[str, int], classes: int) -> d
     """
     result: dict[int, int] = {}
     for number, line in enumerate(read_lines(file), start=1):
-        with damage(file, number):
+        with report_damage(file, number):
             for sample, label in line["labels"].items():
                 if label is None:
                     label = NO_LABEL

@@ -20,20 +20,20 @@ from nevis_stream.active_testing.acquisition_functions import ProportionalSampli
 from nevis_stream.active_testing.labelling.files import (
     SETTINGS,
     Draw,
-    Generation,
+    PoolPart,
     SessionSettings,
-    read_generation,
+    read_pool_part,
     recorded_draws,
     recorded_labels,
     show_path,
-    write_generation,
+    write_pool_part,
 )
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
-from nevis_stream.queries.session_log import History, SessionLog, Words
+from nevis_stream.queries.session_log import History, MessageTerms, SessionLog
 from nevis_stream.seeds import generator
 from nevis_stream.storage.record import as_lines
 
@@ -43,7 +43,7 @@ _OTHER = (
     " to that session with --continue. (digest stands for the samples and the models'"
     " probabilities.)"
 )
-_WORDS = Words(
+_WORDS = MessageTerms(
     session="labelling session",
     answer="label",
     asked="drawn",
@@ -66,14 +66,14 @@ class Session:
         self.directory = directory
         self.log = _log(
             directory,
-            lambda file: recorded_draws(file, self.generations),
+            lambda file: recorded_draws(file, self.pool_parts),
             lambda file: recorded_labels(file, self.positions, self.class_count),
         )
         begin = f"python -m launch.label start --model=… --pool=… --out={directory}"
         self.settings = self.log.read_settings(_settings, begin)
 
     @classmethod
-    def start(cls, directory: Path, settings: SessionSettings, samples: Generation) -> "Session":
+    def start(cls, directory: Path, settings: SessionSettings, samples: PoolPart) -> "Session":
         """Begins a session, or opens it if it was begun with the same settings.
 
         Raises:
@@ -82,12 +82,12 @@ class Session:
         _log(directory).start(
             lambda: as_lines(vars(settings)),
             _OTHER,
-            lambda: write_generation(directory, 0, samples),
+            lambda: write_pool_part(directory, 0, samples),
             ["generation-1"],
         )
         return cls(directory)
 
-    def grow(self, samples: Generation) -> None:
+    def grow(self, samples: PoolPart) -> None:
         """Adds samples; earlier draws and labels keep their probabilities. If the samples that were
         added last are the same, with the same predictions, nothing is done.
 
@@ -95,7 +95,7 @@ class Session:
           BadInput: a sample is in the session already, or there are other models or classes.
         """
         with self.log.asking():
-            last = self.generations[-1]
+            last = self.pool_parts[-1]
             if last.first and samples.digest == last.digest:
                 return
             if twice := set(samples.ids) & set(self.ids):
@@ -105,29 +105,29 @@ class Session:
                     " only. Those of an .npz are named by their positions: where they are other"
                     " images, save them as images_PART and give FILE.npz:PART."
                 )
-            number = len(self.generations)
-            write_generation(self.directory, number, samples)
-        for name in ("generations", "ids", "positions", "pools"):
+            number = len(self.pool_parts)
+            write_pool_part(self.directory, number, samples)
+        for name in ("pool_parts", "ids", "positions", "pools"):
             vars(self).pop(name, None)
 
     @cached_property
-    def generations(self) -> list[Generation]:
+    def pool_parts(self) -> list[PoolPart]:
         """The samples, by when they were added."""
-        generations: list[Generation] = []
+        pool_parts: list[PoolPart] = []
         first = 0
-        while (folder := self.directory / f"generation-{len(generations)}").is_dir():
-            generations.append(read_generation(folder, first))
-            shape = generations[-1].predictions.shape
-            expected = len(self.settings.models), len(generations[-1].ids), self.class_count
+        while (folder := self.directory / f"generation-{len(pool_parts)}").is_dir():
+            pool_parts.append(read_pool_part(folder, first))
+            shape = pool_parts[-1].predictions.shape
+            expected = len(self.settings.models), len(pool_parts[-1].ids), self.class_count
             if shape != expected:
                 raise BadInput(
                     f"{folder}: damaged (the models' probabilities have the shape {list(shape)};"
                     f" expected {list(expected)})."
                 )
-            first += len(generations[-1].ids)
-        if not generations:
+            first += len(pool_parts[-1].ids)
+        if not pool_parts:
             raise BadInput(f"{self.directory}: generation-0 is missing; the session is damaged.")
-        return generations
+        return pool_parts
 
     @property
     def model_names(self) -> list[str]:
@@ -142,7 +142,7 @@ class Session:
     @cached_property
     def ids(self) -> list[str]:
         """Ids of all samples."""
-        return [sample for generation in self.generations for sample in generation.ids]
+        return [sample for pool_part in self.pool_parts for sample in pool_part.ids]
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -151,10 +151,10 @@ class Session:
 
     @cached_property
     def pools(self) -> list[list[Pool]]:
-        """The pool of each model in each generation."""
+        """The pool of each model in each pool part."""
         return [
-            [Pool.of(model, self.settings.loss) for model in generation.predictions]
-            for generation in self.generations
+            [Pool.of(model, self.settings.loss) for model in pool_part.predictions]
+            for pool_part in self.pool_parts
         ]
 
     def draws(self) -> Sequence[Draw]:
@@ -225,21 +225,21 @@ class Session:
     def _draw(
         self, number: int, count: int, draws: Sequence[Draw], labels: Mapping[int, int]
     ) -> None:
-        """Appends the draws of a round, the counts of generations in proportion to what is left."""
+        """Appends the draws of a round, the counts of pool parts in proportion to what is left."""
         none = np.empty(0, np.int64)
         earlier = [
-            np.concatenate([none, *(draw.samples for draw in draws if draw.generation == place)])
-            for place in range(len(self.generations))
+            np.concatenate([none, *(draw.samples for draw in draws if draw.pool_part == place)])
+            for place in range(len(self.pool_parts))
         ]
-        left = [len(g.ids) - len(e) for g, e in zip(self.generations, earlier, strict=True)]
+        left = [len(g.ids) - len(e) for g, e in zip(self.pool_parts, earlier, strict=True)]
         drawn_here: list[dict[str, Any]] = []
         for place, part_count in enumerate(_apportion(left, count)):
             if not part_count:
                 continue
-            generation, pools = self.generations[place], self.pools[place]
+            pool_part, pools = self.pool_parts[place], self.pools[place]
             members = self.members(place, labels, draws)
-            drawn_before = earlier[place] - generation.first
-            free = np.ones(len(generation.ids), bool)
+            drawn_before = earlier[place] - pool_part.first
+            free = np.ones(len(pool_part.ids), bool)
             free[drawn_before] = False
             random = generator(self.settings.seed, "draw", number, place)
             drawn = ProportionalSampling(uniform=self.settings.uniform)
@@ -254,7 +254,7 @@ class Session:
             drawn_here.append(
                 {
                     "generation": place,
-                    "samples": (samples + generation.first).tolist(),
+                    "samples": (samples + pool_part.first).tolist(),
                     "probabilities": query.probabilities[0].tolist(),
                     "predicted": [predicted.tolist() for predicted, _ in beliefs],
                     "remaining": [remaining.tolist() for _, remaining in beliefs],
@@ -264,20 +264,20 @@ class Session:
         self.log.add_round(line)
 
     def members(self, place: int, labels: Mapping[int, int], draws: Sequence[Draw]) -> np.ndarray:
-        """Returns the surrogate's probabilities [e, n, c] on a generation, from its labels."""
-        generation = self.generations[place]
+        """Returns the surrogate's probabilities [e, n, c] on a pool part, from its labels."""
+        pool_part = self.pool_parts[place]
         pairs = [
             (int(sample), probability)
             for draw in draws
-            if draw.generation == place
+            if draw.pool_part == place
             for sample, probability in zip(draw.samples, draw.probabilities, strict=True)
             if labels.get(int(sample), NO_LABEL) != NO_LABEL
         ]
         order = [sample for sample, _ in pairs]
-        samples = np.array(order, np.int64).reshape(1, -1) - generation.first
+        samples = np.array(order, np.int64).reshape(1, -1) - pool_part.first
         values = np.array([labels[sample] for sample in order], np.int32).reshape(1, -1)
         query = Query(samples, np.array([each for _, each in pairs]).reshape(1, -1))
-        surrogate = build_surrogate(self.settings.surrogate, generation.data, self.settings.seed)
+        surrogate = build_surrogate(self.settings.surrogate, pool_part.data, self.settings.seed)
         return surrogate(Responses(query, values)).probabilities
 
     def record(

@@ -49,11 +49,11 @@ class Process(NamedTuple):
     draws: jax.Array
 
 
-class Believed(NamedTuple):
-    """Beliefs about m models: float32[m, n] each, and float32[m] for `deviation`.
+class Quantities(NamedTuple):
+    """What the posterior gives of m models: float32[m, n] each, and float32[m] for `deviation`.
 
     Attributes:
-      mean, variance, information, reduction: see `beliefs`.
+      mean, variance, information, reduction: see `ResponsePosterior`.
       deviation: standard deviation of the mean over all samples.
     """
 
@@ -65,21 +65,23 @@ class Believed(NamedTuple):
 
 
 @made_once
-def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Believed]:
-    """Returns the program that takes a process and the evidence of m models, and returns
-    `Believed`.
+def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Quantities]:
+    """Returns the program that takes a process and the answers of m models, and returns
+    `Quantities`.
     """
     # here, and below: Flax and Optax take a third of a second that other methods do not need
     from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork
 
     network = NeuralProcessNetwork(sizes)
 
-    def predict_values(process: Process, evidence: PaddedAnswers) -> Believed:
+    def predict_values(process: Process, padded_answers: PaddedAnswers) -> Quantities:
         apply = functools.partial(network.apply, process.parameters)
         samples = apply(process.descriptions, method=NeuralProcessNetwork.samples)
-        asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(process.base))), 1.0)
+        asked = padded_answers.scatter(
+            jnp.zeros((len(padded_answers.samples), len(process.base))), 1.0
+        )
 
-        def of_one(model: tuple[jax.Array, ...]) -> Believed:
+        def of_one(model: tuple[jax.Array, ...]) -> Quantities:
             columns, values, mask, asked = model
             memory = apply(
                 samples[columns],
@@ -100,7 +102,9 @@ def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Believed]:
             expected, noise = jax.lax.map(decode, latents)
             return _quantities(expected, noise, process.kinds, process.weights, asked)
 
-        return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.mask, asked))
+        return jax.lax.map(
+            of_one, (padded_answers.samples, padded_answers.values, padded_answers.mask, asked)
+        )
 
     return predict_values
 
@@ -119,7 +123,7 @@ def _quantities(
     kinds: Int[jax.Array, " samples"],
     weights: Float[jax.Array, " samples"],
     asked: Float[jax.Array, " samples"],
-) -> Believed:
+) -> Quantities:
     """Returns the beliefs about one model.
 
     Args:
@@ -139,7 +143,7 @@ def _quantities(
     together = away @ (expected - mean) + weights * within
     deviation = jnp.sqrt(sums.var(ddof=1) + free**2 @ within)
     variance = between + within
-    return Believed(mean, variance, information, together**2 / variance, deviation)
+    return Quantities(mean, variance, information, together**2 / variance, deviation)
 
 
 def _entropy(p: Float[jax.Array, "..."]) -> Float[jax.Array, "..."]:
@@ -147,8 +151,8 @@ def _entropy(p: Float[jax.Array, "..."]) -> Float[jax.Array, "..."]:
     return -p * jnp.log(p) - (1 - p) * jnp.log1p(-p)
 
 
-class ProcessBeliefs(ResponsePosterior):
-    """Beliefs of a neural process, whose latent variable is what is unknown of a model.
+class ProcessPosterior(ResponsePosterior):
+    """The posterior of a neural process, whose latent variable is what is unknown of a model.
 
     Args:
       process: the process.
@@ -168,23 +172,23 @@ class ProcessBeliefs(ResponsePosterior):
         represent = self._ctx.jit(representing_program(self._sizes))
         return np.asarray(represent(self._process.parameters, self._process.descriptions))
 
-    def part(self, columns: np.ndarray) -> "ProcessBeliefs":
+    def part(self, columns: np.ndarray) -> "ProcessPosterior":
         """See `ResponsePosterior`."""
         names = ("descriptions", "base", "kinds", "weights")
         of_samples = {name: np.asarray(getattr(self._process, name))[columns] for name in names}
-        return ProcessBeliefs(self._process._replace(**of_samples), self._sizes, self._ctx)
+        return ProcessPosterior(self._process._replace(**of_samples), self._sizes, self._ctx)
 
-    def all(self, answers: Responses) -> Believed:
+    def all(self, answers: Responses) -> Quantities:
         """Returns all beliefs, as numpy arrays."""
-        evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
+        padded_answers = PaddedAnswers.of(answers, answers.samples.shape[1])
         return jax.tree.map(
-            np.asarray, self._ctx.jit(program(self._sizes))(self._process, evidence)
+            np.asarray, self._ctx.jit(program(self._sizes))(self._process, padded_answers)
         )
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
         """See `ResponsePosterior`."""
-        believed = self.all(answers)
-        return believed.mean, believed.variance
+        quantities = self.all(answers)
+        return quantities.mean, quantities.variance
 
     def information(self, answers: Responses) -> np.ndarray:
         """See `ResponsePosterior`."""
@@ -200,7 +204,7 @@ class NeuralProcess(ScorePredictor):
 
     about = "attentive latent neural process, trained on the known models"
     takes_scores = True
-    gives = ProcessBeliefs.gives
+    gives = ProcessPosterior.gives
 
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Describes the samples and trains the network."""
@@ -220,13 +224,13 @@ class NeuralProcess(ScorePredictor):
         )
         return {"sizes": list(shape), "process": jax.tree.map(np.asarray, process._asdict())}
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ProcessBeliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ProcessPosterior:
         """Returns the beliefs of the process."""
-        return ProcessBeliefs(Process(**tree["process"]), Sizes(*tree["sizes"]), ctx)
+        return ProcessPosterior(Process(**tree["process"]), Sizes(*tree["sizes"]), ctx)
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives expected values, averaged over the latent variable."""
-        believed = self.beliefs(tree, known, ctx).all(answers)
-        return Prediction(believed.mean, deviation=believed.deviation.astype(np.float64))
+        quantities = self.beliefs(tree, known, ctx).all(answers)
+        return Prediction(quantities.mean, deviation=quantities.deviation.astype(np.float64))

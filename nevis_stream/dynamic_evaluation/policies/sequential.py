@@ -127,19 +127,19 @@ def fisher_information(beliefs: ResponsePosterior, answers: Responses, ctx: Comp
     at a standard error, while here the item response model is the predictor's, and the budget is
     given.
     """
-    evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
-    return np.asarray(ctx.jit(information)(beliefs.items, evidence))
+    padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+    return np.asarray(ctx.jit(information)(beliefs.items, padded_answers))
 
 
-def information(items: response.Items, evidence: response.PaddedAnswers) -> jax.Array:
+def information(items: response.Items, padded_answers: response.PaddedAnswers) -> jax.Array:
     """Returns the Fisher information of each outcome, float32[m, n]: tr(a aᵀ V) p (1 - p), with V
     the posterior covariance of the ability, which only matters for several factors.
 
     Args:
       items: of n samples.
-      evidence: of m models.
+      padded_answers: of m models.
     """
-    abilities = response.infer(items, evidence)
+    abilities = response.infer(items, padded_answers)
     mean, ability, _ = response.logits(items, abilities)
     p = jax.nn.sigmoid(mean)
     return ability * p * (1 - p)
@@ -220,15 +220,15 @@ def _count(
 RULES = {"information": _information, "error": _error}
 
 
-def score_samples(items: Items, evidence: PaddedAnswers, rule: str) -> jax.Array:
+def score_samples(items: Items, padded_answers: PaddedAnswers, rule: str) -> jax.Array:
     """Returns the acquisition score of each sample, float32[m, n], at least 0.
 
     Args:
       items: of n samples.
-      evidence: of m models.
+      padded_answers: of m models.
       rule: "information" or "error".
     """
-    abilities = infer(items, evidence)
+    abilities = infer(items, padded_answers)
     mean, ability, item = logits(items, abilities)
     variance = ability + item
     p = jax.nn.sigmoid(moderate(mean, variance))
@@ -301,10 +301,10 @@ class Quadrature(Policy):
         model, (models, asked) = linear_gaussian.Model(**plan.tree), answers.samples.shape
         first = int(np.ceil(self.first * plan.budget))
         if not asked:
-            choose = ctx.jit(linear_gaussian.first_choice, static_argnames="count")
+            choose = ctx.jit(linear_gaussian.select_first, static_argnames="count")
             samples = np.asarray(choose(model, first), np.int64)
             return Query(np.broadcast_to(samples, (models, first)))
-        choose = ctx.jit(linear_gaussian.next_choice, static_argnames="count")
+        choose = ctx.jit(linear_gaussian.select_next, static_argnames="count")
         samples = choose(
             model,
             answers.samples.astype(np.int32),

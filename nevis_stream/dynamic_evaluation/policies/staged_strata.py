@@ -183,10 +183,10 @@ class PartFirst(Policy):
 
 
 class LookedAt(ResponsePosterior, ABC):
-    """Beliefs that tell whether a model is like the known ones.
+    """A posterior that tells whether a model is like the known ones.
 
     Attributes:
-      base: the beliefs that the other policy of a `Guard` reads.
+      base: the posterior that the other policy of a `Guard` reads.
     """
 
     base: ResponsePosterior

@@ -98,7 +98,7 @@ class AnchorWeights(ScorePredictor):
         return centre(known, key, ctx)
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Fits weights for each different set of samples."""
         samples, inverse = np.unique(answers.samples, axis=0, return_inverse=True)

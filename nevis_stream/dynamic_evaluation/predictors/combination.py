@@ -19,7 +19,7 @@ from nevis_stream.dynamic_evaluation import members, model_splits
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
-from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
+from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
@@ -86,7 +86,7 @@ class Combination(ScorePredictor):
 
     about = "item response models, their residuals and neighbours, weighted by cross-validation"
     takes_scores = True
-    gives = ResponseBeliefs.gives
+    gives = ItemResponsePosterior.gives
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Its cross-validation covers the widths of intervals too."""
@@ -96,9 +96,9 @@ class Combination(ScorePredictor):
         """Fits the members to all known models."""
         return members.fit(known.matrix(), jax.random.split(key)[0], ctx)
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponseBeliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
         """Returns those of the multidimensional member."""
-        return ResponseBeliefs(Items(**tree["many"]), known.facts.weights, ctx)
+        return ItemResponsePosterior(Items(**tree["many"]), known.facts.weights, ctx)
 
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
@@ -132,20 +132,20 @@ class Combination(ScorePredictor):
         return _calibrate(views, truths, values, groups, random, ctx)
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Combines the members."""
         view = _view(tree, answers, known.facts, ctx)
-        p = view.probabilities(tuned["weights"])
+        p = view.probabilities(budget_fit["weights"])
         ctx.charge(2 * view.logits.size)
         mean, residual = view.means(p)
-        mean = np.clip(mean + tuned["correction"] * residual, 0, 1)
-        half = tuned["widening"] * view.deviation
+        mean = np.clip(mean + budget_fit["correction"] * residual, 0, 1)
+        half = budget_fit["widening"] * view.deviation
         fractions = mean_weights(answers, known.facts)
         seen = 1 / (fractions**2).sum(axis=1)
         fraction = (seen * (fractions * answers.values).sum(axis=1) + 1) / (seen + 2)
         error = np.sqrt(fraction * (1 - fraction) / seen) * view.unasked
-        unbiased = mean + (1 - tuned["correction"]) * residual
+        unbiased = mean + (1 - budget_fit["correction"]) * residual
         return Prediction(p, mean, intervals.extend(mean - half, mean + half, unbiased, error))
 
 

@@ -3,7 +3,7 @@ for any model.
 
 A fit to the known models is wrong for models unlike them: samples that every known model fails tell
 nothing about who solves them, so the mean of a stronger model is pulled towards the known ones.
-Two things are looked at (`GuardedBeliefs.unlike`): whether the model may lie beyond the best, or
+Two things are looked at (`GuardedPosterior.unlike`): whether the model may lie beyond the best, or
 the worst, known model, and how improbable the answers are under the fit.
 """
 
@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction
 from nevis_stream.dynamic_evaluation.policies.staged_strata import LookedAt, PartFirst
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
-from nevis_stream.dynamic_evaluation.predictors.item_response import ResponseBeliefs
+from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
 from nevis_stream.queries.matrix import is_observed, numbers
@@ -45,7 +45,7 @@ MISFITS = ((0.0, 0.4), (0.0, 0.55), (0.0, 0.25), (0.15, 0.6), (0.25, 0.75), (0.5
 ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of the Bayes factor
 
 
-class GuardedBeliefs(LookedAt):
+class GuardedPosterior(LookedAt):
     """The beliefs of the guarded predictor, and what tells whether a model is like the known ones.
 
     Args:
@@ -57,7 +57,7 @@ class GuardedBeliefs(LookedAt):
     def __init__(
         self,
         base: ResponsePosterior,
-        surrogate: ResponseBeliefs,
+        surrogate: ItemResponsePosterior,
         ends: tuple[float, float],
     ):
         super().__init__(base.n, base.rank, base.items)
@@ -74,17 +74,19 @@ class GuardedBeliefs(LookedAt):
 
     def look(self, answers: Responses, ctx: Compute) -> "Look":
         """Returns what the answers so far say about m models."""
-        evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+        padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         weights = self.surrogate.weights
         p, deviation = (
             np.asarray(each, np.float64)
-            for each in ctx.jit(_predict)(self.surrogate.items, evidence, weights)
+            for each in ctx.jit(_predict)(self.surrogate.items, padded_answers, weights)
         )
         np.put_along_axis(p, answers.samples, answers.values, axis=1)
         mean = p @ weights.astype(np.float64)
         misfit = np.zeros(len(mean))  # scores have no probability under the fit
         if answers.values.dtype == np.uint8:
-            misfit += np.asarray(ctx.jit(_misfit)(self.surrogate.items, evidence, _abilities()))
+            misfit += np.asarray(
+                ctx.jit(_misfit)(self.surrogate.items, padded_answers, _abilities())
+            )
         return Look(mean, deviation, misfit, self.ends)
 
 
@@ -96,7 +98,7 @@ class Look:
       mean, deviation: float64[m], of the models' means under the fit.
       misfit: float64[m], the log of the Bayes factor of `MISFITS`, each as probable as the others,
         against the fit.
-      ends: see `GuardedBeliefs`.
+      ends: see `GuardedPosterior`.
     """
 
     mean: np.ndarray
@@ -167,7 +169,7 @@ class GuardedPredictor(ScorePredictor):
         return {"base": base, "budget": budget} | calibration
 
     def _base_errors(
-        self, tree: Tree, tuned: Tree, known: KnownModels, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, budget: int, key: Key, ctx: Compute
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the other predictor's cross-validation errors, float64[k], and their unit."""
         arguments = tree["base"], known, self.policy, budget, key, ctx
@@ -175,22 +177,22 @@ class GuardedPredictor(ScorePredictor):
             return errors, np.ones(len(errors))
         method = Method("", self.policy, self.base, cross_validated=True)
         inner = {"predictor": tree["base"], "policy": {}, "folds": tree.setdefault("folds", [])}
-        return Evaluator(method, known, inner, key, ctx).cross_validate(tuned, budget)
+        return Evaluator(method, known, inner, key, ctx).cross_validate(budget_fit, budget)
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GuardedBeliefs:
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GuardedPosterior:
         """Returns the beliefs."""
         base = self.base.beliefs(tree["base"], known, ctx)
         surrogate = SURROGATE.beliefs(tree["surrogate"], known, ctx)
         least, greatest = tree["ends"]
-        return GuardedBeliefs(base, surrogate, (least, greatest))
+        return GuardedPosterior(base, surrogate, (least, greatest))
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts as the other predictor; of models whose last samples were drawn, the mean that
         holds for any model.
         """
-        base = self.base.predict(tree["base"], tuned["base"], known, answers, ctx)
+        base = self.base.predict(tree["base"], budget_fit["base"], known, answers, ctx)
         values = np.array(base.values, np.float64)
         if base.keeps_answers:
             np.put_along_axis(values, answers.samples, answers.values, axis=1)
@@ -199,7 +201,7 @@ class GuardedPredictor(ScorePredictor):
         if base.interval is not None and self.base.is_calibrated(self.policy):
             low, high = (np.array(end, np.float64) for end in base.interval)
         beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
-        budget, count = tuned["budget"], answers.samples.shape[1]
+        budget, count = budget_fit["budget"], answers.samples.shape[1]
         first = self.policy.first(budget)
         if count < budget:  # asked step by step: which estimate it will be is open
             return Prediction(values, mean, None, base.deviation, base.keeps_answers)
@@ -248,9 +250,9 @@ def _means(known: KnownModels) -> np.ndarray:
 
 
 def _predict(
-    items: Items, evidence: PaddedAnswers, weights: Float[jax.Array, " samples"]
+    items: Items, padded_answers: PaddedAnswers, weights: Float[jax.Array, " samples"]
 ) -> tuple[Float[jax.Array, "models samples"], Float[jax.Array, " models"]]:
-    logits, deviation = response.predict(items, evidence, weights)
+    logits, deviation = response.predict(items, padded_answers, weights)
     return jax.nn.sigmoid(logits), deviation
 
 
@@ -273,7 +275,7 @@ def _abilities() -> np.ndarray:
 
 
 def _misfit(
-    items: Items, evidence: PaddedAnswers, abilities: Float[jax.Array, "draws factors"]
+    items: Items, padded_answers: PaddedAnswers, abilities: Float[jax.Array, "draws factors"]
 ) -> Float[jax.Array, " models"]:
     """Returns `Look.misfit`, float32[m]: marginal likelihoods over abilities, float32[s, k]."""
     extended = jnp.concatenate([jnp.ones((len(abilities), 1)), abilities], axis=1)
@@ -292,4 +294,4 @@ def _misfit(
         others = jnp.array([log_likelihood(*each) for each in MISFITS])
         return jax.nn.logsumexp(others) - jnp.log(len(MISFITS)) - log_likelihood(0.0, 0.0)
 
-    return jax.lax.map(of_one, (evidence.samples, evidence.values, evidence.mask))
+    return jax.lax.map(of_one, (padded_answers.samples, padded_answers.values, padded_answers.mask))

@@ -32,8 +32,8 @@ from nevis_stream.storage.checkpoint import Tree
 Cells = Float[jax.Array, "models samples"]
 
 
-class ResponseBeliefs(ResponsePosterior):
-    """Beliefs of an item response model, whose ability is what is unknown of a model.
+class ItemResponsePosterior(ResponsePosterior):
+    """The posterior of an item response model, whose ability is what is unknown of a model.
 
     Near the posterior's mean an outcome is linear in the ability, with noise of variance λ =
     p (1 - p): then information and reduction are those of a normal distribution.
@@ -51,15 +51,15 @@ class ResponseBeliefs(ResponsePosterior):
         self.weights, self._ctx = weights.astype(np.float32), ctx
 
     def _of(self, function: Callable, answers: Responses, *more: np.ndarray) -> Any:
-        evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
-        return self._ctx.jit(function)(self.items, evidence, *more)
+        padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+        return self._ctx.jit(function)(self.items, padded_answers, *more)
 
-    def part(self, columns: Int[np.ndarray, " columns"]) -> "ResponseBeliefs":
+    def part(self, columns: Int[np.ndarray, " columns"]) -> "ItemResponsePosterior":
         """See `ResponsePosterior`."""
         items = response.Items(
             *(np.asarray(each)[columns] for each in (self.items.mean, self.items.covariance))
         )
-        return ResponseBeliefs(items, self.weights[columns], self._ctx)
+        return ItemResponsePosterior(items, self.weights[columns], self._ctx)
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
         """See `ResponsePosterior`."""
@@ -75,34 +75,36 @@ class ResponseBeliefs(ResponsePosterior):
 
 
 def _state(
-    items: response.Items, evidence: response.PaddedAnswers
+    items: response.Items, padded_answers: response.PaddedAnswers
 ) -> tuple[response.Abilities, Cells, Cells]:
     """Returns the abilities, P(right) and the variance of the ability's part of the logit."""
-    abilities = response.infer(items, evidence)
+    abilities = response.infer(items, padded_answers)
     mean, ability, item = response.logits(items, abilities)
     return abilities, jax.nn.sigmoid(response.moderate(mean, ability + item)), ability
 
 
-def _moments(items: response.Items, evidence: response.PaddedAnswers) -> tuple[Cells, Cells]:
-    _, p, _ = _state(items, evidence)
+def _moments(items: response.Items, padded_answers: response.PaddedAnswers) -> tuple[Cells, Cells]:
+    _, p, _ = _state(items, padded_answers)
     return p, p * (1 - p)
 
 
-def _information(items: response.Items, evidence: response.PaddedAnswers) -> Cells:
-    _, p, ability = _state(items, evidence)
+def _information(items: response.Items, padded_answers: response.PaddedAnswers) -> Cells:
+    _, p, ability = _state(items, padded_answers)
     return normal_information(p * (1 - p) * ability, 1.0)
 
 
 def _reduction(
-    items: response.Items, evidence: response.PaddedAnswers, weights: Float[jax.Array, " samples"]
+    items: response.Items,
+    padded_answers: response.PaddedAnswers,
+    weights: Float[jax.Array, " samples"],
 ) -> Cells:
     """The ability θ changes the mean by cᵀ θ, c = Σ w_i λ_i a_i over the samples that were not
     asked; so the mean's covariance with y_j is λ_j (a_j V c + w_j), and the variance of y_j is
     λ_j (1 + λ_j a_j V a_j).
     """
-    abilities, p, ability = _state(items, evidence)
+    abilities, p, ability = _state(items, padded_answers)
     noise, a = p * (1 - p), items.mean[:, 1:]
-    towards = evidence.scatter(noise * weights, 0.0) @ a
+    towards = padded_answers.scatter(noise * weights, 0.0) @ a
     moved = jnp.einsum("mij,mj->mi", abilities.covariance, towards)
     return noise * (moved @ a.T + weights) ** 2 / (1 + noise * ability)
 
@@ -117,7 +119,7 @@ class ItemResponse(ScorePredictor):
     """
 
     takes_scores = True
-    gives = ResponseBeliefs.gives
+    gives = ItemResponsePosterior.gives
 
     def __init__(self, about: str, factors: int = 1, common: bool = False):
         self.about, self.factors, self.common = about, factors, common
@@ -131,19 +133,19 @@ class ItemResponse(ScorePredictor):
         """Returns the samples' parameters."""
         return response.Items(tree["mean"], tree["covariance"])
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponseBeliefs:
-        """Returns the beliefs of the model."""
-        return ResponseBeliefs(self.items(tree), known.facts.weights, ctx)
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
+        """Returns the posterior of the model."""
+        return ItemResponsePosterior(self.items(tree), known.facts.weights, ctx)
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts by the posterior of each model's ability."""
-        evidence = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+        padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         weights = known.facts.weights.astype(np.float32)
         logits, deviation = (
             np.asarray(values, np.float64)
-            for values in ctx.jit(response.predict)(self.items(tree), evidence, weights)
+            for values in ctx.jit(response.predict)(self.items(tree), padded_answers, weights)
         )
         p = expit(logits)
         np.put_along_axis(p, answers.samples, answers.values, axis=1)
@@ -174,7 +176,7 @@ class AveragedResponse(ItemResponse, ABC):
     def fit_budget(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
     ) -> Tree:
-        """Returns the other estimate's `weight`, and the `errors` of known models' means,
+        """Returns the other estimate's weight, `share`, and the `errors` of known models' means,
         float64[k], with the `unit` of each. The fits of the folds are added to the tree.
         """
         random, parts = numpy_generator(key), [np.empty((3, 0))]
@@ -210,12 +212,12 @@ class AveragedResponse(ItemResponse, ABC):
         return float(np.clip((away @ missing + prior * self.weight) / squares, 0, 1))
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Averages the means, and the cells if the other estimate has cells."""
-        by_response = super().predict(tree, tuned, known, answers, ctx)
+        by_response = super().predict(tree, budget_fit, known, answers, ctx)
         cells, mean = self.other(tree, known, answers, ctx)
-        values, weight = by_response.values, tuned["share"]
+        values, weight = by_response.values, budget_fit["share"]
         if cells is not None:
             values = values + weight * (cells - values)
             ctx.charge(3 * values.size)

@@ -56,7 +56,7 @@ class Model(NamedTuple):
       mean: float32[n], their mean value.
       basis: float32[r, n], orthonormal rows.
       scores: float32[m0, r], the known models' coordinates.
-      leftover: float32[n], mean square of what the basis does not hold.
+      leftover: float32[n], the residual variance: mean square of what the basis does not hold.
       weights: float32[n], of the samples in the benchmark's mean.
     """
 
@@ -148,7 +148,9 @@ def _decompose(
     return (vectors * sizes).astype(np.float32), basis
 
 
-def closeness(model: Model, samples: jax.Array, values: jax.Array, mask: jax.Array) -> jax.Array:
+def weight_models(
+    model: Model, samples: jax.Array, values: jax.Array, mask: jax.Array
+) -> jax.Array:
     """Returns the known models' weights, float32[m0], adding up to 1, after a new model's answers.
 
     Args:
@@ -161,14 +163,14 @@ def closeness(model: Model, samples: jax.Array, values: jax.Array, mask: jax.Arr
     return (weights + EVEN / len(weights)) / (1 + EVEN)
 
 
-def bumps(difficulty: PerSample) -> Float[jax.Array, "bumps samples"]:
+def compute_bumps(difficulty: PerSample) -> Float[jax.Array, "bumps samples"]:
     """Returns Gaussian bumps over values in [0, 1], float32[BUMPS, n], adding up to 1."""
     centres = jnp.linspace(0, 1, BUMPS)
     heights = jnp.exp(-(((jnp.clip(difficulty, 0, 1) - centres[:, None]) * (BUMPS - 1)) ** 2))
     return heights / heights.sum(axis=0)
 
 
-def prior(model: Model, weights: Float[jax.Array, " models"]) -> Prior:
+def make_prior(model: Model, weights: Float[jax.Array, " models"]) -> Prior:
     """Returns the prior of a new model, where known ones have weights, float32[m0]."""
     effective = 1 / (weights**2).sum()
     unbiased = effective / jnp.maximum(effective - 1, 1)
@@ -188,7 +190,7 @@ def prior(model: Model, weights: Float[jax.Array, " models"]) -> Prior:
     explained = ((shrunk @ model.basis) * model.basis).sum(axis=0)
     return Prior(
         model.mean,
-        jnp.concatenate([model.basis, BUMP_SCALE * bumps(mean)]),
+        jnp.concatenate([model.basis, BUMP_SCALE * compute_bumps(mean)]),
         jnp.concatenate([towards * centre, jnp.zeros(BUMPS)]),
         whole,
         jnp.maximum(variance - explained + pseudo, LEAST_NOISE),
@@ -203,37 +205,37 @@ class GaussianState(NamedTuple):
 
 
 def observe(
-    believed: Prior,
+    prior: Prior,
     state: GaussianState,
     sample: jax.Array,
     value: jax.Array,
     mask: jax.Array,
 ) -> GaussianState:
     """Returns the state after one more answer; unchanged where there is none."""
-    x = believed.design[:, sample]
+    x = prior.design[:, sample]
     seen = state.covariance @ x
-    gain = seen / (x @ seen + believed.noise[sample]) * mask
-    away = value - believed.offset[sample] - x @ state.mean
+    gain = seen / (x @ seen + prior.noise[sample]) * mask
+    away = value - prior.offset[sample] - x @ state.mean
     return GaussianState(state.mean + gain * away, state.covariance - jnp.outer(gain, seen))
 
 
-def posterior(
-    believed: Prior,
+def observe_all(
+    prior: Prior,
     samples: Int[jax.Array, " answers"],
     values: Float[jax.Array, " answers"],
     mask: jax.Array,
 ) -> GaussianState:
-    """Returns the state after all answers of one model; arguments as of `closeness`."""
+    """Returns the state after all answers of one model; arguments as of `weight_models`."""
 
     def step(state: GaussianState, answer: tuple[jax.Array, ...]) -> tuple[GaussianState, None]:
-        return observe(believed, state, *answer), None
+        return observe(prior, state, *answer), None
 
-    state = GaussianState(believed.mean, believed.covariance)
+    state = GaussianState(prior.mean, prior.covariance)
     return jax.lax.scan(step, state, (samples, values, mask))[0]
 
 
-def greedy(
-    believed: Prior,
+def select_greedily(
+    prior: Prior,
     weights: PerSample,
     state: GaussianState,
     free: Bool[jax.Array, " samples"],
@@ -243,7 +245,7 @@ def greedy(
     int32[count].
 
     Args:
-      believed: the prior of one model.
+      prior: the prior of one model.
       weights: float32[n], of the samples in the mean.
       state: after the answers so far.
       free: bool[n], the samples that may be asked; those that were asked count as known.
@@ -253,42 +255,42 @@ def greedy(
     def step(carry: tuple[jax.Array, ...], _: None) -> tuple[tuple[jax.Array, ...], jax.Array]:
         covariance, spread, free = carry
         open_weights = weights * free
-        towards = covariance @ (believed.design @ open_weights)
-        together = towards @ believed.design + open_weights * believed.noise
-        gain = jnp.where(free, together**2 / (spread + believed.noise), -1)
+        towards = covariance @ (prior.design @ open_weights)
+        together = towards @ prior.design + open_weights * prior.noise
+        gain = jnp.where(free, together**2 / (spread + prior.noise), -1)
         sample = (gain >= (1 - TIE) * gain.max()).argmax()
-        x = believed.design[:, sample]
+        x = prior.design[:, sample]
         seen = covariance @ x
-        total = x @ seen + believed.noise[sample]
-        spread = spread - (seen @ believed.design) ** 2 / total
+        total = x @ seen + prior.noise[sample]
+        spread = spread - (seen @ prior.design) ** 2 / total
         covariance = covariance - jnp.outer(seen, seen) / total
         return (covariance, jnp.maximum(spread, 0), free.at[sample].set(False)), sample
 
-    design = believed.design
+    design = prior.design
     spread = ((state.covariance @ design) * design).sum(axis=0)
     start = (state.covariance, spread, free)
     return jax.lax.scan(step, start, None, length=count)[1]
 
 
 def spread_of_mean(
-    believed: Prior, weights: PerSample, state: GaussianState, free: Bool[jax.Array, " samples"]
+    prior: Prior, weights: PerSample, state: GaussianState, free: Bool[jax.Array, " samples"]
 ) -> Float[jax.Array, ""]:
     """Returns the posterior standard deviation of the weighted mean, float32."""
     open_weights = weights * free
-    towards = believed.design @ open_weights
-    return jnp.sqrt(towards @ state.covariance @ towards + open_weights**2 @ believed.noise)
+    towards = prior.design @ open_weights
+    return jnp.sqrt(towards @ state.covariance @ towards + open_weights**2 @ prior.noise)
 
 
-def first_choice(model: Model, count: int) -> Int[jax.Array, " count"]:
+def select_first(model: Model, count: int) -> Int[jax.Array, " count"]:
     """Returns what to ask of a model of which nothing is known, int32[count]."""
     known = len(model.scores)
-    believed = prior(model, jnp.full(known, 1 / known))
-    state = GaussianState(believed.mean, believed.covariance)
+    prior = make_prior(model, jnp.full(known, 1 / known))
+    state = GaussianState(prior.mean, prior.covariance)
     free = jnp.ones(len(model.mean), bool)
-    return greedy(believed, model.weights, state, free, count)
+    return select_greedily(prior, model.weights, state, free, count)
 
 
-def next_choice(
+def select_next(
     model: Model,
     samples: Int[jax.Array, "models asked"],
     values: Float[jax.Array, "models asked"],
@@ -299,16 +301,16 @@ def next_choice(
     def choose(answers: tuple[jax.Array, jax.Array]) -> Int[jax.Array, " count"]:
         samples, values = answers
         mask = jnp.ones(len(samples), bool)
-        believed = prior(model, closeness(model, samples, values, mask))
-        state = posterior(believed, samples, values, mask)
+        prior = make_prior(model, weight_models(model, samples, values, mask))
+        state = observe_all(prior, samples, values, mask)
         free = jnp.ones(len(model.mean), bool).at[samples].set(False)
-        return greedy(believed, model.weights, state, free, count)
+        return select_greedily(prior, model.weights, state, free, count)
 
     return jax.lax.map(choose, (samples, values))
 
 
-class GaussianBeliefs(ResponsePosterior):
-    """Beliefs of a linear-Gaussian model, whose coefficients are what is unknown of a model.
+class GaussianPosterior(ResponsePosterior):
+    """The posterior of a linear-Gaussian model, whose coefficients are what is unknown of a model.
 
     Args:
       model: the model.
@@ -322,17 +324,17 @@ class GaussianBeliefs(ResponsePosterior):
         self._model, self._ctx = model, ctx
 
     def _quantities(self, answers: Responses) -> tuple[np.ndarray, ...]:
-        evidence = PaddedAnswers.of(answers, answers.samples.shape[1])
-        return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, evidence)))
+        padded_answers = PaddedAnswers.of(answers, answers.samples.shape[1])
+        return tuple(map(np.asarray, self._ctx.jit(_quantities)(self._model, padded_answers)))
 
-    def part(self, columns: np.ndarray) -> "GaussianBeliefs":
+    def part(self, columns: np.ndarray) -> "GaussianPosterior":
         """See `ResponsePosterior`."""
         model = Model(*map(np.asarray, self._model))
         of_samples = {
             name: getattr(model, name)[columns] for name in ("mean", "leftover", "weights")
         }
         model = model._replace(basis=model.basis[:, columns], **of_samples)
-        return GaussianBeliefs(model, self._ctx)
+        return GaussianPosterior(model, self._ctx)
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
         """See `ResponsePosterior`."""
@@ -348,30 +350,30 @@ class GaussianBeliefs(ResponsePosterior):
         return self._quantities(answers)[3]
 
 
-def _quantities(model: Model, evidence: PaddedAnswers) -> tuple[Cells, Cells, Cells, Cells]:
+def _quantities(model: Model, padded_answers: PaddedAnswers) -> tuple[Cells, Cells, Cells, Cells]:
     """Returns mean and variance of each cell, its information and its reduction of the variance of
     the mean, float32[m, n] each.
     """
-    asked = evidence.scatter(jnp.zeros((len(evidence.samples), len(model.mean))), 1.0)
+    asked = padded_answers.scatter(jnp.zeros((len(padded_answers.samples), len(model.mean))), 1.0)
 
     def of_one(answers: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         samples, values, mask, asked = answers
-        believed = prior(model, closeness(model, samples, values, mask))
-        state = posterior(believed, samples, values, mask)
-        mean = believed.offset + state.mean @ believed.design
-        signal = ((state.covariance @ believed.design) * believed.design).sum(axis=0)
+        prior = make_prior(model, weight_models(model, samples, values, mask))
+        state = observe_all(prior, samples, values, mask)
+        mean = prior.offset + state.mean @ prior.design
+        signal = ((state.covariance @ prior.design) * prior.design).sum(axis=0)
         open_weights = model.weights * (1 - asked)
-        towards = state.covariance @ (believed.design @ open_weights)
-        together = towards @ believed.design + model.weights * believed.noise
-        variance = signal + believed.noise
-        information = normal_information(signal, believed.noise)
+        towards = state.covariance @ (prior.design @ open_weights)
+        together = towards @ prior.design + model.weights * prior.noise
+        variance = signal + prior.noise
+        information = normal_information(signal, prior.noise)
         return mean, variance, information, together**2 / variance
 
-    answers = evidence.samples, evidence.values, evidence.mask, asked
+    answers = padded_answers.samples, padded_answers.values, padded_answers.mask, asked
     return jax.lax.map(of_one, answers)
 
 
-def predicted(
+def predict_values(
     model: Model, samples: Int[jax.Array, "models asked"], values: Float[jax.Array, "models asked"]
 ) -> tuple[Cells, Float[jax.Array, " models"]]:
     """Returns expected values of m models, float32[m, n] in [0, 1], and the posterior standard
@@ -381,11 +383,11 @@ def predicted(
     def expect(answers: tuple[jax.Array, jax.Array]) -> tuple[PerSample, Float[jax.Array, ""]]:
         samples, values = answers
         mask = jnp.ones(len(samples), bool)
-        believed = prior(model, closeness(model, samples, values, mask))
-        state = posterior(believed, samples, values, mask)
+        prior = make_prior(model, weight_models(model, samples, values, mask))
+        state = observe_all(prior, samples, values, mask)
         free = jnp.ones(len(model.mean), bool).at[samples].set(False)
-        cells = jnp.clip(believed.offset + state.mean @ believed.design, 0, 1)
-        return cells, spread_of_mean(believed, model.weights, state, free)
+        cells = jnp.clip(prior.offset + state.mean @ prior.design, 0, 1)
+        return cells, spread_of_mean(prior, model.weights, state, free)
 
     return jax.lax.map(expect, (samples, values))
 
@@ -395,22 +397,22 @@ class LinearGaussian(ScorePredictor):
 
     about = "linear-Gaussian model of the known models, those close to the answers weighted"
     takes_scores = True
-    gives = GaussianBeliefs.gives
+    gives = GaussianPosterior.gives
 
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Decomposes the known models' values."""
         return fit(known, key, ctx)
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GaussianBeliefs:
-        """Returns the beliefs of the model."""
-        return GaussianBeliefs(Model(**tree), ctx)
+    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GaussianPosterior:
+        """Returns the posterior of the model."""
+        return GaussianPosterior(Model(**tree), ctx)
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives posterior means, within 0 and 1."""
         model = Model(**tree)
-        values, deviation = ctx.jit(predicted)(
+        values, deviation = ctx.jit(predict_values)(
             model, answers.samples.astype(np.int32), answers.values.astype(np.float32)
         )
         return Prediction(np.asarray(values), deviation=np.asarray(deviation, np.float64))

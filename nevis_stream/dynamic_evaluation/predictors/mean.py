@@ -41,7 +41,7 @@ class Mean(ScorePredictor):
         return mean_weights(answers, facts)
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives every cell the mean of the cells that represent all samples."""
         weights = self.weights(answers, known.facts)
@@ -110,13 +110,13 @@ class Stratified(SortAndSearch):
         return {"design": _variance_ratio(self.rank(tree), known, budget, ctx)}
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives the mean of the representative cells."""
         weights = mean_weights(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
-        seen, design = float(budget), tuned["design"]
+        seen, design = float(budget), budget_fit["design"]
         unequal = known.facts.dataset_weights is not None or known.facts.prices is not None
         if budget < n and unequal:
             # unequal weights leave fewer draws than the budget (Kish 1965), and the design's
@@ -143,8 +143,8 @@ def _variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -
         row = known.matrix(np.array([model]))[0]
         mask = row != UNKNOWN
         digests.add(hashlib.sha256(row).digest())
-        without = Rank(rank.total - (row == 1), rank.seen - mask)
-        if not without.seen.any():
+        without = Rank(rank.total - (row == 1), rank.counts - mask)
+        if not without.counts.any():
             continue
         ctx.charge((6 + n.bit_length()) * n)
         filled = np.where(mask, row, without.scores)[without.order]

@@ -15,7 +15,10 @@ from nevis_stream.dynamic_evaluation.method import Prediction
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.policies.staged_strata import StagedStrata
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
-from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponse, ResponseBeliefs
+from nevis_stream.dynamic_evaluation.predictors.item_response import (
+    ItemResponse,
+    ItemResponsePosterior,
+)
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
@@ -39,7 +42,7 @@ class ModelAssisted(ItemResponse):
     takes_scores = True
     holds_for = ANY_MODEL
 
-    def __init__(self, cut_by: "tuple[ResponseBeliefs, Responses] | None" = None) -> None:
+    def __init__(self, cut_by: "tuple[ItemResponsePosterior, Responses] | None" = None) -> None:
         super().__init__(
             "item response model of four factors; the mean is corrected by draws of known"
             " probabilities, for any model",
@@ -49,7 +52,7 @@ class ModelAssisted(ItemResponse):
 
     def beside(self, beliefs: ResponsePosterior, answers: Responses) -> "ModelAssisted":
         """Returns one whose strata are those of the metric that was asked."""
-        assert isinstance(beliefs, ResponseBeliefs)
+        assert isinstance(beliefs, ItemResponsePosterior)
         return ModelAssisted((beliefs, answers))
 
     def is_calibrated(self, policy: Policy) -> bool:
@@ -72,12 +75,12 @@ class ModelAssisted(ItemResponse):
         return {"budget": budget}
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts the cells by all answers, and the mean by the stages of draws that are whole."""
-        prediction = super().predict(tree, tuned, known, answers, ctx)
+        prediction = super().predict(tree, budget_fit, known, answers, ctx)
         prices = known.facts.prices
-        ends = np.cumsum([0, *staged_strata.stages(tuned["budget"], prices)])
+        ends = np.cumsum([0, *staged_strata.stages(budget_fit["budget"], prices)])
         ends = ends[ends <= answers.samples.shape[1]].tolist()
         if len(ends) == 1:  # asked step by step, and the first stage has just begun
             return dataclasses.replace(prediction, deviation=None)
@@ -91,13 +94,13 @@ class ModelAssisted(ItemResponse):
 
 
 def estimate(
-    beliefs: ResponseBeliefs,
+    beliefs: ItemResponsePosterior,
     weights: np.ndarray,
     answers: Responses,
     stages: Sequence[tuple[int, int]],
     ctx: Compute,
     prices: Prices | None = None,
-    cut_by: tuple[ResponseBeliefs, Responses] | None = None,
+    cut_by: tuple[ItemResponsePosterior, Responses] | None = None,
 ) -> np.ndarray:
     """Returns value, low and high of each model's mean, float64[3, m].
 
@@ -113,13 +116,13 @@ def estimate(
         metric of the same samples: which of a stratum was drawn depends on the values of neither.
     """
     models, n = len(answers.values), beliefs.n
-    believed, earlier = cut_by or (beliefs, answers)
+    cut_beliefs, earlier = cut_by or (beliefs, answers)
     drawn_stages: list[list[difference.Stage]] = [[] for _ in range(models)]
     chances = answers.query.probabilities
     if chances is None:
         raise ValueError("the answers were not drawn with known probabilities")
     for start, end in stages:
-        strata = staged_strata.cut(believed, earlier.first(start), weights, end - start, prices)
+        strata = staged_strata.cut(cut_beliefs, earlier.first(start), weights, end - start, prices)
         until = answers.first(end)
         for model, stratum in enumerate(strata):
             drawn = answers.samples[model, start:end]
@@ -138,7 +141,7 @@ def estimate(
 
 
 def _without_each(
-    beliefs: ResponseBeliefs,
+    beliefs: ItemResponsePosterior,
     answers: Responses,
     model: int,
     start: int,
@@ -149,16 +152,20 @@ def _without_each(
     in the sample's stratum, float64[n]; the draws begin at column `start`.
     """
     one = answers.of(np.array([model]))
-    evidence = response.PaddedAnswers.of(one, one.samples.shape[1])
+    padded_answers = response.PaddedAnswers.of(one, one.samples.shape[1])
     columns = np.where(stratum >= 0, stratum + start, 0).astype(np.int32)
-    return np.asarray(ctx.jit(_leave_each_out)(beliefs.items, evidence, columns), np.float64)
+    return np.asarray(ctx.jit(_leave_each_out)(beliefs.items, padded_answers, columns), np.float64)
 
 
 def _leave_each_out(
-    items: response.Items, evidence: response.PaddedAnswers, columns: Int[jax.Array, " samples"]
+    items: response.Items,
+    padded_answers: response.PaddedAnswers,
+    columns: Int[jax.Array, " samples"],
 ) -> Float[jax.Array, " samples"]:
     """Returns p[j] for each sample, given all answers but that in column `columns[j]`."""
-    abilities = _abilities(items, evidence.samples[0], evidence.values[0], evidence.mask[0])
+    abilities = _abilities(
+        items, padded_answers.samples[0], padded_answers.values[0], padded_answers.mask[0]
+    )
     of_sample = response.Abilities(abilities.mean[columns], abilities.covariance[columns])
     return _expected(items, of_sample)
 

@@ -30,7 +30,7 @@ class Nearest(ScorePredictor):
         return {"fill": means.astype(np.float32) if known.scores else (means >= 0.5).view(np.uint8)}
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Copies the nearest model, the first of several equally near ones."""
         if (answers.samples == answers.samples[0]).all():

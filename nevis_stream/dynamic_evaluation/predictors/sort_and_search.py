@@ -8,7 +8,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
-from nevis_stream.dynamic_evaluation.sorting import Rank, cuts, rank_samples
+from nevis_stream.dynamic_evaluation.sorting import Rank, find_thresholds, rank_samples
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Responses, blank
 from nevis_stream.storage.checkpoint import Tree
@@ -27,18 +27,18 @@ class SortAndSearch(ScorePredictor):
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         rank = rank_samples(known, ctx, self.by)
-        return {"total": rank.total, "seen": rank.seen, "ties": rank.ties}
+        return {"total": rank.total, "seen": rank.counts, "ties": rank.ties}
 
     def rank(self, tree: Tree) -> Rank:
         """Returns the order of the samples."""
-        return Rank(**tree)
+        return Rank(tree["total"], tree["seen"], tree["ties"])
 
     def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
         """Returns the order of the samples."""
         return ResponsePosterior(known.shape[1], self.rank(tree))
 
     def predict(
-        self, tree: Tree, tuned: Tree, known: KnownModels, answers: Responses, ctx: Compute
+        self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
         return Prediction(threshold(self.rank(tree), answers, ctx))
@@ -61,9 +61,9 @@ class SortAndSearch(ScorePredictor):
         means = np.full(known.shape[0], np.nan)
         for part in parts(len(means), known.groups):
             total, mask = known.column_sums(part)
-            without = Rank(rank.total - total, rank.seen - mask, rank.ties)
+            without = Rank(rank.total - total, rank.counts - mask, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
-            if without.seen.any():
+            if without.counts.any():
                 beliefs = ResponsePosterior(without.n, without)
                 learned = policy.fit(known, beliefs, key, ctx)
                 plan = policy.plan(learned, beliefs, budget, key, ctx)
@@ -71,7 +71,7 @@ class SortAndSearch(ScorePredictor):
                 samples = samples[np.argsort(without.place[samples])]
                 outcomes = known.matrix(part, samples)
                 positions = np.broadcast_to(without.place[samples], outcomes.shape)
-                until = cuts(without, positions, outcomes)
+                until = find_thresholds(without, positions, outcomes)
                 kept = np.where(
                     outcomes == UNKNOWN, 0, outcomes.astype(np.int64) - (positions < until[:, None])
                 )
@@ -88,4 +88,4 @@ def threshold(rank: Rank, answers: Responses, ctx: Compute) -> Bool[np.ndarray, 
         np.take_along_axis(each, order, axis=1) for each in (places, answers.values)
     )
     ctx.charge(places.size * max(places.shape[1].bit_length(), 1) + len(places) * rank.n)
-    return rank.place < cuts(rank, places, outcomes)[:, None]
+    return rank.place < find_thresholds(rank, places, outcomes)[:, None]

@@ -15,9 +15,9 @@ from nevis_stream.evaluation_cache.importers.record import (
     Context,
     Format,
     Log,
-    begins_with,
     inner_object,
     json_lines,
+    read_beginning,
 )
 
 _NEEDED = ("model_id", "evaluation_name", "sample_id", "evaluation")
@@ -27,7 +27,7 @@ _RESULT = "evaluation_result_id"
 
 def is_one(path: Path) -> bool:
     """Whether a file is one, by its first line."""
-    first = begins_with(path).partition("\n")[0]
+    first = read_beginning(path).partition("\n")[0]
     return first.startswith("{") and all(f'"{name}"' in first for name in _NEEDED)
 
 
@@ -63,14 +63,14 @@ def read(path: Path, context: Context) -> list[Log]:
     aggregate = path.with_name(f"{path.stem.removesuffix('_samples')}.json")
     results = context.json_object(aggregate).get("evaluation_results")
     for log in logs.values():
-        log.fragment = whole.fragment
+        log.truncation = whole.truncation
         _describe(log, results if isinstance(results, list) else [])
     return list(logs.values())
 
 
 def _find_several(path: Path) -> set[tuple[str, str]]:
     """Returns the models and evaluations of which a file has several results."""
-    if f'"{_RESULT}"' not in begins_with(path):
+    if f'"{_RESULT}"' not in read_beginning(path):
         return set()
     found: dict[tuple[str, str], set[str]] = {}
     for _, line in json_lines(Log(path, "", "", "")):

@@ -26,11 +26,11 @@ from nevis_stream.evaluation_cache.importers.record import (
     Log,
     Reported,
     as_texts,
-    begins_with,
     digest,
     inner_object,
     json_array,
     json_lines,
+    read_beginning,
 )
 
 SAMPLES = re.compile(r"^samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl?$")
@@ -189,15 +189,15 @@ def describe(log: Log, run: dict[str, Any]) -> None:
     sizes = inner_object(inner_object(run, "n-samples"), log.task)
     log.size, effective = sizes.get("original"), sizes.get("effective")
     limit = config.get("limit")
-    if log.fragment:
+    if log.truncation:
         return
     if effective is not None and len(log.samples) < effective:
-        log.fragment = f"cut short, as its run evaluated {effective:,}"
+        log.truncation = f"cut short, as its run evaluated {effective:,}"
     elif effective is not None and log.size is not None:
         reason = f"--limit={limit:g}" if isinstance(limit, int | float) else "limited"
-        log.fragment = reason if effective < log.size else ""
+        log.truncation = reason if effective < log.size else ""
     elif isinstance(limit, int | float):
-        log.fragment = f"--limit={limit:g}"
+        log.truncation = f"--limit={limit:g}"
 
 
 def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> None:
@@ -255,7 +255,7 @@ _RESULTS = "results.json"
 
 def is_old(path: Path) -> bool:
     """Whether a file is such a log: a JSON array called .jsonl, beside the results."""
-    return path.with_name(_RESULTS).is_file() and begins_with(path, 64).startswith("[")
+    return path.with_name(_RESULTS).is_file() and read_beginning(path, 64).startswith("[")
 
 
 def read_old(path: Path, context: Context) -> list[Log]:

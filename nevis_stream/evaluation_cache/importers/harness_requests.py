@@ -1,4 +1,4 @@
-"""Samples in the form in which evaluation harnesses are told to run these only."""
+"""Lists of samples in the forms by which evaluation harnesses are told to run only these."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.facts import METRIC, dataset
 
 
-def by_task(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, list[str]]:
+def group_by_task(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, list[str]]:
     """Returns the ids that samples have within their task, by task.
 
     Args:
@@ -34,7 +34,7 @@ def by_task(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, list[st
     return tasks
 
 
-def for_lm_eval(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, list[int]]:
+def format_for_lm_eval(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, list[int]]:
     """Returns what `--samples` of lm-evaluation-harness takes: the ascending numbers of the samples
     of each task. The harness attributes its results to other samples if they do not ascend (its
     issue 4089).
@@ -42,7 +42,7 @@ def for_lm_eval(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, lis
     Raises:
       BadInput: the cache does not know the task of a sample, or its number, `doc_id`.
     """
-    tasks = by_task(cache, samples)
+    tasks = group_by_task(cache, samples)
     for task, names in tasks.items():
         if others := [name for name in names if not name.isdecimal()]:
             raise BadInput(
@@ -53,7 +53,7 @@ def for_lm_eval(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, lis
     return {task: sorted(map(int, names)) for task, names in sorted(tasks.items())}
 
 
-def for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> str:
+def format_for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> str:
     """Returns what `--sample-id` of inspect_ai takes: ids that commas separate; TASK:ID if the
     board has several tasks, as a bare id stands for the samples of all tasks of a run.
 
@@ -61,7 +61,7 @@ def for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> str:
       BadInput: the cache does not know the task of a sample, or inspect_ai would read its id as a
         pattern or as several.
     """
-    tasks = by_task(cache, samples)
+    tasks = group_by_task(cache, samples)
     for task, names in tasks.items():
         if others := [name for name in names if set(",*?[") & set(name)]:
             raise BadInput(

@@ -98,13 +98,13 @@ def _describe(log: Log, content: Any) -> None:
 
 def _describe_fragment(log: Log, content: Any) -> None:
     config, log.size = content.eval.config, content.eval.dataset.samples
-    log.fragment = "" if content.status == "success" else content.status
+    log.truncation = "" if content.status == "success" else content.status
     is_part = log.size is None or len(content.samples or []) < log.size * (config.epochs or 1)
     if is_part and config.limit is not None:
         limit = config.limit if isinstance(config.limit, int) else "-".join(map(str, config.limit))
-        log.fragment = ", ".join(filter(None, (f"--limit={limit}", log.fragment)))
+        log.truncation = ", ".join(filter(None, (f"--limit={limit}", log.truncation)))
     elif is_part and config.sample_id is not None:
-        log.fragment = ", ".join(filter(None, ("--sample-id", log.fragment)))
+        log.truncation = ", ".join(filter(None, ("--sample-id", log.truncation)))
 
 
 def _add_values(log: Log, content: Any) -> None:

@@ -1,5 +1,6 @@
 """Joins logs to one table of values, models × samples: of several metrics of a task one is chosen,
-and of several logs of one row and task counts a complete one before a fragment, then the latest.
+and of several logs of one row and task a complete one counts before a truncated one, then the
+latest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -201,7 +202,7 @@ def choose_counted(
 
 def _why_not(log: Log, best: Log) -> str:
     """Returns why a log does not count beside the one that does."""
-    if log.date != best.date or bool(log.fragment) != bool(best.fragment):
+    if log.date != best.date or bool(log.truncation) != bool(best.truncation):
         return "logs of a model and task that has another log, which is complete or later"
     values, others = (
         {name: {k: v for k, (v, _) in by.items()} for name, by in each.values.items()}
@@ -216,8 +217,8 @@ def _is_fragment(log: Log, group: Sequence[Log]) -> bool:
     """Whether a log lacks samples: it says so; or it says nothing, and another log of the group has
     all of its samples and more.
     """
-    if log.fragment is not None:
-        return bool(log.fragment)
+    if log.truncation is not None:
+        return bool(log.truncation)
     return any(log.samples < other.samples for other in group)
 
 

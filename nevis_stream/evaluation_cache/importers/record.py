@@ -104,7 +104,7 @@ class Log:
         effort and the like; None if the log does not say.
       settings: how it was evaluated: number of shots, prompt template, generation arguments; None
         if the log does not say.
-      fragment: why it has not all samples, for example "--limit=5"; "" if it has, None if the log
+      truncation: why it has not all samples, for example "--limit=5"; "" if it has, None if the log
         does not say.
       size: number of samples of the task, if the log says it.
       values: by metric, in the order of the file, and sample: value and place (for example "line
@@ -126,7 +126,7 @@ class Log:
     date: str
     identity: dict[str, str] | None = None
     settings: dict[str, str] | None = None
-    fragment: str | None = None
+    truncation: str | None = None
     size: int | None = None
     values: dict[str, dict[str, tuple[float, str]]] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
@@ -181,14 +181,14 @@ class Log:
         """Returns file, number of samples and status as text, for people."""
         count = len(self.samples)
         of = f" of {self.size:,}" if self.size and self.size != count else ""
-        status = f", {self.fragment}" if self.fragment else ""
+        status = f", {self.truncation}" if self.truncation else ""
         samples = f"{count:,}{of} sample{'s'[: (self.size or count) != 1]}"
         return f"{self.path.parent.name}/{self.path.name} ({samples}{status})"
 
 
 def json_lines(log: Log) -> Iterator[tuple[str, Any]]:
     """Yields place and content of each line of a log; a last one that is not complete makes a
-    fragment.
+    truncated log.
 
     Raises:
       BadInput: a line is not JSON.
@@ -200,7 +200,7 @@ def json_lines(log: Log) -> Iterator[tuple[str, Any]]:
                     yield f"line {number}", parse_json(line)
                 except ValueError as error:
                     if number > 1 and not line.endswith("\n"):
-                        log.fragment = f"cut short in line {number:,}"
+                        log.truncation = f"cut short in line {number:,}"
                         return
                     raise BadInput(f"{log.path}, line {number}: is not JSON ({error}).") from None
 
@@ -216,7 +216,7 @@ def json_array(log: Log, content: Any) -> Iterator[tuple[str, Any]]:
     yield from ((f"sample {number}", each) for number, each in enumerate(content, start=1))
 
 
-def begins_with(path: Path, size: int = 1 << 16) -> str:
+def read_beginning(path: Path, size: int = 1 << 16) -> str:
     """Returns the beginning of a text file, without blanks before it; "" if it cannot be read."""
     try:
         with open_text(path, errors="replace") as file:

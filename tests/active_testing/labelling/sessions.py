@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nevis_stream.active_testing.labelling.files import Generation, SessionSettings, digest
+from nevis_stream.active_testing.labelling.files import PoolPart, SessionSettings, digest
 from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 
@@ -36,7 +36,7 @@ def begin(directory, n=60, seed=0, models=2, pool="nowhere", prefix="s", **chang
         "digest": digest(ids, predictions),
     }
     settings = SessionSettings(**(facts | changes))
-    samples = Generation(settings.pool, ids, predictions, SurrogateData(predictions[0]))
+    samples = PoolPart(settings.pool, ids, predictions, SurrogateData(predictions[0]))
     return Session.start(directory, settings, samples), labels
 
 

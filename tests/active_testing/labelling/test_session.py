@@ -12,7 +12,7 @@ from nevis_stream.active_testing.labelling.estimates import (
     history,
     plain_labels,
 )
-from nevis_stream.active_testing.labelling.files import SETTINGS, Generation
+from nevis_stream.active_testing.labelling.files import SETTINGS, PoolPart
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
@@ -39,7 +39,7 @@ def test_a_session_ends_with_the_exact_risk(tmp_path):
     session, labels = begin(tmp_path)
     labelled(session, labels, 3)
     first, second, both = accounts(session, "tuned_difference")
-    wrong = session.generations[0].predictions.argmax(axis=2) != labels
+    wrong = session.pool_parts[0].predictions.argmax(axis=2) != labels
     assert first.estimate.value == pytest.approx(wrong[0].mean())
     assert second.estimate.low == second.estimate.high == pytest.approx(wrong[1].mean())
     assert both.estimate.value == pytest.approx(wrong[0].mean() - wrong[1].mean())
@@ -55,7 +55,7 @@ def test_intervals_of_sessions_cover(tmp_path):
         session, labels = begin(tmp_path / str(seed), n=120, seed=seed, models=1)
         labelled(session, labels, 2, 20)
         estimate = accounts(session, "tuned_difference")[0].estimate
-        wrong = session.generations[0].predictions[0].argmax(axis=1) != labels
+        wrong = session.pool_parts[0].predictions[0].argmax(axis=1) != labels
         covered += estimate.low <= wrong.mean() <= estimate.high
     assert covered >= 50
 
@@ -125,7 +125,7 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     labelled(session, labels, 1, 45)
     before = state(tmp_path)
     ids, predictions, more = example(40, seed=9, prefix="new")
-    session.grow(Generation("later", ids, predictions, SurrogateData(predictions[0])))
+    session.grow(PoolPart("later", ids, predictions, SurrogateData(predictions[0])))
     assert len(session.ids) == 100 and state(tmp_path) == before
     account = accounts(session, "tuned_difference")[0]
     assert np.isnan(account.estimate.value)
@@ -136,22 +136,22 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     labelled(Session(tmp_path), every, 3, 20)
     session = Session(tmp_path)
     account = accounts(session, "tuned_difference")[0]
-    predicted = np.concatenate([g.predictions[0] for g in session.generations]).argmax(axis=1)
+    predicted = np.concatenate([g.predictions[0] for g in session.pool_parts]).argmax(axis=1)
     assert account.estimate.value == pytest.approx((predicted != every).mean())
     session.grow(
-        Generation("later", ids, predictions, SurrogateData(predictions[0]))
+        PoolPart("later", ids, predictions, SurrogateData(predictions[0]))
     )  # the same command again
     assert len(Session(tmp_path).ids) == 100
     with pytest.raises(BadInput, match="39 of its 39 samples are in the session already"):
         session.grow(
-            Generation("later", ids[1:], predictions[:, 1:], SurrogateData(predictions[0, 1:]))
+            PoolPart("later", ids[1:], predictions[:, 1:], SurrogateData(predictions[0, 1:]))
         )
 
 
 def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
     session, labels = begin(tmp_path)
     ids, predictions, more = example(180, seed=9, prefix="new")
-    session.grow(Generation("later", ids, predictions, SurrogateData(predictions[0])))
+    session.grow(PoolPart("later", ids, predictions, SurrogateData(predictions[0])))
     _, rows = session.next(200)
     assert sum(row >= 60 for row in rows) == 150
     labelled(session, np.concatenate([labels, more]), 1, 200)
@@ -535,7 +535,7 @@ def test_history_and_the_labels_that_random_testing_needs(tmp_path):
     part = evidence_on(session, 0)
     needed = [plain_labels(part, half) for half in (0.2, 0.05, 0.01)]
     assert 1 < needed[0] < needed[1] < needed[2] <= 200
-    wrong = session.generations[0].predictions[0].argmax(axis=1) != labels
+    wrong = session.pool_parts[0].predictions[0].argmax(axis=1) != labels
     expected = 1 / ((0.05 / 1.987) ** 2 / wrong.var() + 1 / 200)
     assert needed[1] == pytest.approx(expected, rel=0.25)
 

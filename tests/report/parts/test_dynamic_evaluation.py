@@ -37,7 +37,7 @@ def cache(tmp_path):
 
 
 def test_a_cache_is_shown_beside_runs(cache, tmp_path):
-    summary = evaluation_summary.write(cache, *studied(cache), known=0.6)
+    summary = evaluation_summary.write(cache, *studied(cache), known_fraction=0.6)
     run = SyntheticRun(learner="Indep").write(tmp_path / "run")
     page = write_report([run, cache.directory], tmp_path / "out", figures=True).read_text()
     assert "Cache toys" in page
@@ -83,7 +83,7 @@ def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
     percent.append_rows(known.models[:-1], known.samples, scores[:-1], sample_provenance=ends)
     asks = {known.models[-1]: MatrixOracle(scores[-1:])}
     (account,) = add_models(percent, asks, 30, "random_mean")
-    (row,) = evaluation_summary._accounts(percent)
+    (row,) = evaluation_summary._summarise_additions(percent)
     shown = dynamic_evaluation._account(row)
     for name in ("accuracy", "low", "high"):
         assert shown[name] == pytest.approx(100 * getattr(account, name))
@@ -95,7 +95,7 @@ def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
 @pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
 @pytest.mark.usefixtures("undrawn")
 def test_the_picture_fits_the_theme_and_the_error_is_in_sight_on_a_phone(cache, tmp_path):
-    evaluation_summary.write(cache, *studied(cache), known=0.6)
+    evaluation_summary.write(cache, *studied(cache), known_fraction=0.6)
     page = write_report([cache.directory], tmp_path / "out")
     table = "document.querySelector('[aria-label=\"Additions by cache and method\"]')"
     top = "document.querySelector('.outcomes img').getBoundingClientRect().top + scrollY"
@@ -166,7 +166,7 @@ def test_a_cache_without_a_sound_summary_is_left_out_with_the_reason(cache, tmp_
         "an evaluation cache without a summary; to make one: python -m launch.evaluate metrics"
         in page
     )
-    evaluation_summary.write(cache, *studied(cache), known=0.6)
+    evaluation_summary.write(cache, *studied(cache), known_fraction=0.6)
     path = cache.directory / evaluation_summary.FILE
     good = json.loads(path.read_text())
     for text, output in (
