@@ -263,9 +263,9 @@ def hdf5(
                 raise BadInput(
                     f"{path}: cannot be read as HDF5 with {images!r} and {labels!r} ({error})."
                 ) from None
-            images = [_row(pixels, index, channels, path) for index in range(len(pixels))]
+            rows = [_row(pixels, index, channels, path) for index in range(len(pixels))]
             yield from number_examples(
-                entry["part"], images, ids.astype(int) - first, path, f"{name}#"
+                entry["part"], rows, ids.astype(int) - first, path, f"{name}#"
             )
 
 
