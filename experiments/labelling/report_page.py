@@ -115,12 +115,12 @@ def _surrogate_alone(session, model) -> float:
 def _hardest(session, out, images) -> StudyChapter:
     labels, settings = session.labels(), session.settings
     rows = []
-    for generation, pools in zip(session.generations, session.pools, strict=True):
-        for row in generation.rows:
+    for pool_part, pools in zip(session.pool_parts, session.pools, strict=True):
+        for row in pool_part.rows:
             if labels.get(int(row), NO_LABEL) != NO_LABEL:
-                place = row - generation.first
+                place = row - pool_part.first
                 losses = [pool.losses[place, labels[int(row)]] for pool in pools]
-                rows.append((float(np.mean(losses)), int(row), generation.predictions[:, place]))
+                rows.append((float(np.mean(losses)), int(row), pool_part.predictions[:, place]))
     rows.sort(key=lambda row: (-row[0], row[1]))
     shown = rows[:HARDEST]
     pictures = images(session, [row for _, row, _ in shown])

@@ -127,7 +127,7 @@ def test_continuing_with_other_settings_is_refused(folder):
     grown = command("start", f"--model={folder / 'other.npz'}", *words[1:])
     assert grown.returncode == 0, grown.stderr
     session = Session(folder / "session")
-    new = session.generations[1]
+    new = session.pool_parts[1]
     assert np.array_equal(new.data.predictions, values)  # what the surrogate starts from
     assert np.array_equal(new.predictions[0], values)
 

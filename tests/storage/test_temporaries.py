@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nevis_stream import storage
-from nevis_stream.active_testing.labelling.files import Generation, write_generation
+from nevis_stream.active_testing.labelling.files import PoolPart, write_pool_part
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.report.exports import Files
@@ -24,8 +24,8 @@ def new_process(monkeypatch):
 
 def write_pool(folder):
     predictions = np.full((1, 2, 3), 1 / 3)
-    write_generation(
-        folder, 0, Generation("pool", ["a", "b"], predictions, SurrogateData(predictions[0]))
+    write_pool_part(
+        folder, 0, PoolPart("pool", ["a", "b"], predictions, SurrogateData(predictions[0]))
     )
 
 
