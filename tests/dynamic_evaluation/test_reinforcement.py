@@ -156,15 +156,15 @@ def test_it_asks_within_the_budget_in_batches(monkeypatch):
         monkeypatch.setattr(training, name, value)
     matrix = one_order(12, 90)
     evaluator = methods.get("reinforcement+linear_gaussian").fit(matrix[:10], None, KEY)
-    plan, calls = evaluator.plan(16), []
+    plan, calls = evaluator.plan(40), []
 
     def oracle(query):
         calls.append(query.samples.shape[1])
         return MatrixOracle(matrix[10:])(query)
 
     answers = POLICY.ask(plan, oracle, 2, KEY, context())
-    assert calls == [2] * 8
-    assert all(len(set(row)) == 16 for row in answers.samples.tolist())
+    assert calls == [2] * 20
+    assert all(len(set(row)) == 40 for row in answers.samples.tolist())
     empty = Responses(Query.none(2), np.empty((2, 0), np.uint8))
     state = training.state_of(empty, plan.beliefs.moments(empty))
     assert (state.asked == 0).all() and (state.deviation > 0).all()
