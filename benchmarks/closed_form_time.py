@@ -27,6 +27,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import require_prepa
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.launch import entry
 from nevis_stream.learners.closed_form import maps
+from nevis_stream.learners.closed_form.config import CELL_SIDE
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.scalars import read_timing
 
@@ -65,7 +66,7 @@ def print_gradients() -> None:
     print("| image | canonical, µs per image | faster | ratio |\n|---|---:|---:|---:|")
     for side in (32, 64):
         images = np.random.RandomState(0).uniform(size=(256, side, side, 3)).astype(np.float32)
-        cell = side // maps.CELLS
+        cell = side // CELL_SIDE
 
         def canonical(x, cell=cell):
             sums = maps._add(maps._by_orientation(*maps._steepest(x)), cell // 2)

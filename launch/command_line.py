@@ -2,28 +2,24 @@
 SUBCOMMAND`, each with its own flags and --help; and how tables and numbers are printed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from absl import flags
 from absl.flags import FlagHolder, FlagValues
 
-from nevis_stream.errors import BadInput
-
-if TYPE_CHECKING:  # --help need not wait for what an executor imports
-    from nevis_stream.executor import Executor
-import math
-import textwrap
-from collections.abc import Callable
-from dataclasses import field
-
 from nevis_stream.cost.meter import engineering
-from nevis_stream.errors import unknown
+from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch import entry
-from nevis_stream.queries.oracle import Estimate
 from nevis_stream.terminal import Console
+
+if TYPE_CHECKING:  # --help need not wait for what they import
+    from nevis_stream.executor import Executor
+    from nevis_stream.queries.oracle import Estimate
 
 flags.disclaim_key_flags()  # they belong to the command that defines them with these functions
 
@@ -145,7 +141,7 @@ class ExecutorFlags:
                 )
 
 
-def accept_changed_code() -> flags.FlagHolder[bool]:
+def accept_changed_code() -> FlagHolder:
     """Defines --accept_changed_code."""
     return flags.DEFINE_bool(
         "accept_changed_code",
@@ -342,7 +338,7 @@ def console() -> Console:
     return Console(width=None if Console().is_terminal else _WITHOUT_TERMINAL)
 
 
-def estimate_cells(estimate: Estimate) -> tuple[str, str]:
+def estimate_cells(estimate: "Estimate") -> tuple[str, str]:
     """Returns the cells of a table for an estimate, and for its interval or why there is none."""
     value = "–" if math.isnan(estimate.value) else f"{estimate.value:z.4f}"
     if math.isnan(estimate.low):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from nevis_stream.errors import BadInput
-from nevis_stream.learners.closed_form.maps import CELLS
+
+CELL_SIDE = 8  # pixels, of the cells of oriented gradients
 
 # For the 30 tasks of local25: about 2e10, 5e10, 1.5e11, 1e12 and 3e12 FLOPs of all phases.
 PRESETS: dict[str, Mapping[str, Any]] = {
@@ -134,10 +135,10 @@ class ClosedFormConfig:
             if len(set(filled[name])) < len(filled[name]):
                 raise BadInput(f"config.{name} is {filled[name]}; give each value once.")
         sides, pixels = filled["gradients"], filled["pixels"]
-        if any(side % (2 * CELLS) for side in sides) or list(sides) != sorted(set(sides)):
+        if any(side % (2 * CELL_SIDE) for side in sides) or list(sides) != sorted(set(sides)):
             raise BadInput(
-                f"config.gradients is {sides}; it must be increasing multiples of {2 * CELLS}, for"
-                " example (32,64)."
+                f"config.gradients is {sides}; it must be increasing multiples of {2 * CELL_SIDE},"
+                " for example (32,64)."
             )
         if pixels and (pixels % 2 or sides[0] % pixels):
             raise BadInput(

@@ -17,6 +17,7 @@ from nevis_stream.cost.counted import plain_convolutions
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import maps, patches
+from nevis_stream.learners.closed_form.config import CELL_SIDE
 from nevis_stream.storage.checkpoint import Tree
 
 BATCH, LEAST = 256, 64
@@ -200,7 +201,7 @@ def parts_program(plan: FeaturePlan) -> Callable:
 
     The number of images must be a power of two.
     """
-    gradients = [(view, side // maps.CELLS) for view, side in enumerate(plan.gradients)]
+    gradients = [(view, side // CELL_SIDE) for view, side in enumerate(plan.gradients)]
 
     def parts_of(views, dictionaries):
         found = _feature_maps(views, gradients + [source.map_key for source in plan.sources])

@@ -14,7 +14,6 @@ import numpy as np
 
 from nevis_stream.cost.counted import faster_form
 
-CELLS = 8
 BINS = 9
 MIRRORED_BINS = -np.arange(BINS) % BINS
 _CLIP = 0.3

@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.special import gammaincinv
-from scipy.stats import hypergeom
 
 from nevis_stream.active_testing.pool import LabelledDraws
 from nevis_stream.array_types import Float
@@ -372,6 +371,8 @@ def _plausible(errors: int, asked: int, n: int) -> tuple[int, int]:
     """Returns the smallest and the largest number of errors in the pool that neither one-sided test
     at 2.5% rejects.
     """
+    from scipy.stats import hypergeom  # takes a second, and only this estimator needs it
+
     least, most = errors, n - (asked - errors)
     low = _first(least, most, lambda total: hypergeom.sf(errors - 1, n, total, asked) > 0.025)
     past = _first(low, most + 1, lambda total: hypergeom.cdf(errors, n, total, asked) <= 0.025)
