@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
+from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag, console
+from nevis_stream.streams.named_streams import stream_rows
 
 SEPARATOR = "+"  # a word by itself between two commands
 READERS = ("launch.evaluate",)  # commands whose --run_dir names runs that they read
@@ -55,9 +57,6 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
     Raises:
       BadInput: an invalid config; the message names the value and the valid choices.
     """
-    from nevis_stream.experiments import run_config
-    from nevis_stream.streams.named_streams import stream_rows
-
     checked = set()
     for command in commands:
         words = command[1:]

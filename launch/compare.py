@@ -26,7 +26,10 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.cost.meter import cost_text, engineering, ratio
+from nevis_stream.errors import plural
 from nevis_stream.launch import entry
+from nevis_stream.storage import write_file
+from nevis_stream.terminal import Console
 
 _A = flags.DEFINE_list(
     "a", [], "Run directories or patterns of method A, instead of naming both by position."
@@ -57,7 +60,6 @@ def main(argv):
     )
     _print(comparison, [f"{item.path}: {item.reason}" for item in left_out], points)
     if _OUT.value:
-        from nevis_stream.storage import write_file
         from nevis_stream.storage.tables import csv_bytes
 
         write_file(Path(_OUT.value), csv_bytes(table(comparison)))
@@ -99,7 +101,6 @@ def _groups(runs, sides, left_out):
     """Returns the methods of the two sides, A first."""
     from nevis_stream.analysis.pairs import split_methods
     from nevis_stream.analysis.seeds import by_seed
-    from nevis_stream.errors import plural
 
     reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
     groups = by_seed(runs)
@@ -126,8 +127,6 @@ def _groups(runs, sides, left_out):
 def _print(comparison, left_out, points) -> None:
     from nevis_stream.analysis.seeds import notes
     from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
-    from nevis_stream.errors import plural
-    from nevis_stream.terminal import Console
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     a, b, seeds = comparison.a, comparison.b, comparison.over_seeds.seeds

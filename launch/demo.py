@@ -10,7 +10,9 @@ from pathlib import Path
 
 from absl import flags
 
+from nevis_stream.cost.meter import cost_text
 from nevis_stream.launch import command_line, entry
+from nevis_stream.terminal import Console
 
 _FOLDER = flags.DEFINE_string("runs", "runs/demo", "Directory for the runs and the report.")
 _STREAM = command_line.stream("pico")
@@ -57,9 +59,7 @@ def _print_points(directories: list[Path]) -> None:
 
     from nevis_stream.analysis.pareto import pareto_front
     from nevis_stream.analysis.points import point
-    from nevis_stream.cost.meter import cost_text
     from nevis_stream.run_directory.ledger import Ledger
-    from nevis_stream.terminal import Console
 
     table = Table(title="Mean error on the meta-test tasks; FLOPs of the whole stream")
     for name in ("learner", "budget", "error", "FLOPs (training)", "FLOPs (all)", "front"):

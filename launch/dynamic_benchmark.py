@@ -11,9 +11,11 @@ from pathlib import Path
 
 from absl import flags
 
+from nevis_stream.errors import BadInput
 from nevis_stream.launch import entry, executors
-from nevis_stream.launch.command_line import Subcommand, define, start
+from nevis_stream.launch.command_line import Subcommand, console, define, start
 from nevis_stream.storage import make_directory
+from nevis_stream.terminal import TerminalProgress
 
 
 def theory(words: Sequence[str]) -> None:
@@ -22,7 +24,6 @@ def theory(words: Sequence[str]) -> None:
 
     from nevis_stream.experiments.theory import page
     from nevis_stream.experiments.theory.claims import Tables, check
-    from nevis_stream.launch.command_line import console
 
     values = THEORY.flags
     make_directory(Path(values.out))  # an error before anything is computed
@@ -37,12 +38,9 @@ def theory(words: Sequence[str]) -> None:
 
 def rollouts(words: Sequence[str]) -> None:
     """Runs rollouts, or continues them, and writes their page."""
-    from nevis_stream.errors import BadInput
     from nevis_stream.experiments.rollouts import page
     from nevis_stream.experiments.rollouts.study import RolloutSettings, begin, run_rollouts
     from nevis_stream.experiments.rollouts.training import default_data, load_pool
-    from nevis_stream.launch.command_line import console
-    from nevis_stream.terminal import TerminalProgress
 
     values = ROLLOUTS.flags
     for flag, design in (("rounds", "path"), ("depth", "hierarchical"), ("width", "hierarchical")):

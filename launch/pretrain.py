@@ -18,7 +18,10 @@ from pathlib import Path
 
 from absl import flags
 
+from nevis_stream.cost.meter import engineering
 from nevis_stream.launch import command_line, config_flag, entry
+from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.terminal import TerminalProgress
 
 command_line.config()
 _TASKS = flags.DEFINE_list(
@@ -57,7 +60,6 @@ def main(_):
         entry.fail("--out is missing: the path of the file of weights to write.")
     if bool(_TASKS.value) == bool(_FILE.value):
         entry.fail("give either --tasks (to pre-train) or --import_file (to import weights).")
-    from nevis_stream.cost.meter import engineering
     from nevis_stream.experiments import pretraining, run_config
 
     config, out = run_config.resolve(config_flag.words().config()), Path(_OUT.value)
@@ -84,9 +86,6 @@ def main(_):
             _STAND_IN.value,
         )
     else:
-        from nevis_stream.streams.named_streams import load_stream
-        from nevis_stream.terminal import TerminalProgress
-
         entry.use_compilation_cache()
         entry.stop_at_signals()
         stream = load_stream(config.stream)

@@ -19,6 +19,7 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.launch import entry
+from nevis_stream.terminal import TerminalProgress
 
 _OUT = flags.DEFINE_string("out", "report", "Directory for report.html and its tables.")
 _FIGURES = flags.DEFINE_bool(
@@ -33,7 +34,6 @@ def main(argv):
             "name at least one run directory: python -m launch.report runs/a runs/b --out=report"
         )
     from nevis_stream.report.build import make_report
-    from nevis_stream.terminal import TerminalProgress
 
     with TerminalProgress("report") as progress:
         paths = [Path(name) for name in argv]

@@ -16,14 +16,18 @@ that you set. Afterwards: python -m launch.report runs/a runs/b --out=report
 import math
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from absl import flags
 
+from nevis_stream import catalogue
+from nevis_stream.cost.meter import cost_text
+from nevis_stream.errors import plural
+from nevis_stream.experiments import run_config
+from nevis_stream.experiments.run_config import run_config_once
 from nevis_stream.launch import command_line, config_flag, entry
-
-if TYPE_CHECKING:
-    from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.streams.named_streams import load_stream
+from nevis_stream.streams.rows import stream_names
 
 command_line.config()
 _RUN_DIR = command_line.run_dir()
@@ -45,9 +49,6 @@ _TENSORBOARD = flags.DEFINE_bool(
 
 def main(_):
     """Runs, or prints the plan."""
-    from nevis_stream.experiments import run_config
-    from nevis_stream.streams.named_streams import load_stream
-
     config = run_config.resolve(config_flag.words().config())
     config.build()  # values that do not fit are refused before any data are loaded
     executor = _EXECUTOR.build()
@@ -61,8 +62,6 @@ def main(_):
         return
     if not _RUN_DIR.value:
         entry.fail("--run_dir is missing: the directory of the run, for example runs/my-run.")
-    from nevis_stream.experiments.run_config import run_config_once
-
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()
     entry.stop_at_signals()
@@ -89,11 +88,9 @@ def main(_):
     print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
 
 
-def _result(ledger: "Ledger") -> str:
+def _result(ledger: Ledger) -> str:
     """Returns a run's point in words, or why it has none."""
     from nevis_stream.analysis.points import point
-    from nevis_stream.cost.meter import cost_text
-    from nevis_stream.errors import plural
 
     result = point(ledger)
     error = f"mean error {result.error:.4f} over {plural(result.judged, 'judged task')}"
@@ -107,11 +104,9 @@ def _result(ledger: "Ledger") -> str:
 
 def _lists() -> str:
     """Returns the end of --help: learners, keys of the chosen learner, streams, executors."""
-    from nevis_stream import catalogue
     from nevis_stream.launch import executors
     from nevis_stream.learners.closed_form import config as closed_form
     from nevis_stream.streams.adaptive import specification
-    from nevis_stream.streams.rows import stream_names
 
     named = [_with_flags(name, executors.options(name)) for name in executors.names()]
     return (

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from absl import flags
 
+from nevis_stream.errors import unknown
 from nevis_stream.launch import command_line, entry
 
 _PARTITION = flags.DEFINE_string("partition", None, "Queue of the cluster; `sinfo` lists them.")
@@ -69,7 +70,6 @@ _DRY_RUN = command_line.dry_run("the script and the commands")
 
 def main(argv):
     """Sends the jobs, or prints what would be sent."""
-    from nevis_stream.errors import unknown
     from nevis_stream.launch import commands, job
     from nevis_stream.launch.job import Job
 

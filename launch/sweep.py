@@ -17,7 +17,11 @@ from pathlib import Path
 
 from absl import flags
 
+from nevis_stream.experiments.run_config import run_config_once
 from nevis_stream.launch import command_line, config_flag, entry
+from nevis_stream.progress import Silent
+from nevis_stream.run_directory.ledger import Ledger
+from nevis_stream.streams.named_streams import load_stream
 
 command_line.config()
 _TRIALS = flags.DEFINE_string(
@@ -60,7 +64,6 @@ def main(_):
         print(" +\n".join(shlex.join(_command(cell, seed)) for cell, seed in runs))
         return
     from nevis_stream.experiments import plan
-    from nevis_stream.streams.named_streams import load_stream
 
     for name in dict.fromkeys(cell.config.stream for cell in cells):
         load_stream(name)  # reports missing data before anything is run
@@ -110,10 +113,6 @@ def _refuse_own_fields(axes: list[tuple[str, str]], learner: str) -> None:
 
 
 def _run_all(runs, load) -> None:
-    from nevis_stream.experiments.run_config import run_config_once
-    from nevis_stream.progress import Silent
-    from nevis_stream.run_directory.ledger import Ledger
-
     executor = _EXECUTOR.build()
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()

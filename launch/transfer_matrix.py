@@ -17,6 +17,7 @@ from pathlib import Path
 
 from absl import flags
 
+from nevis_stream.cost.meter import engineering
 from nevis_stream.launch import command_line, entry
 
 _INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
@@ -40,7 +41,6 @@ def main(_):
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
     from nevis_stream.analysis.points import phase_flops
-    from nevis_stream.cost.meter import engineering
     from nevis_stream.experiments.transfer import TransferMatrixRun
 
     matrix = TransferMatrixRun(

@@ -21,6 +21,7 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.launch import entry
+from nevis_stream.terminal import Console
 
 _ONCE = flags.DEFINE_bool("once", False, "Print the current state of the runs and exit.")
 _WAIT = flags.DEFINE_bool("wait", False, "Wait for run directories that do not exist yet.")
@@ -32,7 +33,6 @@ def main(argv):
     if not argv:
         entry.fail("name at least one run directory: python -m launch.watch runs/a")
     from nevis_stream.run_directory.ledger import find_run_dirs
-    from nevis_stream.terminal import Console
 
     named = [path for name in argv for path in find_run_dirs(Path(name), "config.json")]
     paths = _runs(list(dict.fromkeys(named)))
@@ -76,7 +76,6 @@ def _reason(path: Path) -> str:
 def _print_once(paths: list[Path], console) -> None:
     from nevis_stream.launch.run_screen import show
     from nevis_stream.launch.run_state import state_of
-    from nevis_stream.terminal import Console
 
     if not console.is_terminal:
         console = Console(width=120)

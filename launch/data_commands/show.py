@@ -14,11 +14,12 @@ from rich.table import Table
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.prepared import MEANINGS
+from nevis_stream.datasets.splits import divide, to_csv
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.command_line import console
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.storage.tables import quote
-from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.streams.named_streams import load_stream, stream_rows
 from nevis_stream.terminal import TerminalProgress
 
 LISTED = (
@@ -182,7 +183,6 @@ def verify(tasks: Sequence[str]) -> None:
 def show(task: str, out: Path) -> None:
     """Prints counts and histograms of a data set and writes its contact sheet."""
     from nevis_stream.datasets import show as showing
-    from nevis_stream.datasets.splits import divide
 
     dataset_id = dataset_of(task)
     if dataset_id in catalogue.datasets():
@@ -229,9 +229,6 @@ def show(task: str, out: Path) -> None:
 
 def overlap(stream: str, form: str) -> None:
     """Prints how many test images of each task earlier tasks of a stream train on."""
-    from nevis_stream.datasets.splits import to_csv
-    from nevis_stream.streams.named_streams import load_stream
-
     with TerminalProgress("overlap") as progress:
         overlaps = load_stream(stream).overlaps(progress)
     if form == "csv":
