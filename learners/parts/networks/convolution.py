@@ -142,10 +142,14 @@ def _last(zero: bool):
     return nn.initializers.zeros if zero else nn.initializers.ones
 
 
-class BasicBlock(nn.Module):
-    """Two 3×3 convolutions added to their input, which is projected (1×1) where its shape changes.
+class Block(nn.Module):
+    """Convolutions added to their input, which is projected (1×1) where its shape changes.
 
-    Source: He et al., Deep Residual Learning (2016), figure 5 left and option B.
+    Attributes:
+      channels: of the 3×3 convolutions.
+      stride: of the block.
+      zero_init_last: whether the last normalisation scales by 0 at first.
+      padding: of the 3×3 convolution that has the stride.
     """
 
     channels: int
@@ -153,38 +157,40 @@ class BasicBlock(nn.Module):
     zero_init_last: bool
     padding: str = "same"
 
+    def _add(self, x: jax.Array, y: jax.Array, train: bool) -> jax.Array:
+        """Returns the block's result: its input x and what its convolutions made of it, y."""
+        if x.shape != y.shape:
+            x = batch_norm(train)(Conv(y.shape[-1], 1, self.stride)(x))
+        return nn.relu(x + y)
+
+
+class BasicBlock(Block):
+    """Two 3×3 convolutions.
+
+    Source: He et al., Deep Residual Learning (2016), figure 5 left and option B.
+    """
+
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         y = nn.relu(batch_norm(train)(Conv(self.channels, 3, self.stride, self.padding)(x)))
         y = batch_norm(train, _last(self.zero_init_last))(Conv(self.channels, 3, 1)(y))
-        if x.shape != y.shape:
-            x = batch_norm(train)(Conv(self.channels, 1, self.stride)(x))
-        return nn.relu(x + y)
+        return self._add(x, y, train)
 
 
-class BottleneckBlock(nn.Module):
-    """1×1, 3×3 and 1×1 convolutions, added to their input as in a basic block.
-
-    The last has four times the channels.
+class BottleneckBlock(Block):
+    """1×1, 3×3 and 1×1 convolutions, the last with four times the channels.
 
     The 3×3 convolution has the stride, as in torchvision; He et al. give it to the first 1×1.
 
     Source: He et al. (2016), figure 5 right and option B.
     """
 
-    channels: int
-    stride: int
-    zero_init_last: bool
-    padding: str = "same"
-
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
         y = nn.relu(batch_norm(train)(Conv(self.channels, 1, 1)(x)))
         y = nn.relu(batch_norm(train)(Conv(self.channels, 3, self.stride, self.padding)(y)))
         y = batch_norm(train, _last(self.zero_init_last))(Conv(4 * self.channels, 1, 1)(y))
-        if x.shape != y.shape:
-            x = batch_norm(train)(Conv(4 * self.channels, 1, self.stride)(x))
-        return nn.relu(x + y)
+        return self._add(x, y, train)
 
 
 BLOCKS = {"basic": BasicBlock, "bottleneck": BottleneckBlock}
