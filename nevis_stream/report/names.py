@@ -40,11 +40,6 @@ def to_letters(number: int) -> str:
     return chr(97 + number) if number < 26 else to_letters(number // 26 - 1) + chr(97 + number % 26)
 
 
-def escape_mathtext(name: str) -> str:
-    """Returns a name as matplotlib writes it unchanged, where it would read mathematics."""
-    return name.replace("$", r"\$")
-
-
 def sample_line(style: Style) -> Line2D:
     """Returns a line as a method is drawn, for a legend."""
     return Line2D([], [], color=palette.series(style.colour), dashes=style.dash or (None, None))
@@ -88,14 +83,16 @@ def _columns(named: Mapping[str, Artist], width: float) -> int:
 
 
 def _add(figure: Figure, named: Mapping[str, Artist], place: Any, columns: int) -> Legend:
-    names = [escape_mathtext(shorten(name, _LONGEST)) for name in named]
     with svg.any_script():
-        return figure.legend(
+        legend = figure.legend(
             list(named.values()),
-            names,
+            [shorten(name, _LONGEST) for name in named],
             loc=place,
             ncols=columns,
             frameon=False,
             fontsize=8,
             labelcolor=palette.ink(),
         )
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a name with two $ is no mathematics
+    return legend

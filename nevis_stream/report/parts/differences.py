@@ -10,7 +10,7 @@ from nevis_stream.analysis import pairs
 from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.verdict import cautions, mark, span
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import escape_mathtext, shorten
+from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
@@ -92,12 +92,10 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Fi
             markersize=7,
             linestyle="none",
         )
-    names = [
-        escape_mathtext(f"{shorten(pair.a.label)} − {shorten(pair.b.label)}") for pair in shown
-    ]
+    names = [f"{shorten(pair.a.label)} − {shorten(pair.b.label)}" for pair in shown]
     axes.set_ylim(len(shown) - 0.4, -0.6)
     with svg.any_script():
-        axes.set_yticks(range(len(shown)), names)
+        axes.set_yticks(range(len(shown)), names, parse_math=False)
         axes.tick_params(axis="y", colors=palette.ink(), labelsize=9)
     axes.set_xlabel("difference in mean error, percentage points")
     return figure

@@ -24,7 +24,7 @@ from nevis_stream.analysis.finetuning import (
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import escape_mathtext, to_letters
+from nevis_stream.report.names import to_letters
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import Style, domain_styles
 from nevis_stream.report.templates import render
@@ -229,7 +229,7 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
             linewidths=0.6,
             zorder=3,
             clip_on=False,
-            label=escape_mathtext(domain),
+            label=domain,
         )
     axes.set_xlim(-1, max(len(nodes), 2))
     axes.set_ylim(-0.06, top)

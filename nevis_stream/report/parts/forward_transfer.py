@@ -20,7 +20,7 @@ from nevis_stream.analysis.forward_transfer import (
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.errors import plural
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import escape_mathtext, shorten
+from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import Style
 from nevis_stream.report.templates import render
@@ -159,7 +159,8 @@ def transfer_plot(
     with svg.any_script():
         for axes, (title, shown) in zip(grid.flat, repeats.items(), strict=False):
             svg.style_axes(axes)
-            axes.set_title(escape_mathtext(shorten(title)), loc="left", color=palette.ink(), size=9)
+            look = {"loc": "left", "color": palette.ink(), "size": 9, "parse_math": False}
+            axes.set_title(shorten(title), **look)
             for label, repeat in shown:
                 _draw(axes, repeat.curves[0], styles[label], _FIRST)
                 _draw(axes, repeat.curves[1], styles[label], _LATER | {"label": names[label]})

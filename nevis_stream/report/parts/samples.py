@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis.runs import Run
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import escape_mathtext, to_letters
+from nevis_stream.report.names import to_letters
 from nevis_stream.report.run_files import PITCH, Mistakes, pixels, read_mistakes, thumbnail
 from nevis_stream.report.section import ErrorRow, Section
 from nevis_stream.report.svg import Drawing
@@ -225,5 +225,6 @@ def _strip(figure: Figure, address: str, top: float) -> None:
 
 def _write(figure: Figure, left: float, top: float, text: str, **style) -> None:
     width, height = figure.get_size_inches()
+    place = {"x": left / width, "y": top / height, "va": "top", "ha": "left"}
     with svg.any_script():
-        figure.text(left / width, top / height, escape_mathtext(text), va="top", ha="left", **style)
+        figure.text(s=text, parse_math=False, **place, **style)

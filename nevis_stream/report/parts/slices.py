@@ -159,9 +159,14 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
         place = {"ha": "center", "va": "bottom", "transform": axes.transAxes}
         axes.text(0.5, 0.55, "no difference to indep known", color=palette.muted(), size=8, **place)
     with svg.any_script():
-        labels = [f"{name} (n = {pairs[name]})".replace("$", r"\$") for name in names]
         axes.set_xticks(
-            range(len(names)), labels, rotation=35, ha="right", rotation_mode="anchor", size=8
+            range(len(names)),
+            [f"{name} (n = {pairs[name]})" for name in names],
+            rotation=35,
+            ha="right",
+            rotation_mode="anchor",
+            size=8,
+            parse_math=False,
         )
 
 

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, best_sources, sources
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import escape_mathtext, to_letters
+from nevis_stream.report.names import to_letters
 from nevis_stream.report.section import Across
 from nevis_stream.report.styles import domain_styles
 from nevis_stream.report.templates import render
@@ -97,10 +97,8 @@ def heat_map(matrix: TransferMatrix) -> Figure:
         values, cmap="RdBu", vmin=-limit, vmax=limit, aspect="equal", interpolation="none"
     )
     if named:
-        axes.set_xticks(range(len(columns)), columns, rotation=90)
-        axes.set_yticks(range(len(rows)), rows)
-        for label in [*axes.get_xticklabels(), *axes.get_yticklabels()]:
-            label.set_parse_math(False)
+        axes.set_xticks(range(len(columns)), columns, rotation=90, parse_math=False)
+        axes.set_yticks(range(len(rows)), rows, parse_math=False)
     else:
         numbers = {task: place for place, task in enumerate(matrix.domains, start=1)}
         for axis, tasks in ((axes.xaxis, columns), (axes.yaxis, rows)):
@@ -138,7 +136,7 @@ def _mark_domains(
             color=palette.series(style.colour),
             clip_on=False,
             linewidths=0,
-            label=escape_mathtext(domain),
+            label=domain,
         )
     axes.set_xlim(edge - 0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, edge - 0.5)

@@ -4,9 +4,11 @@ have a sentence.
 
 import pytest
 
-from nevis_stream.analysis.finetuning import finetuning_graph
+from nevis_stream.analysis.finetuning import Node, finetuning_graph
 from nevis_stream.analysis.runs import read_runs
+from nevis_stream.report import svg
 from nevis_stream.report.build import write_report
+from nevis_stream.report.names import add_legend
 from nevis_stream.report.parts import finetuning_graph as part
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import domain_styles
@@ -63,3 +65,10 @@ def test_every_domain_has_a_style_of_its_own():
     assert len({(style.colour, style.marker) for style in styles.values()}) == 91
     assert next(iter(styles)) == "face"
     assert all("<svg" in style.swatch for style in styles.values())
+
+
+def test_a_domain_that_looks_like_mathematics_is_written_as_it_is():
+    domain = r"from $1 to \$2 and $3"
+    figure = part.arc_diagram([Node(1, "a", domain, "random", None, 0, 0)], domain_styles([domain]))
+    add_legend(figure)
+    assert f">{domain}</text>" in svg.inline(figure, "graph", "")
