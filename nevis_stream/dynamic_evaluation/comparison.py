@@ -120,7 +120,7 @@ def compare_models(session: "Session") -> Comparison:
             "the models of this session are not asked the same samples in the same order: start it"
             " with --until_decided=best (or order), `until_decided` in Python."
         )
-    names, (part,) = list(session.settings.models), session.cache.facts().parts
+    names, (part,) = list(session.settings.models), session.facts.parts
     decisions = session.decisions()
     estimates = session.estimates()
     beaten = {
@@ -146,7 +146,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
       BadInput: there is no such model, or the samples are not drawn one by one, or of two new
         models not in the same order.
     """
-    facts = session.cache.facts()
+    facts = session.facts
     (part,) = facts.parts
     track, known = session.track(first), session.cache.models()
     columns, own = np.array(track.drawn, np.int64), track.drawn_values

@@ -58,6 +58,7 @@ from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, Query
 from nevis_stream.queries.prices import Prices
+from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.queries.session_log import SessionLog
 from nevis_stream.storage.record import append_checked
 from nevis_stream.vocabulary import SAMPLES
@@ -159,6 +160,11 @@ class Session:
         return EvaluationCache(self.directory / BOARD)
 
     @cached_property
+    def facts(self) -> SampleFacts:
+        """Facts about the samples."""
+        return self.cache.facts()
+
+    @cached_property
     def ids(self) -> list[str]:
         """Ids of all samples, as texts."""
         return self.cache.samples()
@@ -170,7 +176,7 @@ class Session:
     @cached_property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The lower and the upper end of each sample's range, float64[n]."""
-        return sample_ranges(self.cache.facts())
+        return sample_ranges(self.facts)
 
     @cached_property
     def fitted(self) -> FittedBoard:
@@ -215,14 +221,14 @@ class Session:
         history = self.log.read()
         if self._decided is None or self._decided[0] is not history:  # the same as long as it holds
             tracks = [self.track(model) for model in self.settings.models]
-            decisions = decide_models(self.settings, self.cache.facts(), tracks)
+            decisions = decide_models(self.settings, self.facts, tracks)
             self._decided = history, decisions
         return self._decided[1]
 
     @cached_property
     def stopping(self) -> Stopping:
         """When it ends."""
-        return Stopping(self.settings, self.cache, lambda: self.fitted)
+        return Stopping(self.settings, self.cache, self.facts, lambda: self.fitted)
 
     # Asking
 

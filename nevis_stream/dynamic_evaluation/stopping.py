@@ -273,6 +273,7 @@ class Stopping:
     Args:
       settings: of the session.
       cache: the copy of its board.
+      facts: about the samples.
       fitted: returns the known models with the fitted method.
     """
 
@@ -280,9 +281,10 @@ class Stopping:
         self,
         settings: EvaluationSettings,
         cache: EvaluationCache,
+        facts: SampleFacts,
         fitted: Callable[[], FittedBoard],
     ):
-        self._settings, self._cache, self._fitted = settings, cache, fitted
+        self._settings, self._cache, self._facts, self._fitted = settings, cache, facts, fitted
         self._last: tuple[Any, tuple[np.ndarray, np.ndarray]] | None = None
         self._predictions: dict[tuple[bytes, bytes], np.ndarray] = {}
 
@@ -316,13 +318,12 @@ class Stopping:
         if the samples are not drawn one by one with equal probabilities, or none has an answer.
         """
         low, high = self.intervals(track)
-        (part,) = self._cache.facts().parts
+        (part,) = self._facts.parts
         return (part.unscale(float(low[-1])), part.unscale(float(high[-1]))) if len(low) else None
 
     def intervals(self, track: Track) -> tuple[np.ndarray, np.ndarray]:
         """Returns the `anytime_intervals` of this session."""
-        facts = self._cache.facts()
-        (part,) = facts.parts
+        facts, (part,) = self._facts, self._facts.parts
         known = track.drawn, track.drawn_values.tobytes()
         if self._last is None or self._last[0] != known:
             assistance = target = None
