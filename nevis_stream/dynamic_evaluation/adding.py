@@ -20,22 +20,18 @@ from nevis_stream.dynamic_evaluation.adding_part import (
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
 from nevis_stream.dynamic_evaluation.estimates import Population
 from nevis_stream.dynamic_evaluation.fits import (
-    FOLDER,
-    StoredFit,
     read_for_method,
     staged_context,
-    stored_name,
+    stored_fit,
     transpose,
 )
 from nevis_stream.dynamic_evaluation.known_models import (
     KNOWN_FRACTION,
     InMemory,
-    KnownModels,
     complete_models,
     groups_of,
     known_in_cache,
 )
-from nevis_stream.dynamic_evaluation.method import Method
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -231,7 +227,7 @@ def fit_method(
     used.check(budget, known)
     progress.stage(used.name)
     readable = read_for_method(used, known, 1)
-    stored = _stored_fit(cache, used.name, used, known, seed)
+    stored = stored_fit(cache.directory, used, known, seed, additions)
     fit_key, _ = jax.random.split(jax.random.key(seed))
     ctx = staged_context(Within(progress, used.name))
     stored.evaluator(readable, budget, fit_key, ctx)
@@ -324,7 +320,8 @@ def add_samples(
     rows = InMemory(np.ascontiguousarray(known[:, is_learned].T))
     replaced = Substitutes(rows, np.ones(values.shape, bool))
     used = named.for_known(rows)
-    stored = _stored_fit(cache, f"{used.name}-samples", used, rows, seed)
+    additions = read_additions(cache.directory)
+    stored = stored_fit(cache.directory, used, rows, seed, additions, "-samples")
     prices = [facts[name].get(EACH) for name in names]
     mean_price = None if None in prices else sum(prices) / len(prices)
     warn_of_cost(used, rows, [mean_price] * len(samples), budget, stored, "sample")
@@ -379,11 +376,3 @@ def _cannot_answer(
         f"{source}: {len(unanswered)} of the {len(names)} known models cannot be evaluated on the"
         f" new samples: {first}{more}. Any of them may be asked, so nothing was asked. {remedy}"
     ).rstrip()
-
-
-def _stored_fit(
-    cache: EvaluationCache, name: str, method: Method, known: KnownModels, seed: int
-) -> StoredFit:
-    additions = read_additions(cache.directory)
-    folder = cache.directory / FOLDER / stored_name(name, known)
-    return StoredFit(folder, method, known, seed, additions)

@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.fits import (
     StoredFit,
     read_for_method,
     staged_context,
-    stored_name,
+    stored_fit,
 )
 from nevis_stream.dynamic_evaluation.known_models import (
     KnownModels,
@@ -151,7 +151,7 @@ class PartAdder:
                 methods.check_several_metrics(methods.within_budget(method).for_known(each._known))
         used.check(budget, known)
         readable = read_for_method(used, known, len(rows))
-        stored = self._stored(used, seed, additions)
+        stored = stored_fit(self._directory, used, known, seed, additions)
         warn_of_cost(used, known, prices, budget, stored, "model")
         replaced = Substitutes(known, askable)
         unasked = ~askable
@@ -222,10 +222,6 @@ class PartAdder:
             )
         return accounts
 
-    def _stored(self, used: Method, seed: int, additions: Sequence[Addition]) -> StoredFit:
-        folder = self._directory / FOLDER / stored_name(used.name, self._known)
-        return StoredFit(folder, used, self._known, seed, additions)
-
     def _add_beside(
         self,
         asked: Evaluator,
@@ -246,7 +242,7 @@ class PartAdder:
         """
         made_by, models = shared["made_by"], len(values)
         used = methods.within_budget(made_by["method"]).for_known(self._known)
-        stored = self._stored(used, made_by["seed"], additions)
+        stored = stored_fit(self._directory, used, self._known, made_by["seed"], additions)
         readable = read_for_method(used, self._known, models)
         evaluator, ctx, fit = _fitted(
             stored, readable, made_by["budget"], made_by["seed"], Within(progress, self._part.name)

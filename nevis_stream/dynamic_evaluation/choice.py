@@ -22,7 +22,7 @@ import numpy as np
 
 from nevis_stream.cost.meter import engineering
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, read_for_method, stored_name
+from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, count_groups, digest
 from nevis_stream.dynamic_evaluation.method import Method, context
 from nevis_stream.dynamic_evaluation.methods import stratified
@@ -255,8 +255,7 @@ def _errors(
     and of them alone.
     """
     readable = read_for_method(method, known, 0)
-    folder = directory / FOLDER / (stored_name(method.name, known) + part)
-    stored = StoredFit(folder, method, known, seed, additions)
+    stored = stored_fit(directory, method, known, seed, additions, part)
     key, _ = jax.random.split(jax.random.key(seed))
     errors = stored.errors(readable, budget, key, context())
     return errors, (stored.flops(budget), stored.errors_flops(budget))

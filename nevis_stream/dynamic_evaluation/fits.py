@@ -229,14 +229,6 @@ ERRORS = "errors"  # the name of a part that only a choice of methods needs, wit
 FIT = "fit"  # the name of the part that does not depend on the budget
 
 
-def stored_name(name: str, known: KnownModels) -> str:
-    """Returns under which name a method's fit to known models is stored: earlier versions stored
-    fits of multi-label data sets for single columns, not for whole images."""
-    if (prices := known.facts.prices) is not None:
-        return f"{name}-{prices.unit}"
-    return name if known.facts.image is None else f"{name}-images"
-
-
 class StoredFit:
     """The fit of a method that is stored with a cache; it is replaced when the known models change.
 
@@ -244,7 +236,7 @@ class StoredFit:
     that was killed after its fit has the same account when it is started again.
 
     Args:
-      directory: of the fit: `fits/METHOD` in a cache, or `fits/METHOD-samples`.
+      directory: of the fit, see `stored_fit`.
       method: the method to use with these known models (`Method.for_known`).
       known: the known models.
       seed: of the fit.
@@ -344,3 +336,25 @@ class StoredFit:
         record = {"key": self.key, "flops": self._flops}
         checkpoint.write(self._path, {FIT: evaluator.tree}, record)
         remove(self._unfinished)
+
+
+def stored_fit(
+    directory: Path,
+    method: Method,
+    known: KnownModels,
+    seed: int,
+    additions: Sequence[Addition],
+    kind: str = "",
+) -> StoredFit:
+    """Returns the fit of a method in the directory of a cache, or of a part of one.
+
+    Args:
+      directory: of the cache; the fit is `fits/METHOD` in it.
+      method, known, seed, additions: as of `StoredFit`.
+      kind: an ending of the name, of fits that are used for something else.
+    """
+    if (prices := known.facts.prices) is not None:
+        kind = f"-{prices.unit}{kind}"
+    elif known.facts.image is not None:  # earlier versions stored fits for single columns
+        kind = f"-images{kind}"
+    return StoredFit(directory / FOLDER / f"{method.name}{kind}", method, known, seed, additions)

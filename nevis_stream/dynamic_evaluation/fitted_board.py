@@ -13,7 +13,7 @@ from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import methods, model_splits, response
 from nevis_stream.dynamic_evaluation.adding_part import with_missing
 from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, widen
-from nevis_stream.dynamic_evaluation.fits import FOLDER, StoredFit, read_for_method, stored_name
+from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
 from nevis_stream.dynamic_evaluation.known_models import digest, groups_of, known_in_cache
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
 from nevis_stream.dynamic_evaluation.policy import Substitutes
@@ -72,9 +72,8 @@ class FittedBoard:
         self.known.groups = groups_of(cache, self.names, self.known.packed_rows())
         used = methods.within_budget(method).for_known(self.known)
         readable = read_for_method(used, self.known, 1)
-        folder = cache.directory / FOLDER / stored_name(used.name, self.known)
         additions = read_additions(cache.directory)
-        stored = StoredFit(folder, used, self.known, seed, additions)
+        stored = stored_fit(cache.directory, used, self.known, seed, additions)
         fit_key, self._key = jax.random.split(jax.random.key(seed))
         self._evaluator = stored.evaluator(readable, budget, fit_key, context())
         self._evaluator.ctx = Uncounted.standalone()  # accounts have the cost of the fit alone
