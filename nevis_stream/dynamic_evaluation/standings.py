@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.estimation.intervals import wilson
@@ -205,7 +205,7 @@ def _intervals(
         if outcomes and len(strata) == 1:
             low, high = wilson(mean, fewest)
             return mean, np.where(fewest > 0, low, np.nan), np.where(fewest > 0, high, np.nan)
-        half = stats.t.ppf((1 + LEVEL) / 2, np.maximum(fewest - 1, 1)) * np.sqrt(variance)
+        half = stdtrit(np.maximum(fewest - 1, 1), (1 + LEVEL) / 2) * np.sqrt(variance)
     low, high = mean - half, mean + half
     if part.unbounded:
         return mean, low, high
@@ -285,7 +285,7 @@ def _better(
             difference += weight * mean
             variance += weight**2 * np.maximum((squares + 1) / smooth - mean**2, 0) / smooth
             fewest = np.minimum(fewest, count)
-        half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(variance)
+        half = ndtri((1 + LEVEL) / 2) * np.sqrt(variance)
         better[rows] = (sign * difference > half) & (fewest >= FEWEST_SHARED)
     return better
 
