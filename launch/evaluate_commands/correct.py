@@ -5,7 +5,7 @@ from pathlib import Path
 
 from absl.flags import FlagValues
 
-from nevis_stream.dynamic_evaluation.session_start import check_no_copy
+from nevis_stream.dynamic_evaluation.session_records import check_no_copy
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import errata_state, read_additions

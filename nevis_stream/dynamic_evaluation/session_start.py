@@ -92,20 +92,6 @@ def later_corrections(directory: Path, board: EvaluationCache) -> list[str]:
     return lines
 
 
-def check_no_copy(cache: EvaluationCache) -> None:
-    """Refuses to correct the copy of a session.
-
-    Raises:
-      BadInput: it is one.
-    """
-    session = cache.directory.absolute().parent
-    if cache.directory.name == BOARD and (session / SETTINGS).is_file():
-        raise BadInput(
-            f"{cache.directory}: is the copy of a session, which stays as it is. Correct the cache"
-            " that it was copied from; the session then says so."
-        )
-
-
 NEW_MODEL = "new model"
 WORDS = MessageTerms(
     session="evaluation session",
