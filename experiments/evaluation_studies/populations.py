@@ -17,7 +17,7 @@ import numpy as np
 
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.estimates import Population, widen
+from nevis_stream.dynamic_evaluation.estimates import Population, Widening
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.estimation.intervals import wilson
@@ -78,16 +78,19 @@ def measure(
     evaluator = methods.get(method).fit(models, None, fit_key)
     estimates = evaluator.evaluate(MatrixOracle(outcomes[new]), len(new), budget, key)
     results, columns = [], np.arange(outcomes.shape[1])
+    widenings = [
+        Widening(population, models, columns)
+        for population in (Population(), Population(cluster, ""))
+    ]
     for i, model in enumerate(new.tolist()):
         row = unknown_cells(outcomes.shape[1:], False)
         asked = estimates.answers.samples[i]
         row[asked] = outcomes[model, asked]
         each = estimates[i]
         ends = [(each.low, each.high)]
-        for population in (Population(), Population(cluster, "")):
-            of_samples = row, estimates.values[i], models, columns
-            own = [each.value, each.low, each.high]
-            ends.append(tuple(widen(own, population, *of_samples)[1:]))
+        own = [each.value, each.low, each.high]
+        for widening in widenings:
+            ends.append(tuple(widening.widen(own, row, estimates.values[i])[1:]))
         inside = [bool(low <= means[model] <= high) for low, high in ends]
         results.append((inside, [high - low for low, high in ends]))
     return results

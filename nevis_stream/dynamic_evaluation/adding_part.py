@@ -15,7 +15,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
-from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, widen
+from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening
 from nevis_stream.dynamic_evaluation.fits import (
     FOLDER,
     StoredFit,
@@ -291,6 +291,7 @@ class PartAdder:
         predicted = predicted_only(estimates, values)
         models = [row.model for row in rows]
         self._cache.append_predictions(models, columns, predicted, made_by=dict(made_by))
+        widening = None if population is None else Widening(population, known, columns)
         accounts = []
         for i, row in enumerate(rows):
             means, reason = with_missing(estimates[i], missing[i], self._part.unbounded)
@@ -300,10 +301,10 @@ class PartAdder:
             best, worst = (low, high) if self._part.lower else (high, low)
             other = estimates[i].other
             answers_or_expected = np.where(is_observed(values[i]), values[i], estimates.values[i])
-            if population is not None:
-                of_samples = values[i], answers_or_expected, known, columns
-                value, low, high = _entries(widen(means, population, *of_samples))
-                other = other and tuple(widen(other, population, *of_samples))
+            if widening is not None:
+                of_samples = values[i], answers_or_expected
+                value, low, high = _entries(widening.widen(means, *of_samples))
+                other = other and tuple(widening.widen(other, *of_samples))
             # the mean of the answered samples has no place among means of all samples
             of_all = missing[i] <= intervals.MOST_MISSING
             place = partial(rank, self._accuracies, part=self._part)

@@ -17,6 +17,7 @@ clusters (Cochran, Sampling Techniques, section 9A.5; Miller 2024, arXiv 2411.00
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -333,48 +334,55 @@ def _column(cache: EvaluationCache, name: str) -> list[Any]:
     return [each.get(name) for each in facts]
 
 
-def widen(
-    means: Sequence[float],
-    population: Population,
-    values: PerSample,
-    expected: PerSample,
-    known: KnownModels,
-    columns: np.ndarray,
-) -> list[float]:
-    """Returns value, low and high of the mean over a population, given those of the mean over these
-    samples, from 0 to 1 (or of any range, where a metric has no bounds).
+class Widening:
+    """Turns intervals of the mean over some samples into those of the mean over their population.
 
     Args:
-      means: value, low and high; NaN ends stay.
       population: of the samples of a cache.
-      values: [n], of the model, unknown where it was not asked.
-      expected: float[n], of each sample.
       known: the known models; those on the samples of each cluster say how much clusters differ
-        beyond what is expected of this model.
+        beyond what is expected of a model.
       columns: int64[n], of these samples in the cache.
     """
-    value, low, high = means
-    if np.isnan(low):
-        return list(means)
-    weights, unbounded = known.facts.weights, any(part.unbounded for part in known.facts.parts)
-    cluster, freedom = None, len(values) - 1
-    if population.cluster is not None:
-        cluster = np.unique(population.cluster[columns], return_inverse=True)[1]
-        freedom = int(cluster.max())
-        if not freedom:
+
+    def __init__(self, population: Population, known: KnownModels, columns: np.ndarray):
+        self._known, self._cluster, self._freedom = known, None, len(columns) - 1
+        if population.cluster is not None:
+            self._cluster = np.unique(population.cluster[columns], return_inverse=True)[1]
+            self._freedom = int(self._cluster.max())
+
+    @functools.cached_property
+    def _design_effect(self) -> float:
+        assert self._cluster is not None
+        return design_effect(self._known, self._cluster)
+
+    def widen(self, means: Sequence[float], values: PerSample, expected: PerSample) -> list[float]:
+        """Returns value, low and high of the mean over the population, given those of the mean over
+        these samples, from 0 to 1 (or of any range, where a metric has no bounds).
+
+        Args:
+          means: value, low and high; NaN ends stay.
+          values: [n], of a model, unknown where it was not asked.
+          expected: float[n], of each sample.
+        """
+        value, low, high = means
+        if np.isnan(low):
+            return list(means)
+        if not self._freedom and self._cluster is not None:
             return [value, np.nan, np.nan]
-    spread = spread_of(value, values, unbounded)
-    variance = spread * alone(weights)
-    if cluster is not None:
-        mask = is_observed(values)
-        complete = np.where(mask, numbers(values), expected).astype(np.float64)
-        variance = max(
-            _between(complete, mask, weights, cluster, spread),
-            0.0 if mask.all() else variance * design_effect(known, cluster),
-        )
-    reach = stdtrit(max(freedom, 1), 0.975) * np.sqrt(variance)
-    low, high = value - np.hypot(value - low, reach), value + np.hypot(high - value, reach)
-    return [value, low, high] if unbounded else [value, max(low, 0.0), min(high, 1.0)]
+        facts = self._known.facts
+        weights, unbounded = facts.weights, any(part.unbounded for part in facts.parts)
+        spread = spread_of(value, values, unbounded)
+        variance = spread * alone(weights)
+        if self._cluster is not None:
+            mask = is_observed(values)
+            complete = np.where(mask, numbers(values), expected).astype(np.float64)
+            variance = max(
+                _between(complete, mask, weights, self._cluster, spread),
+                0.0 if mask.all() else variance * self._design_effect,
+            )
+        reach = stdtrit(max(self._freedom, 1), 0.975) * np.sqrt(variance)
+        low, high = value - np.hypot(value - low, reach), value + np.hypot(high - value, reach)
+        return [value, low, high] if unbounded else [value, max(low, 0.0), min(high, 1.0)]
 
 
 def spread_of(value: float, values: PerSample, unbounded: bool = False) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import methods, model_splits, response
 from nevis_stream.dynamic_evaluation.adding_part import with_missing
-from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, widen
+from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening
 from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
 from nevis_stream.dynamic_evaluation.known_models import digest, groups_of, known_in_cache
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
@@ -160,9 +160,9 @@ class FittedBoard:
         of = estimates[0]
         other = of.other
         if population is not None and final:
-            of_samples = row, estimates.values[0], self.known, self._part.columns
-            means = widen(means, population, *of_samples)
-            other = other and widen(other, population, *of_samples)
+            widening = Widening(population, self.known, self._part.columns)
+            means = widening.widen(means, row, estimates.values[0])
+            other = other and widening.widen(other, row, estimates.values[0])
         value, low, high = (self._part.unscale(float(mean)) for mean in means)
         if not final:
             low = high = np.nan

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import t
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation.estimates import Population, design_effect, widen
+from nevis_stream.dynamic_evaluation.estimates import Population, Widening, design_effect
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.additions import read_additions
@@ -30,7 +30,8 @@ def draw(random, models, clusters=CLUSTERS):
 def whole(row, population, known=None):
     """Returns the interval of a model that has answered every sample."""
     known = known or InMemory(row[None])
-    return widen([row.mean()] * 3, population, row, row, known, np.arange(len(row)))
+    widening = Widening(population, known, np.arange(len(row)))
+    return widening.widen([row.mean()] * 3, row, row)
 
 
 def test_with_all_answers_it_is_the_standard_error_of_the_mean():
@@ -54,11 +55,8 @@ def test_part_of_the_answers_adds_up_to_draws_from_the_population():
     row = np.full(n, UNKNOWN, np.uint8)
     row[:k] = np.arange(k) % 2
     half = t.ppf(0.975, n - 1) * s * ((1 - k / n) / k) ** 0.5
-    value, low, high = widen(
-        [0.5, 0.5 - half, 0.5 + half],
-        Population(),
-        *(row, np.full(n, 0.5), InMemory(row[None]), np.arange(n)),
-    )
+    widening = Widening(Population(), InMemory(row[None]), np.arange(n))
+    value, low, high = widening.widen([0.5, 0.5 - half, 0.5 + half], row, np.full(n, 0.5))
     np.testing.assert_allclose([value - low, high - value], 1.96 * s / k**0.5, rtol=1e-3)
 
 
@@ -70,11 +68,10 @@ def test_the_known_models_say_how_much_clusters_differ():
     assert design_effect(alike, CLUSTER) == pytest.approx(EACH, rel=0.05)
     assert design_effect(apart, CLUSTER) == pytest.approx(1, abs=0.1)
     row = np.full(N, UNKNOWN, np.uint8)
-    arguments = row, np.full(N, 0.5), Population(CLUSTER, "text"), np.arange(N)
-    widths = [
-        np.ptp(widen([0.5] * 3, arguments[2], *arguments[:2], known, arguments[3])[1:])
-        for known in (alike, apart)
-    ]
+    widths = []
+    for known in (alike, apart):
+        widening = Widening(Population(CLUSTER, "text"), known, np.arange(N))
+        widths.append(np.ptp(widening.widen([0.5] * 3, row, np.full(N, 0.5))[1:]))
     assert widths[0] == pytest.approx(2 * widths[1], rel=0.1)  # the expected values say nothing
 
 
