@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.dynamic_evaluation.sorting import thresholds
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.matrix import is_observed, numbers
 
@@ -69,8 +70,6 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
     Source: Sort & Search, section 3 and equation 4, E_al and E_ep; the sum is an upper bound
       (triangle inequality), not an equality.
     """
-    from nevis_stream.dynamic_evaluation.sorting import thresholds
-
     truth, predicted = truth[:, order], predicted[:, order]
     best = np.arange(truth.shape[1]) < thresholds(truth)[:, None]
     return Parts(

@@ -209,9 +209,8 @@ def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes
     fraction = np.divide(total, seen, out=np.zeros_like(total), where=seen > 0)[..., None]
     colours = fraction * np.array(_RIGHT) + (1 - fraction) * np.array(_WRONG)
     colours = np.where(seen[..., None] > 0, colours, np.array(_UNKNOWN))
-    colours = colours.repeat(
-        -(-_LOWEST // len(colours)), axis=0
-    )  # with few models, each line is thick
+    # with few models, each line is thick
+    colours = colours.repeat(-(-_LOWEST // len(colours)), axis=0)
     with io.BytesIO() as buffer:
         Image.fromarray(colours.round().astype(np.uint8)).save(buffer, "PNG", optimize=True)
         return buffer.getvalue()

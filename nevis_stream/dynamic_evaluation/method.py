@@ -91,7 +91,7 @@ class ScorePredictor(ABC):
       takes_all: whether it predicts from any values of a new model, however they were chosen. It is
         then also given the other labels of the images that a policy asks; otherwise only what the
         policy asks.
-      gives: the quantities, named in `beliefs`, that its beliefs give to policies.
+      gives: the quantities, of `response.QUANTITIES`, that its beliefs give to policies.
       holds_for: for whom its own intervals hold; cross-validated ones hold for models like the
         known ones.
     """

@@ -83,8 +83,8 @@ class Policy(ABC):
         evenly from an order of the samples, so that a mean of them needs no calibration. Of the
         known models, a policy that is not adaptive then uses no more than this order.
       takes_prices: whether samples may differ in price.
-      needs: the quantities, named in `beliefs`, that a predictor must give; others may be used if
-        the predictor gives them.
+      needs: the quantities, of `response.QUANTITIES`, that a predictor must give; others may be
+        used if the predictor gives them.
     """
 
     about = ""

@@ -6,14 +6,10 @@ import html
 import importlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from nevis_stream.dynamic_evaluation.session import Session
-from collections.abc import Sequence
 
 from nevis_stream.queries.oracle import Query
 

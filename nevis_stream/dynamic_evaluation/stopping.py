@@ -36,7 +36,6 @@ TRIED = 9  # known models on which it is tried whether a session ends early
 NO_ANSWER = "there is no answer yet"  # why there is no estimate
 ERROR = 0.05  # of all decisions about several models together
 
-
 Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -111,11 +110,10 @@ def anytime_intervals(
         return np.empty(0), np.empty(0)
     columns, values, n = np.array(track.drawn), track.drawn_values, facts.n
     exact = not scores and facts.dataset_weights is None and n < CANDIDATES
-    weights = residuals = None
-    if facts.dataset_weights is not None:
-        weights = facts.weights[columns]
-        left = n - np.arange(len(columns))
-        residuals = np.zeros(len(columns)), left * facts.weights.max()
+    weights, most = weights_of(facts, columns)
+    residuals = None
+    if weights is not None:
+        residuals = np.zeros(len(columns)), (n - np.arange(len(columns))) * most
     predicted: np.ndarray | float = 0.0
     remaining: np.ndarray | float = 0.0
     if assistance is not None:

@@ -199,8 +199,7 @@ def write(
       db: the transaction.
       cells: the file of tiles.
       state: "observed": cells that the cache has must agree, and are left out, and so are cells
-        that were removed (see `records`); "predicted": earlier
-        predictions are replaced.
+        that were removed (see `records`); "predicted": earlier predictions are replaced.
       rows: id and row of each of the m models.
       columns: int64[k], no column twice.
       planes: as `arrays` returns them.
@@ -413,8 +412,8 @@ _MOST_CELLS = 1 << 22  # of the models whose tiles are looked at together
 
 
 def add_errata_once(db: sqlite3.Connection, cells: packing.TileFile, new: Erratum) -> Erratum:
-    """Adds a record as `add` does, and returns it; or the last one if it says the same, as where a
-    command is repeated after a kill: estimates made since then know it.
+    """Adds a record as `add_errata` does, and returns it; or the last one if it says the same, as
+    where a command is repeated after a kill: estimates made since then know it.
     """
     for last in records.errata(db)[-1:]:
         if replace(last, time=new.time) == new:

@@ -289,7 +289,7 @@ class EvaluationCache:
         directory: str | Path,
         progress: Progress = SILENT,
     ) -> integrity.Damage:
-        """Copies the undamaged parts of this cache to a new one; see `repair.repair`."""
+        """Copies the undamaged parts of this cache to a new one; see `integrity.repair`."""
         return integrity.repair(self, Path(directory), progress)
 
     # Reading

@@ -281,9 +281,8 @@ def _by_settings(logs, row: Sequence[int], variants: list[dict[str, str]]) -> No
             variants[i] = variants[i] | (label := found.get(_key(logs[i][3]), {}))
             if label and label not in labels:
                 labels.append(label)
-    for (
-        i
-    ) in others:  # a log of a task without variants belongs to the only one whose settings it has
+    # a log of a task without variants belongs to the only one whose settings it has
+    for i in others:
         settings = logs[i][3]
         fitting = [] if settings is None else [each for each in labels if _has(settings, each)]
         if len(fitting) == 1:

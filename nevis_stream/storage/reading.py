@@ -25,6 +25,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nevis_stream.errors import BadInput, NevisStreamError, StorageFull
 
+if TYPE_CHECKING:
+    import numpy as np
+
+LARGEST = 1 << 30  # bytes of a file that is read as a whole; the largest ledgers have a few million
+LARGEST_ARRAYS = 1 << 36  # bytes of a file of arrays: a checkpoint, a part of a data set
+_SPECIAL = "not a regular file, but a pipe or a device"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _IN_TEXT = re.compile(r"\(os error (\d+)\)")  # as programs in Rust write it
@@ -143,15 +149,6 @@ def clear_creation(path: Path) -> Iterator[None]:
             f"{path}: cannot be created ({error}). Its drive may be failing, forbid writing, or"
             " have no file locks; choose a directory on another drive, for example a local one."
         ) from error
-
-
-if TYPE_CHECKING:
-    import numpy as np
-
-
-LARGEST = 1 << 30  # bytes of a file that is read as a whole; the largest ledgers have a few million
-_SPECIAL = "not a regular file, but a pipe or a device"
-LARGEST_ARRAYS = 1 << 36  # bytes of a file of arrays: a checkpoint, a part of a data set
 
 
 def real_path(path: Path) -> Path:

@@ -52,7 +52,6 @@ def understood(dataset):
 
 CATS, TWO, BOTH = ["cat", "dog"], {"train": 4, "test": 4}, {"train": 4, "dev": 4, "test": 4}
 BESIDE, OUTSIDE = "images beside the class folders", "images in folders beside the parts"
-XRAYS = ["NORMAL/1.png", "PNEUMONIA/1.png"]
 LAYOUTS = {
     "class folders": (DOGS_AND_CATS, {"all": 4}, CATS, {}),
     "a folder around them": (below("a/pets"), {"all": 4}, CATS, {}),

@@ -1,5 +1,6 @@
 """A random forest on features, retrained on the labels as they come."""
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,8 +55,6 @@ class Forest(SurrogateBuilder):
 def _fit(
     inputs: Float[np.ndarray, "examples features"], labels: Int[np.ndarray, " examples"], seed: int
 ) -> "RandomForestClassifier":
-    import warnings
-
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(

@@ -218,7 +218,7 @@ def examine(image: Image.Image) -> ImageFacts:
 def choose_copies(
     parts: np.ndarray, hashes: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Chooses which of choose_copies copies stay.
+    """Chooses which of exact copies stay.
 
     Of copies in several source parts the one of the part that is judged last stays (test before
     dev_test before dev before the others), of copies in one part the first.

@@ -22,6 +22,7 @@ drawn and the best of them is taken (stochastic greedy, Mirzasoleiman et al. 201
 samples a random part stands for all.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -115,8 +116,6 @@ def anchors(
       random: starts K-means (k-means++).
       ctx: charged 3 n d `count` FLOPs per round.
     """
-    import warnings
-
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

@@ -299,7 +299,7 @@ def train(
     """Returns the parameters of a policy that was trained on the known models.
 
     Args:
-      known: the known models; holes are filled as `folds.fill` does.
+      known: the known models; holes are filled as `model_splits.fill` does.
       beliefs: of the predictor, fitted to them.
       descriptions: float32[n, d], of the samples.
       cold: whether there are samples that no known model has met.

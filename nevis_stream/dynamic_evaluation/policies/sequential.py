@@ -156,7 +156,7 @@ def reduction(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> n
     """Returns by how much each cell reduces the variance of the mean, as the predictor believes,
     float32[m, n] (Bayesian quadrature, O'Hagan 1991).
 
-    `quadrature.Quadrature` does so with a linear-Gaussian model of its own.
+    `Quadrature` does so with a linear-Gaussian model of its own.
     """
     return beliefs.reduction(answers)
 

@@ -262,9 +262,8 @@ def _abilities() -> np.ndarray:
     unlike the known ones, float32[s, k].
     """
     columns = []
-    for base in (2, 3, 5, 7)[
-        : model_assisted.FACTORS
-    ]:  # a Halton sequence; importing scipy.stats takes a second
+    # a Halton sequence; importing scipy.stats takes a second
+    for base in (2, 3, 5, 7)[: model_assisted.FACTORS]:
         left, scale, column = np.arange(1, ABILITIES + 1), 1.0, np.zeros(ABILITIES)
         while left.any():
             scale /= base

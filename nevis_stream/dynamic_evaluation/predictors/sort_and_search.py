@@ -15,7 +15,7 @@ from nevis_stream.storage.checkpoint import Tree
 
 
 class SortAndSearch(ScorePredictor):
-    """Sort & Search on the order `by` of `sort.sort`."""
+    """Sort & Search on the order `by` of `sorting.sort`."""
 
     gives = frozenset({"rank"})
     takes_all = True
