@@ -58,7 +58,7 @@ def estimate_metric(
     methods.check_several_metrics(method.for_known(fitted.known))
     query, told_values = track.answered_query, track.values[track.answered]
     ids = [session.ids[column] for column in query.samples[0].tolist()]
-    given = answers if hasattr(answers, "items") else _read(board, Path(answers), track.model)
+    given = answers if isinstance(answers, Mapping) else _read(board, Path(answers), track.model)
     texts = {str(sample): value for sample, value in given.items()}
     if lost := [sample for sample in ids if sample not in texts]:
         raise BadInput(

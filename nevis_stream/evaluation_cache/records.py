@@ -62,7 +62,14 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Imported:
+class _Record:
+    def to_text(self) -> str:
+        """Returns this as JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Imported(_Record):
     """What was read.
 
     Attributes:
@@ -78,10 +85,6 @@ class Imported:
     def lines(self) -> list[str]:
         """Returns all lines for people."""
         return [*self.understood, *(each.line() for each in self.left_out)]
-
-    def to_text(self) -> str:
-        """Returns this as JSON."""
-        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> "Imported":
@@ -204,7 +207,7 @@ def _store(db: sqlite3.Connection, table: str, records: "Iterable[Imported | Err
 
 
 @dataclass(frozen=True)
-class Erratum:
+class Erratum(_Record):
     """One record.
 
     Attributes:
@@ -221,10 +224,6 @@ class Erratum:
     models: tuple[str, ...] | None = None
     samples: tuple[str, ...] | None = None
     values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def to_text(self) -> str:
-        """Returns this as JSON."""
-        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> "Erratum":
