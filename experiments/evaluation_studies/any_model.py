@@ -1,6 +1,7 @@
-"""Estimates of models like the known ones, stronger and weaker ones, guessers and broken ones.
+"""Estimates of models like the known ones, stronger and weaker ones, those of another kind,
+guessers and broken ones.
 
-    python -m experiments.evaluation_studies.any_model run --out=FOLDER
+    python -m experiments.evaluation_studies.any_model run --out=FOLDER [--regimes other …]
     python -m experiments.evaluation_studies.any_model table --out=FOLDER
 
 `run` adds the cells that FOLDER/study.jsonl lacks, one split of all matrices after the other, and
@@ -9,6 +10,7 @@ splits, then each regime over all matrices, which weigh the same, with bootstrap
 models.
 """
 
+import argparse
 import itertools
 import time
 from collections.abc import Sequence
@@ -24,6 +26,7 @@ from nevis_stream.dynamic_evaluation import choice, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.estimation.intervals import wilson
+from nevis_stream.evaluation_cache.facts import read_model_facts
 from nevis_stream.experiments.evaluation_studies import factorized_querying
 from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.queries.matrix import UNKNOWN
@@ -35,9 +38,8 @@ FAQ = "faq"
 # of which `default` is what `add-model` uses unless another method is clearly better in
 # cross-validation, guarded; `unguarded` the same method as it is
 METHODS = ("default", "unguarded", "model_assisted", "stratified_mean", FAQ)
-PASSES = (METHODS[:-1], METHODS[-1:])  # the last method takes much longer than all others
+PASSES = (METHODS[:1], METHODS[1:-1], METHODS[-1:])  # the last method takes much longer than others
 BUDGETS = ((20, 50), (100, 200))  # those of a cell, which share their fits
-REGIMES = {"like": "", "stronger": "stronger", "weaker": "weaker"}
 # by name of a row of the table: file, number of known models (None: 60%, or 80% of the rest)
 MATRICES = {
     "zeroeval_crux": ("zeroeval_crux", None),
@@ -45,7 +47,17 @@ MATRICES = {
     "alpaca_eval2": ("alpaca_eval2", None),
     "cifar10.1_v6": ("cifar10.1_v6", None),
     "mmlu_pro": ("mmlu_pro", None),
+    "nlu_concat15": ("nlu_concat15", None),
 }
+SMALL = tuple(MATRICES)[:-1]
+# how the models of each matrix are divided
+REGIMES = {
+    "like": dict.fromkeys(SMALL, ""),
+    "stronger": dict.fromkeys(SMALL, "stronger"),
+    "weaker": dict.fromkeys(SMALL, "weaker"),
+    "other": {"alpaca_eval2": "biased:weights=open", "nlu_concat15": "biased:roberta*"},
+}
+FACTS = Path(__file__).parents[1] / "studies" / "alpaca_eval2_models.csv"
 ODD = ("metabench_gsm8k, 400 known", "mmlu_pro")  # where guessers and the like are made as well
 NEW, OF_A_KIND = 10, 5
 FIRST = 5  # split; the rule of `guarded` was chosen on the ones before
@@ -55,11 +67,13 @@ BESIDE = ("unguarded", "stratified_mean")  # with which errors are compared
 
 def matrix_of(folder: Path, name: str) -> Matrix:
     """Returns outcomes; those that the source lacks are unknown."""
-    data = read_npz(folder / f"{MATRICES[name][0]}.npz", ("correct", "imputed"))
-    values = data["correct"].astype(np.uint8)
+    data = read_npz(folder / f"{MATRICES[name][0]}.npz")
+    values, columns = data["correct"].astype(np.uint8), {}
     if "imputed" in data:
         values[data["imputed"] > 0] = UNKNOWN
-    return Matrix(name, values)
+    if name == "alpaca_eval2":
+        columns = read_model_facts(FACTS, data["models"].tolist())
+    return Matrix(name, values, data.get("group"), columns=columns)
 
 
 def design_of(matrix: Matrix, regime: str) -> StudyDesign:
@@ -67,7 +81,7 @@ def design_of(matrix: Matrix, regime: str) -> StudyDesign:
     count, models = MATRICES[matrix.name][1], len(matrix.values)
     rest = models if regime == "like" else models - round(0.25 * models)
     known = count / rest if count else 0.6 if regime == "like" else 0.8
-    way = ModelSplit.parse(REGIMES[regime])
+    way = ModelSplit.parse(REGIMES[regime][matrix.name])
     return StudyDesign((), (), known, new=NEW, model_split=way)
 
 
@@ -140,15 +154,17 @@ def record_of(out: Path) -> StudyRecord:
     return StudyRecord(out / "study.jsonl", {"budgets": BUDGETS, "new": NEW, "methods": METHODS})
 
 
-def run(folder: Path, out: Path, splits: int) -> None:
+def run(folder: Path, options: argparse.Namespace) -> None:
     """Adds the cells that the record lacks."""
-    record = record_of(out)
-    seeds = range(FIRST, FIRST + splits)
-    for used_methods, budgets, seed in itertools.product(PASSES, BUDGETS, seeds):
-        for name, regime in itertools.product(MATRICES, REGIMES):
+    record = record_of(options.out)
+    seeds = range(options.first, options.first + options.splits)
+    passes = [part for part in PASSES if set(part) & set(options.methods)]
+    groups = [part for part in BUDGETS if set(part) & set(options.budgets)]
+    for used_methods, budgets, seed in itertools.product(passes, groups, seeds):
+        for name, regime in itertools.product(MATRICES, options.regimes):
             cell = {"matrix": name, "seed": seed, "regime": regime}
             cell |= {"budgets": budgets, "methods": used_methods}
-            if cell not in record:
+            if name in REGIMES[regime] and cell not in record:
                 jax.clear_caches()
                 start = time.process_time()
                 record.add(cell, list(rows(folder, name, regime, seed, budgets, used_methods)))
@@ -176,12 +192,29 @@ def table(out: Path) -> None:
         print(pooled(part, regime, budget))
     for regime in REGIMES:
         part = frame[frame["kind"] == regime]
-        means = part.groupby(["method", "matrix", "budget"])["error"].mean().unstack("method")
-        logs = np.log(means).mean()
-        against = " and ".join(
-            f"{np.exp(logs[METHODS[0]] - logs[other]):.2f} of {other}" for other in BESIDE
-        )
-        print(f"\n{regime}, geometric mean over matrices and K: error {against}")
+        if len(part):
+            against = " and ".join(f"{error_ratio(part, other)} of {other}" for other in BESIDE)
+            print(f"\n{regime}, geometric mean over matrices and K: error {against}")
+
+
+def error_ratio(part: pd.DataFrame, other: str) -> str:
+    """Returns the default's mean error ÷ another method's on the same splits, as a geometric mean
+    over matrices and K, with its 95% bootstrap interval over splits.
+    """
+    means = part.groupby(["matrix", "budget", "split", "method"])["error"].mean().unstack()
+    cells = [
+        cell[[METHODS[0], other]].dropna().to_numpy()
+        for _, cell in means.groupby(["matrix", "budget"])
+    ]
+    random = np.random.default_rng(0)
+    logs = []
+    for cell in cells:
+        drawn = cell[random.integers(len(cell), size=(DRAWS, len(cell)))].mean(axis=1)
+        drawn = np.concatenate([cell.mean(axis=0)[None], drawn])  # the first one is as it is
+        logs.append(np.log(drawn[:, 0] / drawn[:, 1]))
+    value, *drawn = np.exp(np.mean(logs, axis=0))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return f"{value:.2f} ({low:.2f}–{high:.2f})"
 
 
 def pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
@@ -191,7 +224,9 @@ def pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
     """
     own = part[part["method"] == METHODS[0]]
     covered = own.groupby("matrix")["covered"]
-    errors = part.groupby(["method", "matrix"])["error"].mean().unstack("method")
+    # errors are compared on splits that all three have
+    means = part.groupby(["matrix", "split", "method"])["error"].mean().unstack()
+    errors = means[[METHODS[0], *BESIDE]].dropna().groupby("matrix").mean()
     random = np.random.default_rng(0)
     draws = [
         random.choice(each.to_numpy(float), (DRAWS, len(each))).mean(axis=1) for _, each in covered
@@ -225,12 +260,17 @@ def main() -> None:
     parser.add_argument("command", choices=("run", "table"))
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--first", type=positive, default=FIRST, help="number of the first split")
     parser.add_argument("--splits", type=positive, default=20)
-    arguments = parser.parse_args()
-    if arguments.command == "run":
-        run(arguments.matrices, arguments.out, arguments.splits)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES)
+    every = sum(BUDGETS, ())
+    parser.add_argument("--budgets", nargs="+", type=positive, choices=every, default=every)
+    options = parser.parse_args()
+    if options.command == "run":
+        run(options.matrices, options)
     else:
-        table(arguments.out)
+        table(options.out)
 
 
 if __name__ == "__main__":

@@ -245,9 +245,9 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag(trying, words, "policies", [], meaning)
     flag(trying, words, "predictors", [], "Predictors to cross with --policies, or `all`.")
     meaning = (
-        "Known and new models: random, group (whole groups), biased:KIND (known models of one group"
-        " or COLUMN=VALUE, all others new), by:COLUMN (the first ones, for example by date), or"
-        " stronger or weaker (the best or worst quarter new)."
+        "Known and new models: random, group (whole groups), biased:KIND (known models of one"
+        " group, of groups such as roberta*, or COLUMN=VALUE, all others new), by:COLUMN (the first"
+        " ones, for example by date), or stronger or weaker (the best or worst quarter new)."
         " Default: group where there are groups."
     )
     flag("study", text, "model_split", "", meaning)

@@ -4,13 +4,15 @@ the known ones, of which whole groups are left out in turn.
 random         models, drawn one by one
 group          whole groups (the checkpoints of one run are a group)
 biased:KIND    known models are drawn from one kind, all models of other kinds are new; KIND is a
-               group, or COLUMN=VALUE of the facts about models
+               group, or COLUMN=VALUE of the facts about models; with *, ? or [] it is a pattern,
+               such as roberta*
 by:COLUMN      the first models in the order of a column, for example a date, are known
 stronger       the best quarter of the models, or of their groups by their best model, is new; known
                models are drawn from the rest
 weaker         the same with the worst quarter
 """
 
+import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -123,8 +125,23 @@ class ModelSplit:
         """Returns the groups that are whole in cross-validation, too, str[m]; None: each model is a
         group of its own, as where models are drawn one by one, or all known ones are of one group.
         """
-        one_by_one = self.kind == "random" or (self.kind == "biased" and "=" not in self.name)
+        one_by_one = self.kind == "random"
+        if self.kind == "biased" and "=" not in self.name and models.groups is not None:
+            one_by_one = len(set(models.groups[self._of_kind(models)[0]])) == 1
         return None if one_by_one else models.groups
+
+    def _of_kind(self, models: Models) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the models of the kind of which models are known, and those of other kinds, int64
+        rows.
+        """
+        column, equals, value = self.name.rpartition("=")
+        values = models.column(column if equals else GROUP)
+        matches = values == value
+        if not matches.any():
+            matches = np.isin(values, fnmatch.filter(values.tolist(), value))
+        if not matches.any():
+            raise BadInput(f"{unknown('kind of models', value, sorted(set(values) - {''}))}")
+        return np.flatnonzero(matches & (values != "")), np.flatnonzero(~matches & (values != ""))
 
     @property
     def draws(self) -> bool:
@@ -157,12 +174,7 @@ class ModelSplit:
         if self.kind == "group" and models.groups is None:
             raise BadInput("there are no groups of models; another split is needed: random.")
         if self.kind == "biased":
-            column, equals, value = self.name.rpartition("=")
-            values = models.column(column if equals else GROUP)
-            kind = np.flatnonzero(values == value)
-            others = np.flatnonzero((values != value) & (values != ""))
-            if not len(kind):
-                raise BadInput(f"{unknown('kind of models', value, sorted(set(values) - {''}))}")
+            kind, others = self._of_kind(models)
             count = round(known * len(kind)) if 0 < known <= 1 else 0
             if not count or not len(others):
                 raise BadInput(
