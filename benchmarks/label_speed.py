@@ -84,13 +84,13 @@ def step(n: int, members) -> None:
         expected_losses(pool, members)
 
     acquired = _measure(acquire)
-    believed = EnsemblePredictions(members)
-    *_, evidence = active_test(
-        pool, lambda answers: believed, KnownLabels(labels), 1000, random, batch=1000
+    predictions = EnsemblePredictions(members)
+    *_, draws = active_test(
+        pool, lambda answers: predictions, KnownLabels(labels), 1000, random, batch=1000
     )
     begun = time.perf_counter()
     for estimator in ESTIMATORS.values():
-        estimator(evidence)
+        estimator(draws)
     print(f"{acquired} | {time.perf_counter() - begun:.3f} s")
 
 

@@ -190,6 +190,7 @@ FORMER = {
     "learners": ("nevis_stream.learners", "0.2"),
     "Context.sparing": ("Context.small_batches", "0.2"),
     "Config.BUDGETS": ("Config.PRESETS", "0.2"),
+    "Plan.beliefs": ("Plan.posterior", "0.2"),
 }
 """A former name: the present one, and the version from which the former one is unknown."""
 PACKAGES = tuple(name for name in FORMER if "." not in name)

@@ -18,6 +18,9 @@ from mypy import modulefinder
 import nevis_stream as ns
 from nevis_stream import active_testing, dynamic_evaluation, extensions, user_code
 from nevis_stream.datasets import sources
+from nevis_stream.dynamic_evaluation.method import ScorePredictor
+from nevis_stream.dynamic_evaluation.policy import Plan
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag
@@ -319,9 +322,15 @@ def test_a_former_name_is_documented_and_means_the_present_one(former):
     elif former == "Config.BUDGETS":  # of a learner's config
         assert run_config.presets_of(type("Old", (), {"BUDGETS": {"tiny": {}}})) == {"tiny": {}}
     else:
-        ctx = ns.Context.standalone()
-        old, new = former.removeprefix("Context."), present.removeprefix("Context.")
-        assert getattr(ctx, old) == getattr(ctx, new) is False
+        parts = {"Context": ns.Context.standalone(), "Plan": Plan({}, {}, ResponsePosterior(3), 1)}
+        owner, old = former.split(".")
+        new = present.removeprefix(f"{owner}.")
+        assert getattr(parts[owner], old) is getattr(parts[owner], new)
+
+
+def test_a_predictor_with_a_method_of_a_former_name_is_refused():
+    with pytest.raises(BadInput, match="Old: the method `beliefs` is now called `make_posterior`"):
+        type("Old", (ScorePredictor,), {"beliefs": None})
 
 
 def test_the_former_names_give_the_same_modules(tmp_path):

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nevis_stream.active_testing.labelling.estimates import (
     accounts,
-    evidence_on,
+    gather_draws,
     history,
     plain_labels,
 )
@@ -41,7 +41,7 @@ def write(
     Raises:
       BadInput: no label that can be used yet.
     """
-    if not any(part.known.any() for part in evidence_on(session, 0)):
+    if not any(part.known.any() for part in gather_draws(session, 0)):
         raise BadInput(
             f"{session.directory}: no usable label yet. To get some: python -m launch.label next"
             f" {session.directory}"
@@ -77,7 +77,7 @@ def _estimates(session, estimator) -> StudyChapter:
             "surrogate's expectation": np.nan,
         }
         if number < singles:
-            parts = evidence_on(session, number)
+            parts = gather_draws(session, number)
             row["plain random labels"] = plain_labels(parts, account.width / 2)
             row["surrogate's expectation"] = _surrogate_alone(session, number)
         rows.append(row)
@@ -145,7 +145,7 @@ def _hardest(session, out, images) -> StudyChapter:
 
 
 def _calibration(session) -> StudyChapter:
-    parts = evidence_on(session, 0)
+    parts = gather_draws(session, 0)
     predicted = np.concatenate([part.predicted[part.known] for part in parts])
     observed = np.concatenate([part.losses[part.known] for part in parts])
     order = np.argsort(predicted, kind="stable")

@@ -61,15 +61,15 @@ def _measure(model, loss: str, rate: float, exponent: int) -> np.ndarray:
     for number in range(REPETITIONS):
         random = generator(number, "rare mistakes")
         predictions, labels = model(random, rate)
-        belief = predictions**exponent
+        sharpened = predictions**exponent
         pool = Pool.of(predictions, loss)
-        surrogate = fixed((belief / belief.sum(axis=1, keepdims=True))[None])
+        surrogate = fixed((sharpened / sharpened.sum(axis=1, keepdims=True))[None])
         risk, rows = pool.risk(labels), []
-        for evidence in active_test(
+        for draws in active_test(
             pool, surrogate, KnownLabels(labels), max(SHOWN), random, batch=20
         ):
-            if evidence.asked in SHOWN:
-                each = [ESTIMATORS[name](evidence) for name in SHOWN_ESTIMATORS]
+            if draws.asked in SHOWN:
+                each = [ESTIMATORS[name](draws) for name in SHOWN_ESTIMATORS]
                 rows.append([(one.low <= risk <= one.high, one.high - one.low) for one in each])
         results.append(rows)
     return np.array(results, np.float64)

@@ -30,7 +30,7 @@ _NONE_SEEN = float(gammaincinv(1, 1 - _TAIL))  # 3.69: the count that leaves a t
 _ROUNDING = 1e-12  # relative error of sums of losses
 
 
-def with_interval(evidence: LabelledDraws, weights: PerLabel, steps: PerLabel) -> Estimate:
+def with_interval(draws: LabelledDraws, weights: PerLabel, steps: PerLabel) -> Estimate:
     """Returns Σ a_m θ_m with its 95% interval.
 
     The error is a sum of martingale differences s_m = a_m (θ_m - θ), whose conditional variances
@@ -46,27 +46,25 @@ def with_interval(evidence: LabelledDraws, weights: PerLabel, steps: PerLabel) -
     say little about large losses.
 
     Args:
-      evidence: labels that were drawn at random.
+      draws: labels that were drawn at random.
       weights, steps: a_m and θ_m, float64[M].
     """
-    value, asked = float(weights @ steps), evidence.asked
+    value, asked = float(weights @ steps), draws.asked
     if asked < FEWEST:
         reason = f"an interval needs at least {FEWEST} labels; there are {asked}"
-        return Estimate(value, reason=reason, observed=asked, cost=evidence.cost)
+        return Estimate(value, reason=reason, observed=asked, cost=draws.cost)
     summands = weights * (steps - value)
-    fractions = weights / (
-        evidence.pool.n * evidence.probabilities
-    )  # of a draw's loss in the value
+    fractions = weights / (draws.pool.n * draws.probabilities)  # of a draw's loss in the value
     away, back = _reaches(summands)
     below, above = (
         max(away, _NONE_SEEN * _size(fractions) * _size(unseen)) if unseen.any() else back
-        for unseen in surprises(evidence, fractions)
+        for unseen in surprises(draws, fractions)
     )
-    return bound(evidence, value, value - below, value + above)
+    return bound(draws, value, value - below, value + above)
 
 
 def surprises(
-    evidence: LabelledDraws, fractions: PerLabel
+    draws: LabelledDraws, fractions: PerLabel
 ) -> tuple[Float[np.ndarray, " samples"], Float[np.ndarray, " samples"]]:
     """Returns by how much a surprising label of each sample would lower and raise its loss, both
     float64[n] and at least 0.
@@ -76,15 +74,15 @@ def surprises(
     difference of two models, they may change as much in the other direction.
 
     Args:
-      evidence: the labels.
+      draws: the labels.
       fractions: the weight of each in an estimate, float64[M]. Not all count alike: draws prefer
         samples on which the model is wrong.
     """
-    change = evidence.pool.loss_if_wrong
-    if evidence.pool.signed:
+    change = draws.pool.loss_if_wrong
+    if draws.pool.signed:
         return abs(change), abs(change)
-    answers = evidence.pool.predictions[evidence.samples].argmax(axis=1)
-    if fractions @ (answers != evidence.labels) > fractions.sum() / 2:
+    answers = draws.pool.predictions[draws.samples].argmax(axis=1)
+    if fractions @ (answers != draws.labels) > fractions.sum() / 2:
         return np.maximum(change, 0), np.maximum(change - change.mean(), 0)
     return np.maximum(-change, 0), np.maximum(change, 0)
 
@@ -108,16 +106,16 @@ def _size(values: np.ndarray) -> float:
     return float((values**3).sum() / (values**2).sum())
 
 
-def bound(evidence: LabelledDraws, value: float, low: float, high: float) -> Estimate:
+def bound(draws: LabelledDraws, value: float, low: float, high: float) -> Estimate:
     """Returns an estimate whose interval contains no risk that the pool and the labels so far make
     impossible, unless the value itself is such a risk: an unbiased value may be, if most of the
     pool has labels. It stays as it is, since clipping it would bias it, and the interval reaches to
     it.
     """
-    pool = evidence.pool
+    pool = draws.pool
     unknown = np.ones(pool.n, bool)
-    unknown[evidence.samples] = False
-    known, losses = evidence.losses.sum(), pool.losses[unknown]
+    unknown[draws.samples] = False
+    known, losses = draws.losses.sum(), pool.losses[unknown]
     least, most = (
         (known + each.sum()) / pool.n for each in (losses.min(axis=1), losses.max(axis=1))
     )
@@ -127,25 +125,25 @@ def bound(evidence: LabelledDraws, value: float, low: float, high: float) -> Est
         value,
         min(float(np.clip(low, least, most)), value),
         max(float(np.clip(high, least, most)), value),
-        observed=evidence.asked,
-        cost=evidence.cost,
+        observed=draws.asked,
+        cost=draws.cost,
     )
 
 
 def step_estimates(
-    evidence: LabelledDraws, predicted: PerLabel | float, remaining: PerLabel | float
+    draws: LabelledDraws, predicted: PerLabel | float, remaining: PerLabel | float
 ) -> PerLabel:
     """Returns θ_m, float64[M].
 
     Args:
-      evidence: labels that were drawn at random.
+      draws: labels that were drawn at random.
       predicted: g_m(i_m), float64[M] or 0.
       remaining: Σ g_m(i) over the samples that were left, float64[M] or 0.
     """
-    losses = evidence.losses
+    losses = draws.losses
     before = np.cumsum(losses) - losses
-    residuals = (losses - predicted) / evidence.probabilities
-    return (before + remaining + residuals) / evidence.pool.n
+    residuals = (losses - predicted) / draws.probabilities
+    return (before + remaining + residuals) / draws.pool.n
 
 
 def lure_weights(n: int, asked: int) -> np.ndarray:
@@ -174,47 +172,47 @@ class Estimator(ABC):
     about = ""
     no_interval = ""
 
-    def refusal(self, evidence: LabelledDraws) -> str:
+    def refusal(self, draws: LabelledDraws) -> str:
         """Returns why these labels cannot be used; empty if they can."""
-        if not evidence.random:
+        if not draws.random:
             return "the samples were chosen, not drawn at random with known probabilities"
         return ""
 
     @abstractmethod
-    def estimate(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the estimate from at least one and less than all labels."""
 
-    def __call__(self, evidence: LabelledDraws) -> Estimate:
+    def __call__(self, draws: LabelledDraws) -> Estimate:
         """Returns the estimate with its 95% interval, or NaN with the reason.
 
         With all labels it is the exact risk.
         """
-        if np.isnan(evidence.losses).any():
-            return self._of_known(evidence)
-        asked, cost = evidence.asked, evidence.cost
-        if asked == evidence.pool.n:
-            risk = float(evidence.losses.mean())
+        if np.isnan(draws.losses).any():
+            return self._of_known(draws)
+        asked, cost = draws.asked, draws.cost
+        if asked == draws.pool.n:
+            risk = float(draws.losses.mean())
             return Estimate(risk, risk, risk, observed=asked, cost=cost)
-        reason = self.refusal(evidence) if asked else NO_LABELS
+        reason = self.refusal(draws) if asked else NO_LABELS
         if reason:
             return Estimate(np.nan, reason=reason, observed=asked, cost=cost)
-        return self.estimate(evidence)
+        return self.estimate(draws)
 
-    def _of_known(self, evidence: LabelledDraws) -> Estimate:
+    def _of_known(self, draws: LabelledDraws) -> Estimate:
         """Returns the mean loss of the samples that give a label, with an interval of the whole
         pool's: from that if each failed one had its least loss to that if it had its largest.
 
         The draws are the designed ones whatever the labels are, so both ends are as good as without
         failures. Source: worst-case bounds, Manski 1989.
         """
-        losses = evidence.pool.losses[evidence.samples]
+        losses = draws.pool.losses[draws.samples]
         least, most, nothing, one = (
-            self(replace(evidence, assumed=assumed))
+            self(replace(draws, assumed=assumed))
             for assumed in (losses.min(axis=1), losses.max(axis=1), 0.0, 1.0)
         )
-        failed, missing = evidence.failed, one.value - nothing.value
-        result = replace(least, high=most.high, observed=evidence.asked - failed, failed=failed)
-        if failed == evidence.asked:
+        failed, missing = draws.failed, one.value - nothing.value
+        result = replace(least, high=most.high, observed=draws.asked - failed, failed=failed)
+        if failed == draws.asked:
             return replace(result, value=np.nan, low=np.nan, high=np.nan, reason=NO_LABELS)
         result = replace(result, value=nothing.value / (1 - missing))
         if missing > MOST_MISSING:
@@ -241,16 +239,16 @@ class Ase(Estimator):
         " show; difference has one"
     )
 
-    def estimate(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the estimate; it has no interval."""
-        value = float(evidence.expected.mean())
-        asked = evidence.asked - evidence.failed
+        value = float(draws.expected.mean())
+        asked = draws.asked - draws.failed
         return Estimate(
             value,
             reason=self.no_interval,
             observed=asked,
-            cost=evidence.cost,
-            failed=evidence.failed,
+            cost=draws.cost,
+            failed=draws.failed,
         )
 
     __call__ = estimate  # also without any label, and with samples that were chosen
@@ -269,10 +267,10 @@ class Difference(Estimator):
 
     about = "the surrogate's expected loss, corrected by the labels; unbiased, with an interval"
 
-    def estimate(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates with the surrogate before each label."""
-        steps = step_estimates(evidence, evidence.predicted, evidence.remaining)
-        return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
+        steps = step_estimates(draws, draws.predicted, draws.remaining)
+        return with_interval(draws, lure_weights(draws.pool.n, draws.asked), steps)
 
 
 class TunedDifference(Estimator):
@@ -285,12 +283,12 @@ class TunedDifference(Estimator):
 
     about = "difference, with a surrogate that counts as much as earlier labels support"
 
-    def estimate(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates, a_m + λ_m b_m."""
-        alone = step_estimates(evidence, 0.0, 0.0)
-        surrogate = step_estimates(evidence, evidence.predicted, evidence.remaining) - alone
+        alone = step_estimates(draws, 0.0, 0.0)
+        surrogate = step_estimates(draws, draws.predicted, draws.remaining) - alone
         steps = alone + factors(alone, surrogate) * surrogate
-        return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
+        return with_interval(draws, lure_weights(draws.pool.n, draws.asked), steps)
 
 
 def factors(alone: PerLabel, surrogate: PerLabel) -> PerLabel:
@@ -322,10 +320,10 @@ class Lure(Estimator):
 
     about = "the mean loss of drawn samples, weighted by their probabilities; unbiased"
 
-    def estimate(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates without a surrogate."""
-        steps = step_estimates(evidence, 0.0, 0.0)
-        return with_interval(evidence, lure_weights(evidence.pool.n, evidence.asked), steps)
+        steps = step_estimates(draws, 0.0, 0.0)
+        return with_interval(draws, lure_weights(draws.pool.n, draws.asked), steps)
 
 
 class EqualSteps(Estimator):
@@ -337,10 +335,10 @@ class EqualSteps(Estimator):
 
     about = "the mean of the single draws' unbiased estimates"
 
-    def estimate(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the mean of the step estimates without a surrogate."""
-        steps = step_estimates(evidence, 0.0, 0.0)
-        return with_interval(evidence, np.full(evidence.asked, 1 / evidence.asked), steps)
+        steps = step_estimates(draws, 0.0, 0.0)
+        return with_interval(draws, np.full(draws.asked, 1 / draws.asked), steps)
 
 
 class MonteCarlo(Estimator):
@@ -352,19 +350,17 @@ class MonteCarlo(Estimator):
 
     about = "the mean loss of uniformly drawn samples"
 
-    def refusal(self, evidence: LabelledDraws) -> str:
+    def refusal(self, draws: LabelledDraws) -> str:
         """Refuses samples that were not drawn uniformly: their mean is biased."""
-        return "" if evidence.uniform else "the samples were not drawn uniformly; use lure"
+        return "" if draws.uniform else "the samples were not drawn uniformly; use lure"
 
-    def estimate(self, evidence: LabelledDraws) -> Estimate:
+    def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the mean loss."""
-        losses, n, asked = evidence.losses, evidence.pool.n, evidence.asked
-        if not evidence.pool.binary:
-            return with_interval(
-                evidence, lure_weights(n, asked), step_estimates(evidence, 0.0, 0.0)
-            )
+        losses, n, asked = draws.losses, draws.pool.n, draws.asked
+        if not draws.pool.binary:
+            return with_interval(draws, lure_weights(n, asked), step_estimates(draws, 0.0, 0.0))
         low, high = _plausible(round(losses.sum()), asked, n)
-        return bound(evidence, float(losses.mean()), low / n, high / n)
+        return bound(draws, float(losses.mean()), low / n, high / n)
 
 
 def _plausible(errors: int, asked: int, n: int) -> tuple[int, int]:

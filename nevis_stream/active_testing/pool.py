@@ -2,8 +2,8 @@
 
 The pool is what is known of a model on every sample before any label is asked. Losses are those
 that a model has if a sample's label is a class, for every class: float64[n, c]. Acquisition
-functions see the candidates, which have no label yet; estimators see the labels so far, with what
-was believed before each was asked.
+functions see the candidates, which have no label yet; estimators see the labels so far, with the
+losses that were expected before each was asked.
 """
 
 from collections.abc import Callable, Mapping

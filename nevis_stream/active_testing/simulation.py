@@ -86,8 +86,8 @@ def simulate(
     """
     schedule = Schedule(tuple(steps))
     rows, counts = [], []
-    evidence = None
-    for evidence in active_test(
+    draws = None
+    for draws in active_test(
         pool,
         schedule.applied(surrogate),
         KnownLabels(labels),
@@ -97,10 +97,10 @@ def simulate(
         acquisition.choose,
         schedule.batch,
     ):
-        each = [ESTIMATORS[name](evidence) for name in estimators]
+        each = [ESTIMATORS[name](draws) for name in estimators]
         rows.append([(one.value, one.low, one.high) for one in each])
-        counts.append(evidence.asked)
-    return SimulatedPath(evidence.samples, np.asarray(counts), np.asarray(rows).transpose(1, 0, 2))
+        counts.append(draws.asked)
+    return SimulatedPath(draws.samples, np.asarray(counts), np.asarray(rows).transpose(1, 0, 2))
 
 
 def squared_error_ratio(

@@ -267,7 +267,7 @@ def calibration_labels(
 
 class CalibratedModel(SurrogateBuilder):
     """One member: the tested model, at a temperature that the bought labels and the calibration
-    examples support. It needs nothing else, but believes in its own mistakes.
+    examples support. It needs nothing else, but it repeats its own mistakes.
     """
 
     about = "the tested model itself, calibrated; needs nothing else"

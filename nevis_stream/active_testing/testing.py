@@ -1,4 +1,4 @@
-"""The loop: believe, choose, ask, and believe again."""
+"""The loop: predict, choose, ask, and predict again."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ _BLOCK = 16384  # samples that are computed at a time: a large pool may stay on 
 
 @dataclass(frozen=True)
 class EnsemblePredictions:
-    """A surrogate's belief about the labels of the pool.
+    """What a surrogate predicts of the labels of the pool.
 
     Attributes:
       probabilities: float[e, n, c], one distribution over classes per member and sample; may be a
@@ -75,29 +75,29 @@ def active_test(
     check_budget(budget, pool.n, "labels")
     batch_size = batch if callable(batch) else lambda asked: batch
     answers = Responses(Query.none(1), np.empty((1, 0), np.int32))
-    members, evidence = _believe(
+    members, draws = _predict(
         LabelledDraws(pool, answers, np.zeros(0), np.zeros(0), np.zeros(0)), surrogate
     )
     left = np.ones(pool.n, bool)
-    while evidence.asked < budget:
-        count = batch_size(evidence.asked)
+    while draws.asked < budget:
+        count = batch_size(draws.asked)
         if count < 1:
             raise BadInput(f"batch={count}: at least one label must be asked at a time.")
-        count = min(count, budget - evidence.asked)
+        count = min(count, budget - draws.asked)
         query = choose_samples([pool], members, left, count, random, rule, choose)
         left[query.samples] = False
         answers = ask_checked(oracle, query, classes=pool.losses.shape[1])
-        members, evidence = _believe(_add(evidence, answers), surrogate)
-        yield evidence
-    if evidence.failed == evidence.asked:
+        members, draws = _predict(_add(draws, answers), surrogate)
+        yield draws
+    if draws.failed == draws.asked:
         raise BadInput(
-            f"none of the {evidence.asked} samples that were asked gave a class, a whole number"
+            f"none of the {draws.asked} samples that were asked gave a class, a whole number"
             f" from 0 to {pool.losses.shape[1] - 1}."
         )
-    if evidence.failed:
-        example = evidence.samples[~evidence.known][0]
+    if draws.failed:
+        example = draws.samples[~draws.known][0]
         warnings.warn(
-            f"{plural(evidence.failed, 'sample')} of {evidence.asked} gave no answer, for example"
+            f"{plural(draws.failed, 'sample')} of {draws.asked} gave no answer, for example"
             f" {example}; no class stands for them, and the interval allows for any.",
             RunWarning,
             stacklevel=2,
@@ -128,9 +128,9 @@ def choose_samples(
     scores = np.empty((len(pools), len(samples)))
     for start in range(0, len(samples), _BLOCK):
         rows = samples[start : start + _BLOCK]
-        believed = np.asarray(members[:, rows], np.float64)
+        block = np.asarray(members[:, rows], np.float64)
         for number, pool in enumerate(pools):
-            candidates = Candidates(believed, pool.losses[rows], pool.predictions[rows])
+            candidates = Candidates(block, pool.losses[rows], pool.predictions[rows])
             scores[number, start : start + _BLOCK] = score(candidates)
     if len(pools) > 1:
         scores = scores / np.maximum(abs(scores).sum(axis=1, keepdims=True), 1e-300)
@@ -161,12 +161,12 @@ def expected_losses(pool: Pool, members: np.ndarray) -> Float[np.ndarray, " samp
     return expected
 
 
-def beliefs_before(
+def expect_before(
     expected: Float[np.ndarray, " samples"],
     earlier: Int[np.ndarray, " asked"],
     samples: Int[np.ndarray, " batch"],
 ) -> tuple[Float[np.ndarray, " batch"], Float[np.ndarray, " batch"]]:
-    """Returns what was believed before each of b labels: `LabelledDraws.predicted` and `remaining`.
+    """Returns what was expected before each of b labels: `LabelledDraws.predicted` and `remaining`.
 
     Args:
       expected: float64[n], the losses that the surrogate expects.
@@ -179,23 +179,23 @@ def beliefs_before(
     return predicted, expected.sum() - (np.cumsum(predicted) - predicted)
 
 
-def _add(evidence: LabelledDraws, answers: Responses) -> LabelledDraws:
+def _add(draws: LabelledDraws, answers: Responses) -> LabelledDraws:
     samples = answers.samples[0]
-    predicted, remaining = beliefs_before(evidence.expected, evidence.samples, samples)
+    predicted, remaining = expect_before(draws.expected, draws.samples, samples)
     return replace(
-        evidence,
-        answers=evidence.answers.then(answers),
-        predicted=np.append(evidence.predicted, predicted),
-        remaining=np.append(evidence.remaining, remaining),
-        cost=evidence.cost + answers.cost + Cost(uncounted=UNCOUNTED),
+        draws,
+        answers=draws.answers.then(answers),
+        predicted=np.append(draws.predicted, predicted),
+        remaining=np.append(draws.remaining, remaining),
+        cost=draws.cost + answers.cost + Cost(uncounted=UNCOUNTED),
     )
 
 
-def _believe(evidence: LabelledDraws, surrogate: Surrogate) -> tuple[np.ndarray, LabelledDraws]:
-    belief = surrogate(evidence.answers.valid())
-    members = np.asanyarray(belief.probabilities)
-    expected = expected_losses(evidence.pool, members)
-    return members, replace(evidence, expected=expected, cost=evidence.cost + belief.cost)
+def _predict(draws: LabelledDraws, surrogate: Surrogate) -> tuple[np.ndarray, LabelledDraws]:
+    predictions = surrogate(draws.answers.valid())
+    members = np.asanyarray(predictions.probabilities)
+    expected = expected_losses(draws.pool, members)
+    return members, replace(draws, expected=expected, cost=draws.cost + predictions.cost)
 
 
 def fixed(probabilities: np.ndarray) -> Surrogate:

@@ -95,7 +95,7 @@ class PublishedPolicy(Policy):
     about = "the published script's grid, with its defects"
     representative = True
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         return {"order": published_order(known, ctx)}
 

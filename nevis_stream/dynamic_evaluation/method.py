@@ -91,7 +91,7 @@ class ScorePredictor(ABC):
       takes_all: whether it predicts from any values of a new model, however they were chosen. It is
         then also given the other labels of the images that a policy asks; otherwise only what the
         policy asks.
-      gives: the quantities, of `response.QUANTITIES`, that its beliefs give to policies.
+      gives: the quantities, of `response.QUANTITIES`, that its posterior gives to policies.
       holds_for: for whom its own intervals hold; cross-validated ones hold for models like the
         known ones.
     """
@@ -102,6 +102,11 @@ class ScorePredictor(ABC):
     takes_all = False
     gives: frozenset[str] = frozenset()
     holds_for = LIKE_KNOWN
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "beliefs" in vars(cls):  # would be ignored
+            raise BadInput(f"{cls.__name__}: the method `beliefs` is now called `make_posterior`.")
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Returns whether its intervals, from cells that this policy asks, need no further
@@ -134,17 +139,17 @@ class ScorePredictor(ABC):
     ) -> Prediction:
         """Predicts all cells of the models, given some answers."""
 
-    def beside(self, beliefs: ResponsePosterior, answers: Responses) -> "ScorePredictor":
+    def beside(self, posterior: ResponsePosterior, answers: Responses) -> "ScorePredictor":
         """Returns the predictor of another metric of the samples that were asked.
 
         Args:
-          beliefs: what the policy went by, of the metric that was asked.
+          posterior: what the policy went by, of the metric that was asked.
           answers: of that metric.
         """
         return self
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
-        """Returns what the fitted predictor believes, for policies.
+    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
+        """Returns the posterior of the fitted predictor, for policies.
 
         Args:
           tree: what `fit` returned.
@@ -247,7 +252,7 @@ class Method:
 
     def fit_policy(self, tree: Tree, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits the policy to the known models, given the tree of the fitted predictor."""
-        return self.policy.fit(known, self.predictor.beliefs(tree, known, ctx), key, ctx)
+        return self.policy.fit(known, self.predictor.make_posterior(tree, known, ctx), key, ctx)
 
 
 def context() -> Compute:
@@ -333,8 +338,10 @@ class Evaluator:
           values: [m, b], of this metric on the same samples.
           budget: as of `predict`.
         """
-        beliefs = asked.method.predictor.beliefs(asked.tree["predictor"], asked.known, asked.ctx)
-        predictor = self.method.predictor.beside(beliefs, asked._turn(answers))
+        posterior = asked.method.predictor.make_posterior(
+            asked.tree["predictor"], asked.known, asked.ctx
+        )
+        predictor = self.method.predictor.beside(posterior, asked._turn(answers))
         self.method = dataclasses.replace(self.method, predictor=predictor)
         return self.predict(Responses(answers.query, values), budget)
 
@@ -398,8 +405,10 @@ class Evaluator:
 
     def plan(self, budget: int) -> Plan:
         """Returns the policy's plan for a budget; makes it if the budget is new."""
-        beliefs = self.method.predictor.beliefs(self.tree["predictor"], self.known, self.ctx)
-        return self.method.policy.plan(self.tree["policy"], beliefs, budget, self.key, self.ctx)
+        posterior = self.method.predictor.make_posterior(
+            self.tree["predictor"], self.known, self.ctx
+        )
+        return self.method.policy.plan(self.tree["policy"], posterior, budget, self.key, self.ctx)
 
     def _answers(self, oracle: Oracle, models: int, budget: int, key: Key) -> Responses:
         """Asks what the policy chooses, and for a predictor that takes all values the other labels

@@ -1,4 +1,4 @@
-"""Policies choose the cells to ask, given what a predictor believes: their base, those whose cells
+"""Policies choose the cells to ask, given a predictor's posterior: their base, those whose cells
 are drawn at random or evenly from an order of the samples, and the samples that are asked in place
 of those on which a new model gives no answer.
 
@@ -57,19 +57,24 @@ class Plan:
     Attributes:
       tree: what the policy learned from the known models.
       design: what it learned for this budget.
-      beliefs: of the predictor, fitted to the same known models.
+      posterior: of the predictor, fitted to the same known models.
       budget: number of samples asked of each model over all steps.
     """
 
     tree: Tree
     design: Tree
-    beliefs: ResponsePosterior
+    posterior: ResponsePosterior
     budget: int
 
     @property
     def n(self) -> int:
         """Number of samples."""
-        return self.beliefs.n
+        return self.posterior.n
+
+    @property
+    def beliefs(self) -> ResponsePosterior:
+        """The former name of `posterior`, for policies that were written with it."""
+        return self.posterior
 
 
 class Policy(ABC):
@@ -109,40 +114,40 @@ class Policy(ABC):
         """
         raise BadInput(f"{type(self).__name__}: chooses samples regardless of their price.")
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Returns what is learned from the known models for all budgets.
 
         Args:
           known: the known models.
-          beliefs: of the predictor, fitted to the same models.
+          posterior: of the predictor, fitted to the same models.
           key: a JAX key.
           ctx: counts FLOPs.
         """
         return {}
 
     def design(
-        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Returns what is learned for one budget; {} if that is nothing.
 
         Args:
           tree: what `fit` returned.
-          beliefs, key, ctx: as given to `fit`.
+          posterior, key, ctx: as given to `fit`.
           budget: number of samples asked of each model.
         """
         return {}
 
     def plan(
-        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Plan:
         """Returns what is ready to ask; the design of a new budget is added to the tree."""
         designs = tree.get("designs", {})
         if str(budget) in designs:
-            return Plan(tree, designs[str(budget)], beliefs, budget)
-        design = self.design(tree, beliefs, budget, key, ctx)
+            return Plan(tree, designs[str(budget)], posterior, budget)
+        design = self.design(tree, posterior, budget, key, ctx)
         if design:
             tree["designs"] = designs | {str(budget): design}
-        return Plan(tree, design, beliefs, budget)
+        return Plan(tree, design, posterior, budget)
 
     @abstractmethod
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
@@ -177,9 +182,9 @@ class Random(Policy):
         self.shared = shared
         self.about = f"random samples, {'the same' if shared else 'different ones'} for each model"
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the predictor's order, on which positions are drawn."""
-        return {"order": None if beliefs.rank is None else beliefs.rank.order}
+        return {"order": None if posterior.rank is None else posterior.rank.order}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole draw."""
@@ -204,11 +209,11 @@ class Strata(Policy):
         """Returns the number of strata."""
         return int(allot(prices, 1).counts.sum())
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples, unless the predictor has done so; of classes of prices each on its
         own.
         """
-        order = (beliefs.rank or rank_samples(known, ctx)).order
+        order = (posterior.rank or rank_samples(known, ctx)).order
         if (prices := known.facts.prices) is None:
             return {"order": order}
         allotment = allot(prices, 1)
@@ -235,9 +240,9 @@ class Uniform(Policy):
     about = "a uniform grid on the order of the samples from easy to hard"
     representative = True
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples, unless the predictor has done so."""
-        return {"order": (beliefs.rank or rank_samples(known, ctx)).order}
+        return {"order": (posterior.rank or rank_samples(known, ctx)).order}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole grid."""
@@ -271,7 +276,7 @@ class Datasets(Policy):
         """Each data set needs a sample, or its mean would be left out."""
         return 1 if facts.dataset is None else len(set(facts.dataset.tolist()))
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Notes which data set each sample belongs to."""
         self.check(known.facts)
         return {"dataset": np.unique(np.asarray(known.facts.dataset), return_inverse=True)[1]}

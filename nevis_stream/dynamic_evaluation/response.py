@@ -9,7 +9,7 @@ bound of the logistic (Jaakkola & Jordan 2000), under which all updates are thos
 regression. A score in [0, 1] enters like an outcome: its quasi-likelihood is that of a fraction
 (Papke & Wooldridge 1996).
 
-What a fitted predictor believes about new models (`ResponsePosterior`) has these quantities, which
+The posterior of a fitted predictor for new models (`ResponsePosterior`) has these quantities, which
 policies read; each of them some predictors give and others do not:
 
   rank         the order of the samples from easy to hard, from the known models;
@@ -428,7 +428,7 @@ class ResponsePosterior:
         self.n, self.rank, self.items = n, rank, items
 
     def part(self, columns: np.ndarray) -> "ResponsePosterior":
-        """Returns the beliefs about some of the samples, int64[k], as if there were no others; from
+        """Returns the posterior of some of the samples, int64[k], as if there were no others; from
         predictors that give moments.
         """
         raise NotImplementedError

@@ -61,7 +61,7 @@ def expectation(pool, labels, surrogate, budget, value, **settings):
     """
     mean = total = 0.0
     for path in EveryPath():
-        *_, evidence = active_test(pool, surrogate, KnownLabels(labels), budget, path, **settings)
-        mean = mean + path.probability * np.asarray(value(evidence))
+        *_, draws = active_test(pool, surrogate, KnownLabels(labels), budget, path, **settings)
+        mean = mean + path.probability * np.asarray(value(draws))
         total += path.probability
     return mean, total

@@ -13,10 +13,10 @@ UNBIASED = ("lure", "equal_steps", "difference", "tuned_difference")
 
 
 def run(pool, labels, surrogate, budget, seed=0, **settings):
-    *_, evidence = active_test(
+    *_, draws = active_test(
         pool, surrogate, KnownLabels(labels), budget, np.random.default_rng(seed), **settings
     )
-    return evidence
+    return draws
 
 
 @pytest.mark.parametrize("batch", [1, pytest.param(2, marks=pytest.mark.slow), 3])
@@ -29,7 +29,7 @@ def test_the_expectation_is_the_risk(n, budget, loss, rule, batch):
         labels,
         retrained(members.shape),
         budget,
-        lambda evidence: [ESTIMATORS[name](evidence).value for name in UNBIASED],
+        lambda draws: [ESTIMATORS[name](draws).value for name in UNBIASED],
         rule=rule,
         batch=batch,
     )
@@ -53,7 +53,7 @@ def test_the_expectation_is_the_risk_with_changed_probabilities(n, budget, choos
         labels,
         retrained(members.shape),
         budget,
-        lambda evidence: [ESTIMATORS[name](evidence).value for name in UNBIASED],
+        lambda draws: [ESTIMATORS[name](draws).value for name in UNBIASED],
         choose=choose,
     )
     assert mean == pytest.approx(pool.risk(labels), abs=1e-9)
@@ -67,9 +67,9 @@ def test_the_plain_mean_of_weighted_draws_is_biased_and_says_so():
         labels,
         fixed(members),
         2,
-        lambda evidence: [
-            evidence.losses.mean(),
-            np.isnan(ESTIMATORS["monte_carlo"](evidence).value),
+        lambda draws: [
+            draws.losses.mean(),
+            np.isnan(ESTIMATORS["monte_carlo"](draws).value),
         ],
     )
     assert abs(mean - pool.risk(labels)) > 1e-3
@@ -86,7 +86,7 @@ def test_the_difference_of_two_models_is_unbiased():
         labels,
         fixed(members),
         2,
-        lambda evidence: ESTIMATORS["difference"](evidence).value,
+        lambda draws: ESTIMATORS["difference"](draws).value,
         rule="xwed",
     )
     assert mean == pytest.approx(both.risk(labels), abs=1e-9)
@@ -96,12 +96,12 @@ def test_the_difference_of_two_models_is_unbiased():
 @pytest.mark.parametrize("choose", [ProportionalSampling(), TopK()])
 def test_all_labels_give_the_exact_risk(choose, loss):
     pool, labels, members = example(30, 3, loss)
-    evidence = run(pool, labels, fixed(members), 30, rule="xwed", batch=7, choose=choose)
+    draws = run(pool, labels, fixed(members), 30, rule="xwed", batch=7, choose=choose)
     for name in sorted({*ESTIMATORS} - {"ase"}):
-        estimate = ESTIMATORS[name](evidence)
+        estimate = ESTIMATORS[name](draws)
         assert estimate.value == pytest.approx(pool.risk(labels), abs=1e-12), name
         assert estimate.low == estimate.value == estimate.high
-    assert evidence.cost.labels == 30 and evidence.asked == 30
+    assert draws.cost.labels == 30 and draws.asked == 30
 
 
 def lure_weights(probabilities, n):
@@ -118,33 +118,33 @@ def lure_weights(probabilities, n):
 @pytest.mark.parametrize("budget", [1, 5, 12, 19])
 def test_uniform_lure_is_monte_carlo(budget):
     pool, labels, members = example(20, 4)
-    evidence = run(pool, labels, fixed(members), budget, rule="uniform", batch=4)
-    np.testing.assert_allclose(lure_weights(evidence.probabilities, 20), 1, atol=1e-12)
-    mean = ESTIMATORS["monte_carlo"](evidence).value
-    assert mean == pytest.approx(evidence.losses.mean(), abs=1e-12)
-    assert ESTIMATORS["lure"](evidence).value == pytest.approx(mean, abs=1e-12)
+    draws = run(pool, labels, fixed(members), budget, rule="uniform", batch=4)
+    np.testing.assert_allclose(lure_weights(draws.probabilities, 20), 1, atol=1e-12)
+    mean = ESTIMATORS["monte_carlo"](draws).value
+    assert mean == pytest.approx(draws.losses.mean(), abs=1e-12)
+    assert ESTIMATORS["lure"](draws).value == pytest.approx(mean, abs=1e-12)
 
 
 @pytest.mark.parametrize("batch", [1, 6])
 def test_the_estimators_are_the_published_sums(batch):
     n, budget = 25, 14
     pool, labels, members = example(n, 5)
-    evidence = run(pool, labels, retrained(members.shape), budget, rule="bald", batch=batch)
-    q, losses = evidence.probabilities, evidence.losses
+    draws = run(pool, labels, retrained(members.shape), budget, rule="bald", batch=batch)
+    q, losses = draws.probabilities, draws.losses
     weighted = (lure_weights(q, n) * losses).mean()
-    assert ESTIMATORS["lure"](evidence).value == pytest.approx(weighted, abs=1e-12)
+    assert ESTIMATORS["lure"](draws).value == pytest.approx(weighted, abs=1e-12)
     step = np.arange(1, budget + 1)
     simple = ((1 / (n * q) + (budget - step) / n) * losses).mean()
-    assert ESTIMATORS["equal_steps"](evidence).value == pytest.approx(simple, abs=1e-12)
+    assert ESTIMATORS["equal_steps"](draws).value == pytest.approx(simple, abs=1e-12)
 
 
 def test_a_perfect_surrogate_leaves_no_error():
     """ASE is the risk; every difference is 0, so the difference estimator is the risk too."""
     pool, labels, _ = example(15, 6)
     truth = np.eye(CLASSES)[labels][None]
-    evidence = run(pool, labels, fixed(truth), 3)
+    draws = run(pool, labels, fixed(truth), 3)
     for name in ("ase", "difference"):
-        assert ESTIMATORS[name](evidence).value == pytest.approx(pool.risk(labels), abs=1e-12)
+        assert ESTIMATORS[name](draws).value == pytest.approx(pool.risk(labels), abs=1e-12)
 
 
 def test_a_constant_loss_makes_xwed_a_multiple_of_bald():
@@ -220,6 +220,6 @@ def test_the_tuned_expectation_is_the_risk_from_the_second_draw_on(monkeypatch):
         labels,
         retrained(members.shape),
         4,
-        lambda evidence: ESTIMATORS["tuned_difference"](evidence).value,
+        lambda draws: ESTIMATORS["tuned_difference"](draws).value,
     )
     assert mean == pytest.approx(pool.risk(labels), abs=1e-9)

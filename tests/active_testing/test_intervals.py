@@ -11,19 +11,19 @@ from tests.active_testing.pools import example
 
 
 def run(pool, labels, members, budget, seed=0, **settings):
-    *_, evidence = active_test(
+    *_, draws = active_test(
         pool, fixed(members), KnownLabels(labels), budget, np.random.default_rng(seed), **settings
     )
-    return evidence
+    return draws
 
 
 def test_every_estimator_says_whether_it_has_an_interval():
     assert {name for name, each in ESTIMATORS.items() if each.no_interval} == {"ase"}
     assert all(each.about for each in ESTIMATORS.values())
     pool, labels, members = example(60, 1)
-    evidence = run(pool, labels, members, 45, rule="uniform")
+    draws = run(pool, labels, members, 45, rule="uniform")
     for name, estimator in ESTIMATORS.items():
-        estimate = estimator(evidence)
+        estimate = estimator(draws)
         if estimator.no_interval:
             assert np.isnan(estimate.low) and estimate.reason == estimator.no_interval
         else:
@@ -50,8 +50,8 @@ def test_labels_without_a_surprise_do_not_exclude_one():
     labels = np.random.default_rng(0).integers(3, size=200)
     right = np.eye(3)[labels]
     pool = Pool.of(0.9 * right + 0.1 / 3)
-    evidence = run(pool, labels, right[None], 45)
-    estimate = ESTIMATORS["difference"](evidence)
+    draws = run(pool, labels, right[None], 45)
+    estimate = ESTIMATORS["difference"](draws)
     assert estimate.value == pytest.approx(pool.risk(labels))
     # 3.69 mistakes in Poisson's interval for none, among 45 labels of which each weighs up to 2
     assert 3 / 45 < (estimate.high - estimate.value) / pool.loss_if_wrong.mean() < 2 * 3.7 / 45
@@ -63,8 +63,8 @@ def test_no_error_among_few_labels_does_not_mean_no_error():
     without replacement.
     """
     pool = Pool.of(np.tile([0.8, 0.2], (1000, 1)), "zero_one")
-    evidence = run(pool, np.zeros(1000, int), np.full((1, 1000, 2), 0.5), 20, rule="uniform")
-    estimate = ESTIMATORS["monte_carlo"](evidence)
+    draws = run(pool, np.zeros(1000, int), np.full((1, 1000, 2), 0.5), 20, rule="uniform")
+    estimate = ESTIMATORS["monte_carlo"](draws)
     assert estimate.low == estimate.value == 0
     assert estimate.high == pytest.approx(0.167, abs=0.002)
 
@@ -74,10 +74,10 @@ def test_a_small_pool_that_is_nearly_all_labelled():
     names, covered, narrow = ("lure", "difference", "tuned_difference"), [], []
     for seed in range(100):
         pool, labels, members = example(60, seed, "zero_one")
-        evidence = run(pool, labels, members, 48, seed)
-        known = evidence.losses.sum() / 60
+        draws = run(pool, labels, members, 48, seed)
+        known = draws.losses.sum() / 60
         for name in names:
-            estimate = ESTIMATORS[name](evidence)
+            estimate = ESTIMATORS[name](draws)
             assert known - 1e-9 <= estimate.low <= estimate.high <= known + 0.2 + 1e-9
             covered.append(estimate.low <= pool.risk(labels) <= estimate.high)
             narrow.append(estimate.high - estimate.low < 0.19)  # not all that is possible
@@ -117,11 +117,11 @@ def test_intervals_cover(loss, repetitions, fewest):
         predictions, labels, members = shifted_pool(seed)
         pool = Pool.of(predictions, loss)
         risk = pool.risk(labels)
-        evidence = run(
+        draws = run(
             pool, labels, members, 100, seed, batch=20, choose=ProportionalSampling(uniform=0.3)
         )
         for name in names:
-            estimate = ESTIMATORS[name](evidence)
+            estimate = ESTIMATORS[name](draws)
             covered[name] += estimate.low <= risk <= estimate.high
             errors[name].append((estimate.value - risk) ** 2)
         plain = run(pool, labels, members, 100, seed, batch=20, rule="uniform")
@@ -157,12 +157,12 @@ def test_rare_mistakes_do_not_make_intervals_short(loss, rule):
         sure = random.uniform(0.97, 0.999, 1000)
         members = np.stack([sure, 1 - sure], axis=1)
         pool = Pool.of(members, loss)
-        evidence = run(pool, labels, members[None], 100, seed, batch=20, rule=rule)
+        draws = run(pool, labels, members[None], 100, seed, batch=20, rule=rule)
         for name in ("lure", "difference", "tuned_difference"):
-            estimate = ESTIMATORS[name](evidence)
+            estimate = ESTIMATORS[name](draws)
             covered.append(estimate.low <= pool.risk(labels) <= estimate.high)
             assert estimate.high - estimate.low > 0.02
-        faultless += int(evidence.losses.max() < 0.5)
+        faultless += int(draws.losses.max() < 0.5)
     assert faultless > 15, "some of the tests should have no mistake among their labels"
     assert np.mean(covered) >= 0.92
 
@@ -179,8 +179,8 @@ def test_rare_large_losses_do_not_make_intervals_short(errors):
         predictions = np.tile(((1 - sure) / 9)[:, None], (1, 10))
         predictions[np.arange(1000), answers] = sure
         pool = Pool.of(predictions)
-        evidence = run(pool, labels, predictions[None], 100, seed, batch=20)
-        estimate = ESTIMATORS["tuned_difference"](evidence)
+        draws = run(pool, labels, predictions[None], 100, seed, batch=20)
+        estimate = ESTIMATORS["tuned_difference"](draws)
         covered.append(estimate.low <= pool.risk(labels) <= estimate.high)
     assert np.mean(covered) >= 0.9
 
@@ -189,8 +189,8 @@ def test_rare_right_answers_count_like_rare_mistakes():
     labels = np.zeros(1000, int)
     labels[:8] = 1
     pool = Pool.of(np.tile([0.2, 0.8], (1000, 1)), "zero_one")
-    evidence = run(pool, labels, np.full((1, 1000, 2), 0.5), 100, batch=20)
-    estimate = ESTIMATORS["lure"](evidence)
+    draws = run(pool, labels, np.full((1, 1000, 2), 0.5), 100, batch=20)
+    estimate = ESTIMATORS["lure"](draws)
     assert estimate.low <= pool.risk(labels) <= estimate.high
     assert 0.8 < estimate.low < 0.98
 
@@ -201,11 +201,9 @@ def test_a_surrogate_that_finds_the_mistakes_does_not_make_them_common():
     labels = np.where(random.random(1000) < 0.1, 1, 0)
     pool = Pool.of(np.tile([0.9, 0.1], (1000, 1)), "zero_one")
     members = np.stack([1 - 0.9 * labels, 0.9 * labels], axis=1)
-    evidence = run(
-        pool, labels, members[None], 60, batch=20, choose=ProportionalSampling(uniform=0.3)
-    )
-    assert evidence.losses.mean() > 0.5
-    estimate = ESTIMATORS["lure"](evidence)
+    draws = run(pool, labels, members[None], 60, batch=20, choose=ProportionalSampling(uniform=0.3))
+    assert draws.losses.mean() > 0.5
+    estimate = ESTIMATORS["lure"](draws)
     assert estimate.high - estimate.value > estimate.value - estimate.low
 
 
@@ -227,8 +225,8 @@ def test_a_model_that_is_never_worse_can_be_compared(loss):
     widths = []
     for first, second in (models, models[::-1]):
         compared = difference(first, second)
-        evidence = run(compared, labels, compared.predictions[None], 100, batch=20)
-        estimate = ESTIMATORS["tuned_difference"](evidence)
+        draws = run(compared, labels, compared.predictions[None], 100, batch=20)
+        estimate = ESTIMATORS["tuned_difference"](draws)
         assert estimate.low <= compared.risk(labels) <= estimate.high
         widths.append(estimate.high - estimate.low)
     assert widths[0] == pytest.approx(widths[1]) and widths[0] < 0.6
@@ -237,7 +235,7 @@ def test_a_model_that_is_never_worse_can_be_compared(loss):
 def test_an_estimate_lies_in_its_own_interval():
     """Also if it is unbiased, and so may be a risk that the labels exclude."""
     pool, labels, members = example(60, 1)
-    evidence = run(pool, labels, members, 45, rule="uniform")
+    draws = run(pool, labels, members, 45, rule="uniform")
     for value in (-0.2, 2.0):
-        estimate = bound(evidence, value, value - 0.1, value + 0.1)
+        estimate = bound(draws, value, value - 0.1, value + 0.1)
         assert estimate.low <= value <= estimate.high

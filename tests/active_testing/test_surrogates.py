@@ -89,8 +89,8 @@ def test_every_surrogate_gives_probabilities_of_the_whole_pool(name, data):
     data, labels = data
     surrogate = build_surrogate(name, data, seed=3)
     for answers in (bought(labels, []), bought(labels, range(0, 60, 2))):
-        belief = surrogate(answers)
-        members = np.asarray(belief.probabilities)
+        predictions = surrogate(answers)
+        members = np.asarray(predictions.probabilities)
         assert members.shape[1:] == (160, CLASSES)
         np.testing.assert_allclose(members.sum(axis=2), 1, atol=1e-4)
         assert members.min() >= 0

@@ -40,27 +40,25 @@ def test_costs_add_up_and_the_surrogate_sees_all_labels():
         seen.append(answers.values.size)
         return EnsemblePredictions(members, Cost(flops=100))
 
-    *_, evidence = start(pool, labels, surrogate, budget=5, batch=2)
+    *_, draws = start(pool, labels, surrogate, budget=5, batch=2)
     assert seen == [0, 2, 4, 5]
-    assert evidence.cost.labels == 5 and evidence.cost.flops == 400
-    assert evidence.cost.uncounted == {"acquisition scores"}
+    assert draws.cost.labels == 5 and draws.cost.flops == 400
+    assert draws.cost.uncounted == {"acquisition scores"}
 
 
-def test_the_beliefs_kept_are_those_before_the_label():
+def test_the_expected_losses_kept_are_those_before_the_label():
     pool, labels, members = example(10, 0)
     truth = np.eye(3)[labels][None]
 
     def surrogate(answers):
         return EnsemblePredictions(truth if answers.values.size else members)
 
-    (evidence,) = start(pool, labels, surrogate, budget=4, batch=4)
+    (draws,) = start(pool, labels, surrogate, budget=4, batch=4)
     expected = (members.mean(axis=0) * pool.losses).sum(axis=1)
-    np.testing.assert_allclose(evidence.predicted, expected[evidence.samples])
-    assert evidence.remaining[0] == pytest.approx(expected.sum())
-    assert evidence.remaining[3] == pytest.approx(
-        expected.sum() - expected[evidence.samples[:3]].sum()
-    )
-    assert evidence.expected.mean() == pytest.approx(pool.risk(labels))
+    np.testing.assert_allclose(draws.predicted, expected[draws.samples])
+    assert draws.remaining[0] == pytest.approx(expected.sum())
+    assert draws.remaining[3] == pytest.approx(expected.sum() - expected[draws.samples[:3]].sum())
+    assert draws.expected.mean() == pytest.approx(pool.risk(labels))
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ def items():
 def asked(policy, budget):
     """Answers of new models, chosen by the items of the known ones."""
     oracle, n = MatrixOracle(NEW), NEW.shape[1]  # refuses to be asked twice
-    beliefs = ResponsePosterior(n, items=items())
-    tree = policy.fit(known_models(KNOWN), beliefs, None, CTX)
-    plan = policy.plan(tree, beliefs, budget, None, CTX)
+    posterior = ResponsePosterior(n, items=items())
+    tree = policy.fit(known_models(KNOWN), posterior, None, CTX)
+    plan = policy.plan(tree, posterior, budget, None, CTX)
     answers = policy.ask(plan, oracle, len(NEW), None, CTX)
     assert (oracle.counts == budget).all()
     return answers

@@ -1,4 +1,4 @@
-"""The neural process: what it learns, what it believes, and that a killed training goes on."""
+"""The neural process: what it learns, its posterior, and that a killed training goes on."""
 
 import signal
 import subprocess
@@ -42,7 +42,7 @@ def answered(values, columns):
 def fitted(known, ctx=None):
     ctx = ctx or context()
     tree = PREDICTOR.fit(known, KEY, ctx)
-    return tree, PREDICTOR.beliefs(tree, known, ctx)
+    return tree, PREDICTOR.make_posterior(tree, known, ctx)
 
 
 def probabilities(models, samples, seed=0):
@@ -91,8 +91,8 @@ def test_scores_are_learned_with_their_noise(monkeypatch):
     known, new = InMemory(chances[:36]), chances[36:]
     columns = np.random.default_rng(3).choice(100, 40, replace=False)
     free = np.setdiff1d(np.arange(100), columns)
-    _, beliefs = fitted(known)
-    mean, variance = beliefs.moments(answered(new, columns))
+    _, posterior = fitted(known)
+    mean, variance = posterior.moments(answered(new, columns))
     away = (mean - new)[:, free]
     assert np.abs(away).mean() < 0.8 * np.abs(new - known.values.mean(axis=0)).mean()
     assert 0.4 < np.sqrt((away**2).mean() / variance[:, free].mean()) < 2
@@ -174,7 +174,7 @@ def test_sizes_are_those_of_the_table():
     assert sizes(1000) == Sizes(32, 2, 16, 32)
 
 
-def test_beliefs_are_moments_of_the_sampled_latent_variable():
+def test_the_posterior_has_the_moments_of_the_sampled_latent_variable():
     random = np.random.default_rng(0)
     expected, noise = random.random((5000, 4)), np.full((5000, 4), 0.1)
     expected[:, 1] = expected[:, 0]  # two cells that go together
@@ -193,9 +193,9 @@ def test_beliefs_are_moments_of_the_sampled_latent_variable():
 
 
 @pytest.mark.slow
-def test_with_answers_the_beliefs_narrow(learned):
-    _, beliefs = learned
-    few, many = (beliefs.all(answered(OUTCOMES[60:], range(count))) for count in (2, 60))
+def test_with_answers_the_posterior_narrows(learned):
+    _, posterior = learned
+    few, many = (posterior.all(answered(OUTCOMES[60:], range(count))) for count in (2, 60))
     assert many.deviation.mean() < 0.9 * few.deviation.mean()
 
 

@@ -38,7 +38,7 @@ def expected(values):
     return 1 / (1 + np.exp(-(3 * mean - 1 + np.sin(np.arange(N) * (1 + mean)))))
 
 
-class Beliefs(ResponsePosterior):
+class FixedPosterior(ResponsePosterior):
     def moments(self, answers):
         values = np.full((len(answers.values), N), np.nan)
         np.put_along_axis(values, answers.samples, answers.values, axis=1)
@@ -53,7 +53,9 @@ def paths(prices, weights, chances_of):
         if len(stages) == len(counts):
             yield probability, stages, values
             return
-        strata = staged_strata.cut(Beliefs(N), answers, weights, counts[len(stages)], prices)[0]
+        strata = staged_strata.cut(
+            FixedPosterior(N), answers, weights, counts[len(stages)], prices
+        )[0]
         members = [np.flatnonzero(strata == h) for h in range(counts[len(stages)])]
         for drawn in itertools.product(*members):
             drawn, later = np.array(drawn), values.copy()
@@ -97,7 +99,7 @@ def test_the_expectation_is_the_mean_at_any_prices(budget, stages):
         assert mean == pytest.approx(float(weights @ TRUTH), abs=1e-12)
         # the probabilities that are written beside the draws are these
         strata = staged_strata.cut(
-            Beliefs(N), Responses(Query.none(1), np.empty((1, 0))), weights, 0, prices
+            FixedPosterior(N), Responses(Query.none(1), np.empty((1, 0))), weights, 0, prices
         )
         count = strata.max() + 1
         query = staged_strata.draw(strata, weights, count, np.random.default_rng(0), PRICE)

@@ -24,7 +24,7 @@ POLICY = methods.POLICIES["reinforcement"]
 
 
 class Noisy(ResponsePosterior):
-    """Beliefs by which one sample in four is uncertain, until it is asked; answers to others
+    """A posterior by which one sample in four is uncertain, until it is asked; answers to others
     change nothing.
     """
 
@@ -46,16 +46,16 @@ def test_it_learns_to_ask_what_lowers_the_expected_error(monkeypatch):
     for name, value in {"ITERATIONS": 25, "EPISODES": 8, "HORIZON": 5, "ASKED_BEFORE": 0}.items():
         monkeypatch.setattr(training, name, value)
     known = InMemory(np.full((8, SAMPLES), 0.5, np.float32))
-    beliefs, texts = Noisy(SAMPLES), descriptions(SAMPLES)
-    parameters = training.train(known, beliefs, texts, False, KEY, context())
+    posterior, texts = Noisy(SAMPLES), descriptions(SAMPLES)
+    parameters = training.train(known, posterior, texts, False, KEY, context())
     tree = {"parameters": parameters, "descriptions": texts, "cold": False}
     answers = POLICY.ask(
-        Plan(tree, {}, beliefs, 5), MatrixOracle(known.values[:2]), 2, KEY, context()
+        Plan(tree, {}, posterior, 5), MatrixOracle(known.values[:2]), 2, KEY, context()
     )
     assert (answers.samples % 4 == 0).mean() >= 0.8
     act = context().jit(training.acting_program(False))
     random = np.random.default_rng(0)
-    steps, _ = training.episodes(parameters, act, texts, known.values, beliefs, random, 5)
+    steps, _ = training.episodes(parameters, act, texts, known.values, posterior, random, 5)
     assert (steps.actions % 4 == 0).mean() > 0.6
 
 
@@ -71,7 +71,7 @@ def test_advantages_are_discounted_sums_of_surprises():
 
 def test_the_rewards_of_an_episode_add_up_to_the_fall_of_the_error_and_the_accuracy():
     """Eq. 8 is a difference of potentials: what lies between does not matter."""
-    truth, beliefs, random = np.full((2, 8), 0.5, np.float32), Noisy(8), np.random.default_rng(0)
+    truth, posterior, random = np.full((2, 8), 0.5, np.float32), Noisy(8), np.random.default_rng(0)
     parameters = jax.jit(ActorCritic().init)(
         KEY, descriptions(8), State(*np.zeros((4, 1, 8), np.float32))
     )
@@ -81,7 +81,7 @@ def test_the_rewards_of_an_episode_add_up_to_the_fall_of_the_error_and_the_accur
         patch.setattr(training, "LAMBDA", 1.0)
         patch.setattr(training, "ASKED_BEFORE", 0)
         steps, _ = training.episodes(
-            parameters, act, descriptions(8), truth, beliefs, random, horizon=4
+            parameters, act, descriptions(8), truth, posterior, random, horizon=4
         )
     state = State(*(each[:2] for each in steps.states))
     asked = np.zeros((2, 8), np.float32)
@@ -166,5 +166,5 @@ def test_it_asks_within_the_budget_in_batches(monkeypatch):
     assert calls == [2] * 20
     assert all(len(set(row)) == 40 for row in answers.samples.tolist())
     empty = Responses(Query.none(2), np.empty((2, 0), np.uint8))
-    state = training.state_of(empty, plan.beliefs.moments(empty))
+    state = training.state_of(empty, plan.posterior.moments(empty))
     assert (state.asked == 0).all() and (state.deviation > 0).all()

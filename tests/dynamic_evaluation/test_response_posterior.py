@@ -1,4 +1,4 @@
-"""What predictors believe, against sampling and conditioning; policies that read it."""
+"""Posteriors of predictors, against sampling and conditioning; policies that read it."""
 
 import jax
 import numpy as np
@@ -22,7 +22,7 @@ KEY, CTX = jax.random.key(0), context()
 
 def fitted(name):
     predictor = methods.PREDICTORS[name]
-    return predictor, predictor.beliefs(predictor.fit(KNOWN, KEY, CTX), KNOWN, CTX)
+    return predictor, predictor.make_posterior(predictor.fit(KNOWN, KEY, CTX), KNOWN, CTX)
 
 
 def answers(columns, rows=slice(None)):
@@ -37,12 +37,12 @@ def marked(name):
 
 @pytest.mark.parametrize("name", map(marked, methods.PREDICTORS))
 def test_a_predictor_gives_what_it_says(name):
-    predictor, beliefs = fitted(name)
-    assert beliefs.n == 80 and predictor.gives <= QUANTITIES.keys()
-    arguments = {each for each in ("rank", "items") if getattr(beliefs, each) is not None}
+    predictor, posterior = fitted(name)
+    assert posterior.n == 80 and predictor.gives <= QUANTITIES.keys()
+    arguments = {each for each in ("rank", "items") if getattr(posterior, each) is not None}
     for each in ("moments", "information", "reduction"):
         try:
-            values = np.broadcast_arrays(*np.atleast_3d(getattr(beliefs, each)(answers([3, 9]))))
+            values = np.broadcast_arrays(*np.atleast_3d(getattr(posterior, each)(answers([3, 9]))))
             assert np.isfinite(values).all()
             arguments.add(each)
         except NotImplementedError:
@@ -51,11 +51,11 @@ def test_a_predictor_gives_what_it_says(name):
 
 
 @pytest.mark.parametrize("name", ["irt_2pl", "linear_gaussian"])
-def test_beliefs_are_those_of_the_prediction(name):
-    predictor, beliefs = fitted(name)
+def test_the_posterior_is_that_of_the_prediction(name):
+    predictor, posterior = fitted(name)
     tree, seen = predictor.fit(KNOWN, KEY, CTX), answers([3, 9, 30, 31])
     values = predictor.predict(tree, {}, KNOWN, seen, CTX).values
-    mean, variance = beliefs.moments(seen)
+    mean, variance = posterior.moments(seen)
     free = np.setdiff1d(np.arange(80), [3, 9, 30, 31])
     assert np.allclose(np.clip(mean, 0, 1)[:, free], values[:, free], atol=1e-5)
     assert (variance > 0).all()
@@ -63,31 +63,31 @@ def test_beliefs_are_those_of_the_prediction(name):
 
 def test_information_and_reduction_of_an_item_response_model_are_those_of_joint_normals():
     """One factor: logit-linear outcomes with noise λ; the covariance is built in full."""
-    _, beliefs = fitted("irt_2pl")
+    _, posterior = fitted("irt_2pl")
     seen = answers([3, 9, 30, 31], slice(1))
     padded_answers = response.PaddedAnswers.of(seen, 4)
-    abilities = response.infer(beliefs.items, padded_answers)
-    a = np.float64(beliefs.items.mean[:, 1])
-    p = np.float64(beliefs.moments(seen)[0][0])
+    abilities = response.infer(posterior.items, padded_answers)
+    a = np.float64(posterior.items.mean[:, 1])
+    p = np.float64(posterior.moments(seen)[0][0])
     noise, variance = p * (1 - p), float(abilities.covariance[0, 0, 0])
     joint = np.outer(noise * a, noise * a) * variance + np.diag(noise)
     weights = np.full(80, 1 / 80)
     weights[[3, 9, 30, 31]] = 0
     free = np.setdiff1d(np.arange(80), [3, 9, 30, 31])
     reduction = (joint @ weights) ** 2 / np.diag(joint)
-    assert np.allclose(beliefs.reduction(seen)[0, free], reduction[free], rtol=1e-3)
+    assert np.allclose(posterior.reduction(seen)[0, free], reduction[free], rtol=1e-3)
     correlation = 1 - noise / np.diag(joint)  # of an outcome and the ability, squared
     information = -0.5 * np.log1p(-correlation)
-    assert np.allclose(beliefs.information(seen)[0, free], information[free], rtol=1e-3)
+    assert np.allclose(posterior.information(seen)[0, free], information[free], rtol=1e-3)
 
 
 def test_the_reduction_is_what_the_variance_of_the_mean_loses():
     """A linear-Gaussian posterior with the known models weighted equally."""
     tree = lg.fit(KNOWN, KEY, CTX)
     model = lg.Model(**tree)
-    beliefs = lg.GaussianPosterior(model, CTX)
+    posterior = lg.GaussianPosterior(model, CTX)
     prior = lg.make_prior(model, np.full(50, 1 / 50, np.float32))
-    reduction = beliefs.reduction(answers([], slice(1)))[0]
+    reduction = posterior.reduction(answers([], slice(1)))[0]
     assert reduction.argmax() == lg.select_first(model, 1)[0]
     free = np.ones(80, bool)
     state = lg.GaussianState(prior.mean, prior.covariance)
@@ -103,9 +103,9 @@ def test_an_answer_at_which_the_model_was_sure_reveals_nothing():
     items = response.Items(
         np.array([[0, 1.0], [9, 1.0], [0, 0.01]], np.float32), np.zeros((3, 2, 2), np.float32)
     )
-    beliefs = ItemResponsePosterior(items, np.full(3, 1 / 3), CTX)
+    posterior = ItemResponsePosterior(items, np.full(3, 1 / 3), CTX)
     nothing = Responses(Query.none(1), np.empty((1, 0), np.uint8))
-    information = beliefs.information(nothing)[0]
+    information = posterior.information(nothing)[0]
     assert information[0] > 100 * information[1] and information[0] > 100 * information[2]
 
 
@@ -129,7 +129,7 @@ def test_sequential_policies_take_the_most_useful_sample(policy, predictor):
     asked = MatrixOracle(NEW)
     plan = evaluator.plan(6)
     chosen = method.policy.ask(plan, asked, len(NEW), KEY, CTX).samples
-    first = method.policy.acquisition_score(plan.beliefs, answers([]), CTX)
+    first = method.policy.acquisition_score(plan.posterior, answers([]), CTX)
     assert (chosen[:, 0] == first.argmax(axis=1)).all()
     assert (asked.counts == 6).all()
     if predictor == "irt_2pl":  # a linear model's variances do not depend on the answers alone
@@ -170,11 +170,11 @@ def test_a_pair_whose_predictor_lacks_what_the_policy_needs_is_refused():
 )
 def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance(monkeypatch, samples):
     evaluator = methods.get("combinatorial+linear_gaussian").fit(KNOWN, None, KEY)
-    values, beliefs = KNOWN.values.astype(np.float32), evaluator.plan(1).beliefs
+    values, posterior = KNOWN.values.astype(np.float32), evaluator.plan(1).posterior
 
     def loss(samples):
         query = Query(np.broadcast_to(samples, (50, len(samples))))
-        mean, variance = beliefs.moments(Responses(query, values[:, samples]))
+        mean, variance = posterior.moments(Responses(query, values[:, samples]))
         error = (mean - values) ** 2 + variance
         return np.delete(error, samples, axis=1).sum()
 
@@ -187,13 +187,13 @@ def test_greedy_combinatorial_choice_predicts_known_models_better_than_chance(mo
 
 
 @pytest.mark.parametrize("name", map(marked, ("irt_2pl", "linear_gaussian", "neural_process")))
-def test_beliefs_about_a_part_are_those_about_all(name):
-    _, beliefs = fitted(name)
+def test_the_posterior_of_a_part_is_that_of_all(name):
+    _, posterior = fitted(name)
     columns, asked = np.arange(1, 80, 3), np.array([[2, 5, 9]])
     values = KNOWN.values[:1].astype(np.float32)
-    part = beliefs.part(columns)
+    part = posterior.part(columns)
     of_part = part.moments(Responses(Query(asked), values[:, columns[asked[0]]]))
-    of_all = beliefs.moments(Responses(Query(columns[asked]), values[:, columns[asked[0]]]))
+    of_all = posterior.moments(Responses(Query(columns[asked]), values[:, columns[asked[0]]]))
     # the layers of the process look at all samples, and the level of a new model at its mean
     tolerance = {"irt_2pl": 1e-5, "linear_gaussian": 0.02, "neural_process": 0.1}[name]
     for some, every in zip(of_part, of_all, strict=True):

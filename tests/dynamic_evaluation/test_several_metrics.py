@@ -138,17 +138,19 @@ def test_a_session_of_one_metric_gives_another_one_from_the_same_logs(board, tmp
         de.estimate_metric(session, boards["f1"], given)
 
 
-def _beliefs(values, seed):
+def _fitted(values, seed):
     predictor, known, ctx = ModelAssisted(), InMemory(values), context()
-    return predictor.beliefs(predictor.fit(known, jax.random.key(seed), ctx), known, ctx), ctx
+    return predictor.make_posterior(
+        predictor.fit(known, jax.random.key(seed), ctx), known, ctx
+    ), ctx
 
 
 @pytest.mark.parametrize("budget", [2, 4])
 def test_the_expectation_of_another_metric_is_its_mean(budget):
     """All draws of the strata of one metric are enumerated; what is estimated is another one."""
     n, random = 6, np.random.default_rng(budget)
-    asked, ctx = _beliefs(one_order(8, n, 1), 0)
-    other, _ = _beliefs(one_order(8, n, 5), 1)
+    asked, ctx = _fitted(one_order(8, n, 1), 0)
+    other, _ = _fitted(one_order(8, n, 5), 1)
     truth, of_other = random.integers(0, 2, n), np.array([1, 0, 1, 1, 0, 1])
     weights, sizes = np.full(n, 1 / n), staged_strata.stages(budget)
     ends = np.cumsum([0, *sizes])

@@ -48,30 +48,30 @@ def accounts(session: Session, estimator: str) -> list[Account]:
         )
     models = session.model_names
     singles = [
-        Account(name, combine([estimate(each) for each in evidence_on(session, number)], session))
+        Account(name, combine([estimate(each) for each in gather_draws(session, number)], session))
         for number, name in enumerate(models)
     ]
     pairs = [
         Account(
             f"{models[first]} minus {models[second]}",
-            combine([estimate(each) for each in evidence_on(session, first, second)], session),
+            combine([estimate(each) for each in gather_draws(session, first, second)], session),
         )
         for first, second in itertools.combinations(range(len(models)), 2)
     ]
     return singles + pairs
 
 
-def evidence_on(session: Session, model: int, other: int | None = None) -> list[LabelledDraws]:
-    """Returns the evidence on a model in each pool part, or on its difference to another one.
+def gather_draws(session: Session, model: int, other: int | None = None) -> list[LabelledDraws]:
+    """Returns the labelled draws of each pool part, for a model or its difference to another one.
 
-    It ends before the first drawn sample that has no label, so that which labels are missing
+    They end before the first drawn sample that has no label, so that which labels are missing
     cannot bias it.
     """
     past = session.history()
-    draws, labels = past.rounds, past.answers
+    rounds, labels = past.rounds, past.answers
     result = []
     for place, pool_part in enumerate(session.pool_parts):
-        mine = [draw for draw in draws if draw.pool_part == place]
+        mine = [draw for draw in rounds if draw.pool_part == place]
         pool = session.pools[place][model]
         if other is not None:
             pool = difference(pool, session.pools[place][other])
@@ -84,9 +84,9 @@ def evidence_on(session: Session, model: int, other: int | None = None) -> list[
         usable = next((k for k, sample in enumerate(asked) if sample not in labels), len(asked))
         values = np.array([labels[sample] for sample in asked[:usable]], np.int32)
         samples = np.array(asked[:usable], np.int64) - pool_part.first
-        beliefs = [join(name, (len(session.model_names),)) for name in ("predicted", "remaining")]
+        both = [join(name, (len(session.model_names),)) for name in ("predicted", "remaining")]
         predicted, remaining = (
-            (each[model] - (0 if other is None else each[other]))[:usable] for each in beliefs
+            (each[model] - (0 if other is None else each[other]))[:usable] for each in both
         )
         query = Query(samples[None], join("probabilities")[None, :usable])
         answers = Responses(query, values[None])
@@ -128,7 +128,7 @@ def history(
     session: Session, model: int, estimator: str, points: int = 40
 ) -> list[tuple[int, Estimate]]:
     """Returns the estimate after several numbers of labels, at most `points` of them."""
-    parts = evidence_on(session, model)
+    parts = gather_draws(session, model)
     total = sum(part.asked for part in parts)
     counts = np.unique(np.linspace(min(total, FEWEST), total, points).astype(int))
     estimate = ESTIMATORS[estimator]
@@ -146,26 +146,26 @@ def history(
     ]
 
 
-def shorten(evidence: LabelledDraws, asked: int) -> LabelledDraws:
-    """Returns the evidence after its first labels."""
+def shorten(draws: LabelledDraws, asked: int) -> LabelledDraws:
+    """Returns the draws up to a number of labels."""
     query = replace(
-        evidence.answers.query,
-        samples=evidence.answers.query.samples[:, :asked],
+        draws.answers.query,
+        samples=draws.answers.query.samples[:, :asked],
         probabilities=None
-        if evidence.probabilities is None
-        else evidence.answers.query.probabilities[:, :asked],
+        if draws.probabilities is None
+        else draws.answers.query.probabilities[:, :asked],
     )
-    answers = replace(evidence.answers, query=query, values=evidence.answers.values[:, :asked])
+    answers = replace(draws.answers, query=query, values=draws.answers.values[:, :asked])
     return replace(
-        evidence,
+        draws,
         answers=answers,
-        predicted=evidence.predicted[:asked],
-        remaining=evidence.remaining[:asked],
+        predicted=draws.predicted[:asked],
+        remaining=draws.remaining[:asked],
         cost=Cost(labels=int((answers.values != NO_LABEL).sum())),
     )
 
 
-def plain_labels(evidence: Sequence[LabelledDraws], half_width: float) -> float:
+def plain_labels(draws: Sequence[LabelledDraws], half_width: float) -> float:
     """Returns how many labels plain random testing would have needed for an interval of this half
     width: the smallest M with t σ √(1/M − 1/n) at most that.
 
@@ -173,14 +173,14 @@ def plain_labels(evidence: Sequence[LabelledDraws], half_width: float) -> float:
     sample that nobody can label counts as one without a loss.
 
     Args:
-      evidence: of each pool part.
+      draws: of each pool part.
       half_width: in units of the loss; NaN without an interval, and then the result is NaN.
     """
     if np.isnan(half_width):
         return np.nan
-    sizes = np.array([part.pool.n for part in evidence], float)
+    sizes = np.array([part.pool.n for part in draws], float)
     moments = []
-    for part in (replace(each, assumed=0.0) for each in evidence):
+    for part in (replace(each, assumed=0.0) for each in draws):
         if not part.asked:
             return np.nan
         squares = replace(part, pool=replace(part.pool, losses=part.pool.losses**2))
@@ -188,7 +188,7 @@ def plain_labels(evidence: Sequence[LabelledDraws], half_width: float) -> float:
         moments.append([weights @ step_estimates(each, 0.0, 0.0) for each in (part, squares)])
     mean, square = sizes / sizes.sum() @ np.array(moments)
     variance, n = max(square - mean**2, 0.0), sizes.sum()
-    quantile = stdtrit(max(sum(part.asked for part in evidence) - 1, 1), 0.975)
+    quantile = stdtrit(max(sum(part.asked for part in draws) - 1, 1), 0.975)
     if not half_width > 0:
         return n
     return float(np.ceil(1 / ((half_width / quantile) ** 2 / max(variance, 1e-300) + 1 / n)))

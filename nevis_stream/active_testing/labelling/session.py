@@ -2,7 +2,7 @@
 
     session.json      settings; written last by `start`, and never changed
     generation-0/     ids and arrays of the first samples; generation-1, … of those added later
-    draws.jsonl       one line for each round of draws, with probabilities and beliefs
+    draws.jsonl       one line for each round of draws, with probabilities and expected losses
     labels.jsonl      one line for each file of labels
     rounds/003/       to_label.csv, label.html and contact_sheet.png of a draw
 
@@ -30,7 +30,7 @@ from nevis_stream.active_testing.labelling.files import (
 )
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
-from nevis_stream.active_testing.testing import beliefs_before, choose_samples, expected_losses
+from nevis_stream.active_testing.testing import choose_samples, expect_before, expected_losses
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
 from nevis_stream.queries.session_log import History, MessageTerms, SessionLog
@@ -247,8 +247,8 @@ class Session:
                 pools, members, free, part_count, random, self.settings.rule, drawn
             )
             samples = query.samples[0]
-            beliefs = [
-                beliefs_before(expected_losses(pool, members), drawn_before, samples)
+            expected = [
+                expect_before(expected_losses(pool, members), drawn_before, samples)
                 for pool in pools
             ]
             drawn_here.append(
@@ -256,8 +256,8 @@ class Session:
                     "generation": place,
                     "samples": (samples + pool_part.first).tolist(),
                     "probabilities": query.probabilities[0].tolist(),
-                    "predicted": [predicted.tolist() for predicted, _ in beliefs],
-                    "remaining": [remaining.tolist() for _, remaining in beliefs],
+                    "predicted": [predicted.tolist() for predicted, _ in expected],
+                    "remaining": [remaining.tolist() for _, remaining in expected],
                 }
             )
         line = {"round": number, "labels": len(labels), "draws": drawn_here}

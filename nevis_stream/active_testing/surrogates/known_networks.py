@@ -92,8 +92,8 @@ class DifficultySurrogate:
         """Returns the members' probabilities, float64[16, n, c]."""
         samples, labels = answers.samples[0], answers.values[0]
         predicted = np.asarray(self.data.predictions).argmax(axis=1)
-        belief = self.base(answers)
-        members, cost = np.asarray(belief.probabilities, np.float64), belief.cost
+        predictions = self.base(answers)
+        members, cost = np.asarray(predictions.probabilities, np.float64), predictions.cost
         mean_member = members.mean(axis=0)
         errors, unseen = _error(mean_member, predicted), mean_member[samples]
         if len(samples) >= _FEWEST_FOLDED:
@@ -130,10 +130,11 @@ class DifficultySurrogate:
         unseen, cost = np.empty((count, classes)), Cost()
         for left_out, kept in (halves, halves[::-1]):
             query = Query(answers.samples[:, np.sort(kept)])  # the base needs no probabilities
-            belief = self.base(Responses(query, answers.values[:, np.sort(kept)]))
+            predictions = self.base(Responses(query, answers.values[:, np.sort(kept)]))
             rows = answers.samples[0, left_out]
-            unseen[left_out] = np.asarray(belief.probabilities[:, rows], np.float64).mean(axis=0)
-            cost += belief.cost
+            probabilities = np.asarray(predictions.probabilities[:, rows], np.float64)
+            unseen[left_out] = probabilities.mean(axis=0)
+            cost += predictions.cost
         return unseen, cost
 
 
@@ -234,7 +235,7 @@ _INDEPENDENT = (
 _SAMPLES = 5.0  # that the expected error rate of a model counts for, in each class
 _LEAST_RATE = 5e-3
 _LEAST_FREQUENCY = 1e-3
-_LEAST_BELIEF = 1e-4  # added to the base's probabilities: it knows classes no better than that
+_LEAST_PROBABILITY = 1e-4  # added to the base's probabilities: it knows classes no better than that
 
 
 @dataclass(frozen=True)
@@ -251,18 +252,18 @@ class OutcomePatterns:
 
     def __call__(self, answers: Responses) -> EnsemblePredictions:
         """Returns the updated probabilities, float64[e, n, c]."""
-        belief = self.base(answers)
-        members = np.asarray(belief.probabilities, np.float64)
+        predictions = self.base(answers)
+        members = np.asarray(predictions.probabilities, np.float64)
         wrong = 1 - np.asarray(self.outcomes, np.float64).T
         evidence = class_evidence(
             members.mean(axis=0), wrong, answers.samples[0], answers.values[0]
         )
-        updated = softmax(np.log(members + _LEAST_BELIEF) + evidence, axis=2)
-        return EnsemblePredictions(updated, belief.cost + Cost(uncounted=_EM))
+        updated = softmax(np.log(members + _LEAST_PROBABILITY) + evidence, axis=2)
+        return EnsemblePredictions(updated, predictions.cost + Cost(uncounted=_EM))
 
 
 def class_evidence(
-    belief: PerClass,
+    probabilities: PerClass,
     wrong: Float[np.ndarray, "samples models"],
     samples: Int[np.ndarray, " labels"],
     labels: Int[np.ndarray, " labels"],
@@ -270,7 +271,7 @@ def class_evidence(
     """Returns what the outcomes add to the logarithms of the classes' probabilities, float64[n, c].
 
     Args:
-      belief: float64[n, c], probabilities without the outcomes.
+      probabilities: float64[n, c], without the outcomes.
       wrong: float64[n, k], 1 where a known model errs.
       samples: int[M], the labelled samples.
       labels: int[M], their classes.
@@ -282,10 +283,10 @@ def class_evidence(
         classes[samples, labels] = 1
         return classes
 
-    prior = np.log(belief + _LEAST_BELIEF)
-    classes, easy = with_labels(prior), np.ones_like(belief)
+    prior = np.log(probabilities + _LEAST_PROBABILITY)
+    classes, easy = with_labels(prior), np.ones_like(probabilities)
     expected = wrong.mean(axis=0) / 2  # hard samples cause the other half, about
-    evidence = np.zeros_like(belief)
+    evidence = np.zeros_like(probabilities)
     for _ in range(_ITERATIONS):
         weights = classes * easy
         rates = weights.T @ wrong + _SAMPLES * expected
@@ -296,7 +297,7 @@ def class_evidence(
         likelihood = np.logaddexp(if_easy, if_hard)
         easy = np.exp(if_easy - likelihood)
         frequencies = np.log(classes.mean(axis=0) + _LEAST_FREQUENCY)
-        frequencies -= np.log(belief.mean(axis=0) + _LEAST_FREQUENCY)
+        frequencies -= np.log(probabilities.mean(axis=0) + _LEAST_FREQUENCY)
         evidence = likelihood + frequencies
         classes = with_labels(prior + evidence)
     return evidence

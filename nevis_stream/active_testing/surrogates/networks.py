@@ -139,8 +139,9 @@ class RetrainedEnsemble:
         inputs, labels, offsets = self.data.learned_from(self.inputs, answers)
         pool, pool_offsets = getattr(self.data, self.inputs), self.data.offsets()
         if not len(labels):  # nothing to learn from: the tested model
-            belief = np.exp(pool_offsets)
-            return EnsemblePredictions((belief / belief.sum(axis=1, keepdims=True))[None])
+            probabilities = np.exp(pool_offsets)
+            probabilities /= probabilities.sum(axis=1, keepdims=True)
+            return EnsemblePredictions(probabilities[None])
         calibration, training = self.data.calibration, self.data.training
         known = None if calibration is None else getattr(calibration, self.inputs)
         if known is not None and (training is not None or calibration.predictions is not None):

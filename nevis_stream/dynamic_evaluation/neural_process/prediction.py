@@ -1,5 +1,5 @@
-"""What a trained neural process believes about new models, from samples of its latent variable, and
-what it predicts of them.
+"""The posterior of a trained neural process for new models, from samples of its latent variable,
+and what it predicts of them.
 """
 
 import functools
@@ -124,7 +124,7 @@ def _quantities(
     weights: Float[jax.Array, " samples"],
     asked: Float[jax.Array, " samples"],
 ) -> Quantities:
-    """Returns the beliefs about one model.
+    """Returns the posterior of one model.
 
     Args:
       expected, noise: float32[latents, n], of each sample of the latent variable.
@@ -179,7 +179,7 @@ class ProcessPosterior(ResponsePosterior):
         return ProcessPosterior(self._process._replace(**of_samples), self._sizes, self._ctx)
 
     def all(self, answers: Responses) -> Quantities:
-        """Returns all beliefs, as numpy arrays."""
+        """Returns all quantities, as numpy arrays."""
         padded_answers = PaddedAnswers.of(answers, answers.samples.shape[1])
         return jax.tree.map(
             np.asarray, self._ctx.jit(program(self._sizes))(self._process, padded_answers)
@@ -224,13 +224,13 @@ class NeuralProcess(ScorePredictor):
         )
         return {"sizes": list(shape), "process": jax.tree.map(np.asarray, process._asdict())}
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ProcessPosterior:
-        """Returns the beliefs of the process."""
+    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ProcessPosterior:
+        """Returns the posterior of the process."""
         return ProcessPosterior(Process(**tree["process"]), Sizes(*tree["sizes"]), ctx)
 
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives expected values, averaged over the latent variable."""
-        quantities = self.beliefs(tree, known, ctx).all(answers)
+        quantities = self.make_posterior(tree, known, ctx).all(answers)
         return Prediction(quantities.mean, deviation=quantities.deviation.astype(np.float64))

@@ -68,14 +68,14 @@ class Clusters(Policy):
                 " (--features=FILE.npz), or use clusters_values or clusters_items."
             )
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples."""
         self.check(known.facts)
-        vectors = self.vectors(known, beliefs.items, key, ctx)
+        vectors = self.vectors(known, posterior.items, key, ctx)
         return {"vectors": vectors, "weights": known.facts.weights}
 
     def design(
-        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Makes the clusters."""
         random = numpy_generator(key)
@@ -171,14 +171,14 @@ class SparseAnchors(Policy):
     about = "anchors that are optimised for linear weights of them; use with anchor_weights"
     out_of_core = False
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples by the known models' values."""
         vectors = by_values(known, None, key, ctx)
         weights = known.facts.weights.astype(np.float32)
         return anchor_weights.centre(known, key, ctx) | {"vectors": vectors, "weights": weights}
 
     def design(
-        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Chooses the anchors."""
         rows = tree["rows"].astype(np.float64)
@@ -229,18 +229,18 @@ class Combinatorial(Policy):
     out_of_core = False
     needs = frozenset({"moments"})
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Draws known models; holes get the sample's mean."""
         return {"values": _fill(known, MODELS_TRIED, key)}
 
     def design(
-        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Chooses the samples."""
-        random, columns = numpy_generator(key), np.arange(beliefs.n)
-        if (most := max(SAMPLES, budget)) < beliefs.n:
-            columns = np.sort(random.choice(beliefs.n, most, replace=False))
-        values, part = tree["values"][:, columns], beliefs.part(columns)
+        random, columns = numpy_generator(key), np.arange(posterior.n)
+        if (most := max(SAMPLES, budget)) < posterior.n:
+            columns = np.sort(random.choice(posterior.n, most, replace=False))
+        values, part = tree["values"][:, columns], posterior.part(columns)
         chosen: list[int] = []  # of these columns
         for _ in range(budget):
             free = np.setdiff1d(np.arange(part.n), chosen)
@@ -254,7 +254,7 @@ class Combinatorial(Policy):
         values: Float[np.ndarray, "models samples"],
         chosen: Sequence[int],
         tried: Sequence[int],
-        beliefs: ResponsePosterior,
+        posterior: ResponsePosterior,
         ctx: Compute,
     ) -> np.ndarray:
         """Returns the loss after each candidate, float64[c]: the sum of the expected squared errors
@@ -264,14 +264,14 @@ class Combinatorial(Policy):
           values: float32[m0, n], of the known models.
           chosen: samples, in the order of their choice.
           tried: int64[c], the candidates.
-          beliefs, ctx: as of `design`.
+          posterior, ctx: as of `design`.
         """
         models, n = values.shape
         sets = np.array([[*chosen, sample] for sample in tried], np.int64)  # [c, b]
         samples = np.repeat(sets, models, axis=0)
         asked = np.tile(values, (len(tried), 1))
         answers = Responses(Query(samples), np.take_along_axis(asked, samples, axis=1))
-        mean, variance = beliefs.moments(answers)
+        mean, variance = posterior.moments(answers)
         loss = (mean - asked) ** 2 + variance
         np.put_along_axis(loss, samples, 0, axis=1)
         ctx.charge(4 * loss.size)

@@ -29,17 +29,17 @@ class Reinforcement(Policy):
     def __init__(self, shaped: bool, about: str):
         self.shaped, self.about = shaped, about
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Trains the policy."""
         # here, and below: Flax and Optax take a third of a second that other methods do not need
         from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
 
         cold = not known.column_sums()[1].all()
-        descriptions = beliefs.representations if cold else None
+        descriptions = posterior.representations if cold else None
         if descriptions is None:
             descriptions = describe(known, key, ctx).all
         key = jax.random.fold_in(key, 2)
-        parameters = training.train(known, beliefs, descriptions, cold, key, ctx, self.shaped)
+        parameters = training.train(known, posterior, descriptions, cold, key, ctx, self.shaped)
         return {
             "cold": cold,
             "descriptions": descriptions,
@@ -52,7 +52,7 @@ class Reinforcement(Policy):
 
         tree, (models, asked) = plan.tree, answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
-        state = training.state_of(answers, plan.beliefs.moments(answers))
+        state = training.state_of(answers, plan.posterior.moments(answers))
         act = ctx.jit(training.acting_program(tree["cold"]))
         logits, _ = act(tree["parameters"], tree["descriptions"], state)
         acquisition_score = np.array(logits, np.float64)

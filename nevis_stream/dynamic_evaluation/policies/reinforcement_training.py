@@ -82,8 +82,8 @@ class ActorCritic(nn.Module):
         unknown = self.param("unknown", nn.initializers.normal(1.0), (DIMENSION,))
         known = nn.Dense(DIMENSION)(state.values[..., None])
         values = jnp.where(state.asked[..., None] > 0, known, unknown)
-        beliefs = jnp.stack([state.mean, state.deviation], axis=-1)
-        elements = nn.Dense(WIDTH)(jnp.concatenate([samples, values, beliefs], axis=-1))
+        posterior = jnp.stack([state.mean, state.deviation], axis=-1)
+        elements = nn.Dense(WIDTH)(jnp.concatenate([samples, values, posterior], axis=-1))
         elements = SetLayer(WIDTH, POINTS)(elements, jnp.ones(state.asked.shape, bool))
         pooled = elements.mean(axis=-2)
         candidates = nn.Dense(DIMENSION)(elements) + samples
@@ -222,7 +222,7 @@ def episodes(
     act: Callable[..., Any],
     descriptions: np.ndarray,
     truth: np.ndarray,
-    beliefs: ResponsePosterior,
+    posterior: ResponsePosterior,
     random: np.random.Generator,
     horizon: int,
     shaped: bool = True,
@@ -235,7 +235,7 @@ def episodes(
       act: the compiled network.
       descriptions: float32[n, d].
       truth: float32[m, n], the values of the models, without holes.
-      beliefs: of the predictor.
+      posterior: of the predictor.
       random: draws samples and actions.
       horizon: number of steps.
       shaped: whether each step has a reward, and not only the last.
@@ -247,7 +247,7 @@ def episodes(
     start = random.random((models, len(seen))).argsort(axis=1)[:, :before]
     answers = _answer(seen[start], truth)
     states, actions, likelihood, values, rewards = [], [], [], [], []
-    state = state_of(answers, beliefs.moments(answers))
+    state = state_of(answers, posterior.moments(answers))
     error = expected_error(state, truth)
     for _ in range(horizon):
         visible = State(*(each[:, seen] for each in state))
@@ -261,7 +261,7 @@ def episodes(
         normal = np.log(np.exp(shifted).sum(axis=1))
         chosen = np.take_along_axis(shifted, action[:, None], axis=1)[:, 0] - normal
         answers = answers.then(_answer(seen[action][:, None], truth))
-        state = state_of(answers, beliefs.moments(answers))
+        state = state_of(answers, posterior.moments(answers))
         after = expected_error(state, truth)
         for kept, item in zip(
             (states, actions, likelihood, values, rewards),
@@ -289,7 +289,7 @@ def _answer(samples: np.ndarray, truth: np.ndarray) -> Responses:
 
 def train(
     known: KnownModels,
-    beliefs: ResponsePosterior,
+    posterior: ResponsePosterior,
     descriptions: np.ndarray,
     cold: bool,
     key: jax.Array,
@@ -300,7 +300,7 @@ def train(
 
     Args:
       known: the known models; holes are filled as `model_splits.fill` does.
-      beliefs: of the predictor, fitted to them.
+      posterior: of the predictor, fitted to them.
       descriptions: float32[n, d], of the samples.
       cold: whether there are samples that no known model has met.
       key: a JAX key.
@@ -323,7 +323,9 @@ def train(
     def advance(state: Tree, part: int) -> Tree:
         random = np.random.default_rng([number, part])
         drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
-        steps, seen = episodes(state[0], act, descriptions, drawn, beliefs, random, horizon, shaped)
+        steps, seen = episodes(
+            state[0], act, descriptions, drawn, posterior, random, horizon, shaped
+        )
         ctx.charge(horizon * drawn.size * 6)  # the rewards
         size = len(steps.actions) // BATCHES
         orders = [random.permutation(len(steps.actions)) for _ in range(EPOCHS)]

@@ -1,4 +1,4 @@
-"""Policies that choose samples by what a predictor believes about each model: one after the other,
+"""Policies that choose samples by the posterior of a predictor for each model: one after the other,
 half of them at once after a uniform grid, or by Bayesian quadrature of the benchmark's mean.
 """
 
@@ -37,8 +37,8 @@ class Sequential(Policy):
     differ in price, of highest score for their price.
 
     Args:
-      acquisition_score: takes beliefs, the answers so far and a context, and returns float[m, n].
-      needs: the quantity that it reads from the beliefs.
+      acquisition_score: takes a posterior, the answers so far and a context; returns float[m, n].
+      needs: the quantity that it reads from the posterior.
       about: one line for people.
       exposed: each sample is drawn from this number of those with the highest scores.
     """
@@ -65,7 +65,7 @@ class Sequential(Policy):
         """Returns how many of the samples that tell most for their price the budget buys."""
         return prices.count_best() if self.takes_prices else super().count_affordable(prices)
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' prices."""
         return as_tree(known.facts.prices)
 
@@ -73,7 +73,9 @@ class Sequential(Policy):
         """Returns one batch; a batch is one sample of each model, if the budget is small."""
         models, asked = answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
-        acquisition_score = np.array(self.acquisition_score(plan.beliefs, answers, ctx), np.float64)
+        acquisition_score = np.array(
+            self.acquisition_score(plan.posterior, answers, ctx), np.float64
+        )
         np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
         if (prices := prices_of(plan.tree)) is not None:
@@ -117,7 +119,9 @@ def buy(score: np.ndarray, asked: np.ndarray, prices: Prices, batch: int, rest: 
     return bought
 
 
-def fisher_information(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
+def fisher_information(
+    posterior: ResponsePosterior, answers: Responses, ctx: Compute
+) -> np.ndarray:
     """Returns the Fisher information of each cell at the model's estimated ability, float32[m, n].
 
     Adaptive testing: Lord 1980; Fluid Benchmarking, Hofmann et al. 2025. The published method
@@ -128,7 +132,7 @@ def fisher_information(beliefs: ResponsePosterior, answers: Responses, ctx: Comp
     given.
     """
     padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
-    return np.asarray(ctx.jit(information)(beliefs.items, padded_answers))
+    return np.asarray(ctx.jit(information)(posterior.items, padded_answers))
 
 
 def information(items: response.Items, padded_answers: response.PaddedAnswers) -> jax.Array:
@@ -145,27 +149,29 @@ def information(items: response.Items, padded_answers: response.PaddedAnswers) -
     return ability * p * (1 - p)
 
 
-def mutual_information(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
+def mutual_information(
+    posterior: ResponsePosterior, answers: Responses, ctx: Compute
+) -> np.ndarray:
     """Returns what each cell reveals about what is unknown of the model, float32[m, n] (active
     evaluation acquisition, equation 6).
     """
-    return beliefs.information(answers)
+    return posterior.information(answers)
 
 
-def reduction(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
-    """Returns by how much each cell reduces the variance of the mean, as the predictor believes,
+def reduction(posterior: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
+    """Returns by how much each cell reduces the variance of the mean, by the posterior,
     float32[m, n] (Bayesian quadrature, O'Hagan 1991).
 
     `Quadrature` does so with a linear-Gaussian model of its own.
     """
-    return beliefs.reduction(answers)
+    return posterior.reduction(answers)
 
 
-def variance(beliefs: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
+def variance(posterior: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
     """Returns the variance of each value, float32[m, n] (uncertainty sampling; active evaluation
     acquisition, equation 5).
     """
-    return beliefs.moments(answers)[1]
+    return posterior.moments(answers)[1]
 
 
 Cells = Float[jax.Array, "models samples"]
@@ -252,12 +258,12 @@ class Adaptive(Policy):
     def __init__(self, rule: str, factors: int, about: str):
         self.rule, self.factors, self.about = rule, factors, about
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples and fits an item response model, unless the predictor has done so."""
-        items = beliefs.items
+        items = posterior.items
         if items is None:
             items, _ = response.fit(known.matrix(), self.factors, key, ctx)
-        order = (beliefs.rank or rank_samples(known, ctx)).order
+        order = (posterior.rank or rank_samples(known, ctx)).order
         return {"order": order, "items": response.as_tree(items)}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
@@ -292,7 +298,7 @@ class Quadrature(Policy):
     def __init__(self, first: float, about: str):
         self.first, self.about, self.adaptive = first, about, first < 1
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the linear-Gaussian model."""
         return linear_gaussian.fit(known, key, ctx)
 

@@ -30,7 +30,7 @@ def stages(budget: int, prices: Prices | None = None) -> list[int]:
 
 
 def cut(
-    beliefs: ResponsePosterior,
+    posterior: ResponsePosterior,
     answers: Responses,
     weights: np.ndarray,
     strata: int,
@@ -43,24 +43,24 @@ def cut(
     differ in price, each class of prices has strata of its own.
 
     Args:
-      beliefs: of the predictor, which give moments.
+      posterior: of the predictor, which give moments.
       answers: of m models so far.
       weights: float64[n], of the samples in the mean.
       strata: of each model.
       prices: of the samples; None: all cost the same.
     """
     models, asked = answers.samples.shape
-    group, counts = np.zeros(beliefs.n, np.int64), np.array([strata])
+    group, counts = np.zeros(posterior.n, np.int64), np.array([strata])
     if prices is not None:
         allotment = allot(prices, 2)
         group, counts = allotment.group, allotment.counts[int(asked > 0)]
-    result = np.full((models, beliefs.n), -1)
+    result = np.full((models, posterior.n), -1)
     for model in range(models):
         if model and not asked:
             result[model] = result[0]
             continue
         # one at a time: other shapes may round differently, and the estimate needs the same strata
-        p = np.asarray(beliefs.moments(answers.of(np.array([model])))[0][0], np.float64)
+        p = np.asarray(posterior.moments(answers.of(np.array([model])))[0][0], np.float64)
         unasked = np.ones(len(p), bool)
         unasked[answers.samples[model]] = False
         for part, (count, end) in enumerate(zip(counts, np.cumsum(counts), strict=True)):
@@ -107,7 +107,7 @@ class StagedStrata(Policy):
         """Returns the number of strata of all stages."""
         return sum(stages(0, prices))
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' weights."""
         return {"weights": known.facts.weights} | as_tree(known.facts.prices)
 
@@ -117,7 +117,7 @@ class StagedStrata(Policy):
         prices = prices_of(plan.tree)
         ends = np.cumsum(stages(plan.budget, prices))
         count = int(ends[np.searchsorted(ends, asked, side="right")]) - asked
-        strata = cut(plan.beliefs, answers, weights, count, prices)
+        strata = cut(plan.posterior, answers, weights, count, prices)
         ctx.charge(strata.size)
         random = numpy_generator(jax.random.fold_in(key, asked))
         return draw(strata, weights, count, random, 1.0 if prices is None else prices.each)
@@ -148,17 +148,17 @@ class PartFirst(Policy):
         part = budget // 4 if isinstance(self.policy, Sequential) else (budget + 1) // 2
         return max(part, min(FEWEST, (budget + 1) // 2))
 
-    def fit(self, known: KnownModels, beliefs: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Fits the other policy, and orders the samples."""
-        order = (beliefs.rank or rank_samples(known, ctx)).order
-        learned = self.policy.fit(known, beliefs, key, ctx)
+        order = (posterior.rank or rank_samples(known, ctx)).order
+        learned = self.policy.fit(known, posterior, key, ctx)
         return {"policy": learned, "order": order, "weights": known.facts.weights}
 
     def design(
-        self, tree: Tree, beliefs: ResponsePosterior, budget: int, key: Key, ctx: Compute
+        self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Makes the other policy's design."""
-        return self.policy.design(tree["policy"], beliefs, budget, key, ctx)
+        return self.policy.design(tree["policy"], posterior, budget, key, ctx)
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the draws, then what the other policy asks."""
@@ -177,7 +177,7 @@ class PartFirst(Policy):
 
     def ask_other(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns what the other policy asks."""
-        inner = Plan(plan.tree["policy"], plan.design, plan.beliefs, plan.budget)
+        inner = Plan(plan.tree["policy"], plan.design, plan.posterior, plan.budget)
         query = self.policy.next(inner, answers, key, ctx)
         return Query(query.samples[:, : plan.budget - answers.samples.shape[1]])
 
@@ -199,7 +199,7 @@ class LookedAt(ResponsePosterior, ABC):
 class Guard(PartFirst):
     """As `PartFirst`, but each model is looked at after the first part, and once more after half of
     the rest: if it is unlike the known models, the rest is drawn from strata, so that the estimate
-    holds for any model. The beliefs say which models are unlike (`LookedAt`).
+    holds for any model. The posterior says which models are unlike (`LookedAt`).
     """
 
     def looks(self, budget: int) -> list[int]:
@@ -208,13 +208,13 @@ class Guard(PartFirst):
         second = first + (budget - first) // 2
         return [first, second] if first < second < budget else [first]
 
-    def design(self, tree: Tree, beliefs: LookedAt, budget: int, key: Key, ctx: Compute) -> Tree:
+    def design(self, tree: Tree, posterior: LookedAt, budget: int, key: Key, ctx: Compute) -> Tree:
         """Makes the other policy's design."""
-        return self.policy.design(tree["policy"], beliefs.base, budget, key, ctx)
+        return self.policy.design(tree["policy"], posterior.base, budget, key, ctx)
 
-    def fit(self, known: KnownModels, beliefs: LookedAt, key: Key, ctx: Compute) -> Tree:
+    def fit(self, known: KnownModels, posterior: LookedAt, key: Key, ctx: Compute) -> Tree:
         """Fits the other policy, and orders the samples."""
-        return super().fit(known, beliefs.base, key, ctx)
+        return super().fit(known, posterior.base, key, ctx)
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the first draws, then for each model what the other policy asks, or the next ones
@@ -223,8 +223,8 @@ class Guard(PartFirst):
         asked, budget = answers.samples.shape[1], plan.budget
         if not asked:
             return self.draw_first(plan, answers, key)
-        beliefs: LookedAt = plan.beliefs
-        inner = Plan(plan.tree, plan.design, beliefs.base, budget)
+        posterior: LookedAt = plan.posterior
+        inner = Plan(plan.tree, plan.design, posterior.base, budget)
         query = self.ask_other(inner, answers, key, ctx)
         looks = self.looks(budget)
         stop = min([look for look in looks if look > asked], default=budget)
@@ -234,7 +234,7 @@ class Guard(PartFirst):
         for look in [look for look in looks if look <= asked]:
             until = answers.first(look)
             if look == asked:
-                unlike = beliefs.unlike(until, ctx) & ~switched
+                unlike = posterior.unlike(until, ctx) & ~switched
             else:  # what was decided then: only draws are fractions of their stratum
                 assert answers.query.fractions is not None
                 unlike = (answers.query.fractions[:, look] > 0) & ~switched
@@ -253,7 +253,7 @@ class Guard(PartFirst):
     def draw_first(self, plan: Plan, answers: Responses, key: Key) -> Query:
         """Returns the draws of the first part, in strata by the values that are expected."""
         count, weights = self.first(plan.budget), np.asarray(plan.tree["weights"])
-        strata = cut(plan.beliefs, answers, weights, count)
+        strata = cut(plan.posterior, answers, weights, count)
         return draw(strata, weights, count, numpy_generator(key))
 
     def _draw_rest(
@@ -261,6 +261,6 @@ class Guard(PartFirst):
     ) -> Query:
         """Returns the draws of all that is left of the budget, the same in each step."""
         count, weights = plan.budget - look, np.asarray(plan.tree["weights"])
-        strata = cut(plan.beliefs, answers, weights, count)
+        strata = cut(plan.posterior, answers, weights, count)
         ctx.charge(strata.size)
         return draw(strata, weights, count, numpy_generator(jax.random.fold_in(key, look)))

@@ -96,7 +96,7 @@ class Combination(ScorePredictor):
         """Fits the members to all known models."""
         return members.fit(known.matrix(), jax.random.split(key)[0], ctx)
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
+    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
         """Returns those of the multidimensional member."""
         return ItemResponsePosterior(Items(**tree["many"]), known.facts.weights, ctx)
 
@@ -115,7 +115,7 @@ class Combination(ScorePredictor):
         if "folds" not in tree:
             fits = [members.fit(rest.matrix(), key, ctx) for _, rest in divided]
             policies = [
-                policy.fit(rest, self.beliefs(fit, rest, ctx), key, ctx)
+                policy.fit(rest, self.make_posterior(fit, rest, ctx), key, ctx)
                 for (_, rest), fit in zip(divided, fits, strict=True)
             ]
             tree["folds"] = {"fits": fits, "policies": policies}
@@ -124,8 +124,8 @@ class Combination(ScorePredictor):
         fits, policies = tree["folds"]["fits"], tree["folds"]["policies"]
         each_fold = zip(truths, divided, fits, policies, strict=True)
         for truth, (_, rest), fit, learned in each_fold:
-            beliefs, most = self.beliefs(fit, rest, ctx), min(budget, rest.shape[1])
-            plan = policy.plan(learned, beliefs, most, key, ctx)
+            posterior, most = self.make_posterior(fit, rest, ctx), min(budget, rest.shape[1])
+            plan = policy.plan(learned, posterior, most, key, ctx)
             answers = policy.ask(plan, MatrixOracle(truth), len(truth), key, ctx)
             views.append(_view(fit, answers, rest.facts, ctx))
         groups = count_groups(known)

@@ -46,7 +46,7 @@ ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of
 
 
 class GuardedPosterior(LookedAt):
-    """The beliefs of the guarded predictor, and what tells whether a model is like the known ones.
+    """The guarded predictor's posterior, and what tells whether a model is like the known ones.
 
     Args:
       base: of the guarded predictor.
@@ -179,10 +179,10 @@ class GuardedPredictor(ScorePredictor):
         inner = {"predictor": tree["base"], "policy": {}, "folds": tree.setdefault("folds", [])}
         return Evaluator(method, known, inner, key, ctx).cross_validate(budget_fit, budget)
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GuardedPosterior:
-        """Returns the beliefs."""
-        base = self.base.beliefs(tree["base"], known, ctx)
-        surrogate = SURROGATE.beliefs(tree["surrogate"], known, ctx)
+    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> GuardedPosterior:
+        """Returns the posterior."""
+        base = self.base.make_posterior(tree["base"], known, ctx)
+        surrogate = SURROGATE.make_posterior(tree["surrogate"], known, ctx)
         least, greatest = tree["ends"]
         return GuardedPosterior(base, surrogate, (least, greatest))
 
@@ -200,7 +200,7 @@ class GuardedPredictor(ScorePredictor):
         low, high = (np.full(len(mean), np.nan) for _ in range(2))
         if base.interval is not None and self.base.is_calibrated(self.policy):
             low, high = (np.array(end, np.float64) for end in base.interval)
-        beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
+        posterior, weights = self.make_posterior(tree, known, ctx), known.facts.weights
         budget, count = budget_fit["budget"], answers.samples.shape[1]
         first = self.policy.first(budget)
         if count < budget:  # asked step by step: which estimate it will be is open
@@ -208,15 +208,15 @@ class GuardedPredictor(ScorePredictor):
         fractions = answers.query.fractions
         drawn = np.zeros((len(mean), 0), bool) if fractions is None else fractions[:, first:] > 0
         switched = drawn.any(axis=1)
-        look, notes = beliefs.look(answers, ctx), []
+        look, notes = posterior.look(answers, ctx), []
         others = np.full((3, len(mean)), np.nan)
         for model in range(len(mean)):
             row, stages, seen = answers.of(np.array([model])), [(0, first)], look
             if switched[model]:
                 start = first + int(drawn[model].argmax())
                 stages.append((start, budget))
-                seen = beliefs.look(row.first(start), ctx)
-            other = model_assisted.estimate(beliefs.surrogate, weights, row, stages, ctx)[:, 0]
+                seen = posterior.look(row.first(start), ctx)
+            other = model_assisted.estimate(posterior.surrogate, weights, row, stages, ctx)[:, 0]
             own = mean[model], low[model], high[model]
             if switched[model]:
                 mean[model], low[model], high[model] = other

@@ -133,7 +133,7 @@ class ItemResponse(ScorePredictor):
         """Returns the samples' parameters."""
         return response.Items(tree["mean"], tree["covariance"])
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
+    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ItemResponsePosterior:
         """Returns the posterior of the model."""
         return ItemResponsePosterior(self.items(tree), known.facts.weights, ctx)
 
@@ -184,12 +184,12 @@ class AveragedResponse(ItemResponse, ABC):
         for number, (values, rest) in enumerate(model_splits.divide(known, random)):
             if number == len(trees):
                 model = self.fit(rest, key, ctx)
-                learned = policy.fit(rest, self.beliefs(model, rest, ctx), key, ctx)
+                learned = policy.fit(rest, self.make_posterior(model, rest, ctx), key, ctx)
                 trees.append({"model": model, "policy": learned})
             oracle = MatrixOracle(model_splits.fill(values, random))
             model = trees[number]["model"]
             plan = policy.plan(
-                trees[number]["policy"], self.beliefs(model, rest, ctx), budget, key, ctx
+                trees[number]["policy"], self.make_posterior(model, rest, ctx), budget, key, ctx
             )
             answers = policy.ask(plan, oracle, len(values), key, ctx)
             by_response = super().predict(model, {}, rest, answers, ctx)

@@ -402,7 +402,7 @@ class LinearGaussian(ScorePredictor):
         """Decomposes the known models' values."""
         return fit(known, key, ctx)
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> GaussianPosterior:
+    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> GaussianPosterior:
         """Returns the posterior of the model."""
         return GaussianPosterior(Model(**tree), ctx)
 

@@ -50,10 +50,10 @@ class ModelAssisted(ItemResponse):
         )
         self._cut_by = cut_by
 
-    def beside(self, beliefs: ResponsePosterior, answers: Responses) -> "ModelAssisted":
+    def beside(self, posterior: ResponsePosterior, answers: Responses) -> "ModelAssisted":
         """Returns one whose strata are those of the metric that was asked."""
-        assert isinstance(beliefs, ItemResponsePosterior)
-        return ModelAssisted((beliefs, answers))
+        assert isinstance(posterior, ItemResponsePosterior)
+        return ModelAssisted((posterior, answers))
 
     def is_calibrated(self, policy: Policy) -> bool:
         """Returns True: the intervals are those of the draws.
@@ -84,17 +84,17 @@ class ModelAssisted(ItemResponse):
         ends = ends[ends <= answers.samples.shape[1]].tolist()
         if len(ends) == 1:  # asked step by step, and the first stage has just begun
             return dataclasses.replace(prediction, deviation=None)
-        beliefs, weights = self.beliefs(tree, known, ctx), known.facts.weights
+        posterior, weights = self.make_posterior(tree, known, ctx), known.facts.weights
         stages = list(zip(ends[:-1], ends[1:], strict=True))
         whole = answers.first(ends[-1])
-        found = estimate(beliefs, weights, whole, stages, ctx, prices, self._cut_by)
+        found = estimate(posterior, weights, whole, stages, ctx, prices, self._cut_by)
         # of few draws it may lie outside what a mean can be; only there clipping makes it biased
         mean, low, high = np.clip(found, 0, 1)
         return Prediction(prediction.values, mean, (low, high))
 
 
 def estimate(
-    beliefs: ItemResponsePosterior,
+    posterior: ItemResponsePosterior,
     weights: np.ndarray,
     answers: Responses,
     stages: Sequence[tuple[int, int]],
@@ -105,28 +105,30 @@ def estimate(
     """Returns value, low and high of each model's mean, float64[3, m].
 
     Args:
-      beliefs: of an item response model.
+      posterior: of an item response model.
       weights: float64[n], of the samples in the mean.
       answers: of m models.
       stages: the columns of the answers, from and to, that were drawn in each stage, in the order
         of the strata; others, that were not drawn, are known to later stages.
       ctx: compiles, and counts FLOPs.
       prices: of the samples; None: all cost the same.
-      cut_by: the beliefs and the answers that the strata were cut by, if those are of another
+      cut_by: the posterior and the answers that the strata were cut by, if those are of another
         metric of the same samples: which of a stratum was drawn depends on the values of neither.
     """
-    models, n = len(answers.values), beliefs.n
-    cut_beliefs, earlier = cut_by or (beliefs, answers)
+    models, n = len(answers.values), posterior.n
+    cut_posterior, earlier = cut_by or (posterior, answers)
     drawn_stages: list[list[difference.Stage]] = [[] for _ in range(models)]
     chances = answers.query.probabilities
     if chances is None:
         raise ValueError("the answers were not drawn with known probabilities")
     for start, end in stages:
-        strata = staged_strata.cut(cut_beliefs, earlier.first(start), weights, end - start, prices)
+        strata = staged_strata.cut(
+            cut_posterior, earlier.first(start), weights, end - start, prices
+        )
         until = answers.first(end)
         for model, stratum in enumerate(strata):
             drawn = answers.samples[model, start:end]
-            predicted = _without_each(beliefs, until, model, start, stratum, ctx)
+            predicted = _without_each(posterior, until, model, start, stratum, ctx)
             stage = difference.Stage(stratum, drawn, chances[model, start:end], predicted)
             drawn_stages[model].append(stage)
     values = np.full((models, n), np.nan)
@@ -141,7 +143,7 @@ def estimate(
 
 
 def _without_each(
-    beliefs: ItemResponsePosterior,
+    posterior: ItemResponsePosterior,
     answers: Responses,
     model: int,
     start: int,
@@ -154,7 +156,9 @@ def _without_each(
     one = answers.of(np.array([model]))
     padded_answers = response.PaddedAnswers.of(one, one.samples.shape[1])
     columns = np.where(stratum >= 0, stratum + start, 0).astype(np.int32)
-    return np.asarray(ctx.jit(_leave_each_out)(beliefs.items, padded_answers, columns), np.float64)
+    return np.asarray(
+        ctx.jit(_leave_each_out)(posterior.items, padded_answers, columns), np.float64
+    )
 
 
 def _leave_each_out(

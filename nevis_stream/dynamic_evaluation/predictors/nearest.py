@@ -63,8 +63,8 @@ class Nearest(ScorePredictor):
         if len(set(groups.tolist())) == 1:
             return np.empty(0)
 
-        beliefs = self.beliefs(tree, known, ctx)
-        plan = policy.plan(policy.fit(known, beliefs, key, ctx), beliefs, budget, key, ctx)
+        posterior = self.make_posterior(tree, known, ctx)
+        plan = policy.plan(policy.fit(known, posterior, key, ctx), posterior, budget, key, ctx)
         samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
         cells, (correct, seen) = _fill(tree, known, None, samples), known.row_sums()
         rows = np.flatnonzero(seen > 0)[:: -(-models // HELD_OUT)]

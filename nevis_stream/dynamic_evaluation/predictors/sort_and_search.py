@@ -33,7 +33,7 @@ class SortAndSearch(ScorePredictor):
         """Returns the order of the samples."""
         return Rank(tree["total"], tree["seen"], tree["ties"])
 
-    def beliefs(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
+    def make_posterior(self, tree: Tree, known: KnownModels, ctx: Compute) -> ResponsePosterior:
         """Returns the order of the samples."""
         return ResponsePosterior(known.shape[1], self.rank(tree))
 
@@ -64,9 +64,9 @@ class SortAndSearch(ScorePredictor):
             without = Rank(rank.total - total, rank.counts - mask, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
             if without.counts.any():
-                beliefs = ResponsePosterior(without.n, without)
-                learned = policy.fit(known, beliefs, key, ctx)
-                plan = policy.plan(learned, beliefs, budget, key, ctx)
+                posterior = ResponsePosterior(without.n, without)
+                learned = policy.fit(known, posterior, key, ctx)
+                plan = policy.plan(learned, posterior, budget, key, ctx)
                 samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
                 samples = samples[np.argsort(without.place[samples])]
                 outcomes = known.matrix(part, samples)

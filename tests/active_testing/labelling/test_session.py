@@ -8,7 +8,7 @@ import pytest
 
 from nevis_stream.active_testing.labelling.estimates import (
     accounts,
-    evidence_on,
+    gather_draws,
     history,
     plain_labels,
 )
@@ -75,9 +75,9 @@ def test_labels_after_a_gap_wait(tmp_path):
     session, labels = begin(tmp_path)
     _, rows = session.next(30)
     session.record(truth(session, [*rows[:12], *rows[13:]], labels), "a.csv")
-    assert evidence_on(session, 0)[0].asked == 12
+    assert gather_draws(session, 0)[0].asked == 12
     session.record(truth(session, [rows[12]], labels), "b.csv")
-    assert evidence_on(session, 0)[0].asked == 30
+    assert gather_draws(session, 0)[0].asked == 30
 
 
 def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
@@ -102,7 +102,7 @@ def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
         assert estimate.low < whole.estimate.value < estimate.high
         assert account.width > whole.width
     assert history(session, 0, "lure")[-1][1] == accounts(session, "lure")[0].estimate
-    assert 1 < plain_labels(evidence_on(session, 0), 0.1) < 200
+    assert 1 < plain_labels(gather_draws(session, 0), 0.1) < 200
     sample = session.ids[session.draws()[0].samples[0]]
     with pytest.raises(BadInput, match=r"is 'cat', but '\?' was recorded before"):
         session.record({sample: 0}, "b.csv")
@@ -114,10 +114,10 @@ def test_probabilities_are_those_of_the_draws(tmp_path):
     labelled(session, labels, 2)
     for draw in session.draws():
         assert (draw.probabilities >= 0.2 / 60 - 1e-12).all() and (draw.probabilities < 1).all()
-    evidence = evidence_on(session, 0, 1)[0]
-    first, second = evidence_on(session, 0)[0], evidence_on(session, 1)[0]
-    np.testing.assert_allclose(evidence.predicted, first.predicted - second.predicted)
-    np.testing.assert_allclose(evidence.losses, first.losses - second.losses)
+    draws = gather_draws(session, 0, 1)[0]
+    first, second = gather_draws(session, 0)[0], gather_draws(session, 1)[0]
+    np.testing.assert_allclose(draws.predicted, first.predicted - second.predicted)
+    np.testing.assert_allclose(draws.losses, first.losses - second.losses)
 
 
 def test_a_pool_that_grows_keeps_its_labels(tmp_path):
@@ -394,11 +394,11 @@ def test_labels_that_are_gone_are_noticed_and_can_be_recorded_again(tmp_path, le
     (tmp_path / LABELS).unlink()
     if left is not None:
         (tmp_path / LABELS).write_bytes(b"".join(lines[:left]))
-    for use in (session.waiting, lambda: session.next(10), lambda: evidence_on(session, 0)):
+    for use in (session.waiting, lambda: session.next(10), lambda: gather_draws(session, 0)):
         with pytest.raises(BadInput, match="labels.jsonl: damaged .it has .* drawn with 20"):
             use()
     session.record(truth(session, rows, labels), "again.csv")
-    assert evidence_on(session, 0)[0].asked == 20
+    assert gather_draws(session, 0)[0].asked == 20
 
 
 def test_the_damaged_file_is_named_not_the_one_that_needs_it(tmp_path):
@@ -532,7 +532,7 @@ def test_history_and_the_labels_that_random_testing_needs(tmp_path):
     points = history(session, 0, "tuned_difference", points=5)
     assert [count for count, _ in points][-1] == 90 and len(points) == 5
     assert points[-1][1] == accounts(session, "tuned_difference")[0].estimate
-    part = evidence_on(session, 0)
+    part = gather_draws(session, 0)
     needed = [plain_labels(part, half) for half in (0.2, 0.05, 0.01)]
     assert 1 < needed[0] < needed[1] < needed[2] <= 200
     wrong = session.pool_parts[0].predictions[0].argmax(axis=1) != labels
