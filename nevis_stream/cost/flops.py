@@ -16,14 +16,13 @@ where XLA's cannot be used: XLA counts the body of a loop once, counts -1 for ca
 * Rematerialised equations count each time that they run. Shardings change nothing: the count is
   that of the global program.
 * Sorting, cumulative sums, Fourier transforms, complex numbers, dense linear algebra and samplers
-  that reject follow formulas (nevis_stream/cost/formulas.py).
+  that reject follow formulas (nevis_stream/cost/equations.py).
 * Equations that hide their work (callbacks, foreign calls, Pallas kernels, `shard_map`, loops of
   unknown length) and those in no table here raise `CostUnknown`.
 
 An equation's count is rounded like XLA's float32: exact below 2**24, within a factor of 6e-8 above.
 """
 
-import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,13 +30,19 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jax.interpreters import partial_eval
-from jaxlib import xla_client
 
-from nevis_stream.cost import constants
-from nevis_stream.cost.constants import LARGEST, Value
-from nevis_stream.cost.formulas import COMPLEX, FORMULAS, OTHER_COMPLEX, POISSON_DRAW
+from nevis_stream.cost.equations import (
+    LARGEST,
+    POISSON_DRAW,
+    Value,
+    constant,
+    count_once,
+    is_poisson,
+    result,
+    value_of,
+)
 from nevis_stream.errors import CostUnknown
 
 # Equations that run a program once, and the parameter that holds it.
@@ -55,64 +60,6 @@ _CALLS = {
     "remat2": "jaxpr",
     "remat_opt": "fwd_jaxpr",
 }
-
-# Moves, names, places or prints data.
-_FREE = frozenset(
-    str.split(
-        "broadcast_in_dim concatenate copy debug_print device_put dynamic_slice iota"
-        " dynamic_update_slice empty empty2 layout_constraint lu_pivots_to_permutation name pad"
-        " optimization_barrier platform_index random_clone random_unwrap random_wrap relayout"
-        " reshape reshard rev sharding_constraint slice split squeeze stack stop_gradient tile"
-        " transpose unstack with_memory_space_constraint"
-    )
-)
-
-# The same for every element, so XLA's cost of a single one is used: quick and exact.
-_ELEMENTWISE = frozenset(
-    str.split(
-        "abs add add_any and cbrt ceil clamp convert_element_type cos div eq erf erf_inv erfc exp"
-        " exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul ne neg"
-        " not or pow rem round rsqrt select_n shift_left shift_right_arithmetic sign sin sqrt sub"
-        " shift_right_logical square tan tanh xor"
-    )
-)
-
-
-# What XLA counts for these was compared with their definitions (tests/cost). Whatever is in no
-# table is refused: XLA's count of an unknown equation may be far from what it computes.
-_BY_XLA = frozenset(
-    str.split(
-        "acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e bitcast_convert_type clz conj"
-        " complex conv_general_dilated cosh digamma eq_to gather imag le_to lgamma lt_to nextafter"
-        " polygamma population_count random_bits random_fold_in random_seed random_split real"
-        " reduce reduce_and reduce_or reduce_precision reduce_prod reduce_window reduce_window_max"
-        " reduce_window_min reduce_window_sum reduce_xor rng_bit_generator rng_uniform scatter"
-        " scatter-add scatter-max scatter-min scatter-mul scatter-sub select_and_gather_add"
-        " select_and_scatter select_and_scatter_add sinh threefry2x32 zeta"
-    )
-)
-
-
-def _dot_general_flops(eqn: JaxprEqn) -> int:
-    (contracted, _), _ = eqn.params["dimension_numbers"]
-    width = math.prod(eqn.invars[0].aval.shape[axis] for axis in contracted)
-    return 2 * math.prod(eqn.outvars[0].aval.shape) * width
-
-
-def _reduction_flops(eqn: JaxprEqn) -> int:
-    before, after = (math.prod(each[0].aval.shape) for each in (eqn.invars, eqn.outvars))
-    return max(0, before - after)
-
-
-# XLA's counts for real numbers without lowering the equation, which takes 15 ms for each shape.
-_QUICK = {
-    "dot_general": _dot_general_flops,
-    "reduce_max": _reduction_flops,
-    "reduce_min": _reduction_flops,
-    "reduce_sum": _reduction_flops,
-}
-
-_OPAQUE = ("stablehlo.while", "custom_call", "chlo.top_k")  # where XLA's count is wrong or -1
 
 
 def count(fn: Callable, *args, **kwargs) -> int:
@@ -160,7 +107,7 @@ class _Walk:
 
     A program is counted for all of its runs at once, because which branch runs, and how often a
     loop does, may differ between them. Values that follow from constants are therefore followed
-    (nevis_stream/cost/constants.py), in programs with a branch or a loop of which this matters.
+    (nevis_stream/cost/equations.py), in programs with a branch or a loop of which this matters.
     """
 
     def __init__(self, where: str):
@@ -185,15 +132,15 @@ class _Walk:
         follow = values is not None
         if values is not None:
             known = dict(zip(live.invars, values, strict=True))
-            constants_ = zip(live.constvars, getattr(jaxpr, "consts", ()), strict=False)
-            known |= {var: constants.of(value) for var, value in constants_}
+            constants = zip(live.constvars, getattr(jaxpr, "consts", ()), strict=False)
+            known |= {var: constant(value) for var, value in constants}
         total = 0
         for eqn in live.eqns:
-            operands = [constants.operand(atom, known) if follow else None for atom in eqn.invars]
+            operands = [value_of(atom, known) if follow else None for atom in eqn.invars]
             flops, results = self._equation(eqn, runs, operands, follow)
             total += flops
             known.update(zip(eqn.outvars, results, strict=True))
-        return total, [constants.operand(atom, known) for atom in live.outvars]
+        return total, [value_of(atom, known) for atom in live.outvars]
 
     def chooses(self, jaxpr: Any) -> bool:
         """Whether a program contains a branch, or a loop that is not a scan."""
@@ -212,7 +159,7 @@ class _Walk:
         name, params = eqn.primitive.name, eqn.params
         unknown: list[Value] = [None] * len(eqn.outvars)
         try:
-            if _is_poisson(eqn):
+            if is_poisson(eqn):
                 return runs * POISSON_DRAW * math.prod(eqn.outvars[0].aval.shape), unknown
             if name in _CALLS:
                 inner = params[_CALLS[name]]
@@ -228,8 +175,8 @@ class _Walk:
             if name == "custom_linear_solve":
                 return self.program(params["jaxprs"].solve, runs)[0], unknown
             if follow and len(unknown) == 1:
-                unknown = [constants.result(eqn, operands)]
-            return runs * _single(eqn), unknown
+                unknown = [result(eqn, operands)]
+            return runs * count_once(eqn), unknown
         except CostUnknown:
             raise
         except Exception as error:
@@ -251,31 +198,31 @@ class _Walk:
             return total, [None] * n_results
         order = -1 if params["reverse"] else 1
         carried = operands[n_consts : n_consts + n_carry]
-        steps = [constants.step_of(body.jaxpr, n_consts, place) for place in range(n_carry)]
+        steps = [_step_of(body.jaxpr, n_consts, place) for place in range(n_carry)]
         total, results = self.program(
             body,
             runs * length,
-            [constants.repeat(value, length) for value in operands[:n_consts]]
-            + constants.counters(carried, steps, np.full(runs, length))
-            + [constants.scan_rows(value, runs, order) for value in operands[n_consts + n_carry :]],
+            [_repeat(value, length) for value in operands[:n_consts]]
+            + _counters(carried, steps, np.full(runs, length))
+            + [_scan_rows(value, runs, order) for value in operands[n_consts + n_carry :]],
         )
-        after = constants.final_values(carried, steps, np.full(runs, length))
-        stacked = [constants.stack(value, runs, length, order) for value in results[n_carry:]]
+        after = _final_values(carried, steps, np.full(runs, length))
+        stacked = [_stack(value, runs, length, order) for value in results[n_carry:]]
         return total, after + stacked
 
     def _while(self, eqn: JaxprEqn, runs: int, operands: list[Value]) -> int:
         body, n_condition = eqn.params["body_jaxpr"], eqn.params["cond_nconsts"]
         n_body = eqn.params["body_nconsts"]
-        trips = constants.count_trips(eqn, operands)
+        trips = _count_trips(eqn, operands)
         trips = np.broadcast_to(trips, runs) if runs <= LARGEST or len(trips) > 1 else trips
         total = int(trips.sum()) * (runs // len(trips))
         values = self._unknown(body)
         if self.chooses(body) and len(trips) == runs and total <= LARGEST:
             carried = operands[n_condition + n_body :]
-            steps = [constants.step_of(body.jaxpr, n_body, place) for place in range(len(carried))]
+            steps = [_step_of(body.jaxpr, n_body, place) for place in range(len(carried))]
             fixed = operands[n_condition : n_condition + n_body]
-            values = [constants.repeat(value, trips) for value in fixed]
-            values += constants.counters(carried, steps, trips)
+            values = [_repeat(value, trips) for value in fixed]
+            values += _counters(carried, steps, trips)
         tests = self.program(eqn.params["cond_jaxpr"], total + runs)[0]
         return tests + self.program(body, total, values)[0]
 
@@ -295,9 +242,7 @@ class _Walk:
         for number, branch in enumerate(branches):
             taken = which == number
             times = int(taken.sum()) * (runs // len(which))
-            total += self.program(
-                branch, times, [constants.select(value, taken) for value in arguments]
-            )[0]
+            total += self.program(branch, times, [_select(value, taken) for value in arguments])[0]
         return total
 
     def _unknown(self, jaxpr: Any) -> list[Value] | None:
@@ -313,88 +258,132 @@ def _inside(eqn: JaxprEqn) -> Iterator[Any]:
                 yield each
 
 
-def _is_poisson(eqn: JaxprEqn) -> bool:
-    return eqn.params.get("name") == "_poisson" and any(
-        inner.params.get("name") == "_poisson_knuth" for inner in eqn.params["jaxpr"].jaxpr.eqns
-    )
+def _repeat(value: Value, times: np.ndarray | int) -> Value:
+    """Returns a value of each of several runs for the `times` runs that each of them makes."""
+    return value if value is None or len(value) == 1 else np.repeat(value, times, axis=0)
 
 
-def _single(eqn: JaxprEqn) -> int:
-    """FLOPs of an equation that contains no program, run once."""
-    name = eqn.primitive.name
-    if name in _FREE:
+def _select(value: Value, where: np.ndarray) -> Value:
+    """Returns the values of those runs in which `where` is true."""
+    return value if value is None or 1 in (len(value), len(where)) else value[where]
+
+
+Step = int | None
+"""What a carried value grows by in each run of the body; None: that is not a constant."""
+
+_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
+
+
+def _step_of(body: Any, n_consts: int, place: int) -> Step:
+    """Returns the step of the carried value at `place` of a loop's body; 0 if it stays."""
+    before, after = body.invars[n_consts + place], body.outvars[place]
+    if after is before:
         return 0
-    if name == "shard_map":
-        raise ValueError("it is the program of one device: give `jax.jit` shardings instead")
-    formula = FORMULAS.get(name)
-    imaginary = any(map(_is_complex, (*eqn.invars, *eqn.outvars)))
-    if formula and not (imaginary and name in COMPLEX):
-        return formula(eqn)
-    if imaginary:
-        return _complex(eqn)
-    if name not in _BY_XLA | _ELEMENTWISE | _QUICK.keys():
-        raise ValueError("what it computes is not known here")
-    return _as_xla_counts(eqn)
+    for eqn in body.eqns:
+        if eqn.outvars[0] is after and eqn.primitive.name in ("add", "sub"):
+            first, second = eqn.invars
+            if first is before and (step := _literal(second)) is not None:
+                return step if eqn.primitive.name == "add" else -step
+            if second is before and eqn.primitive.name == "add":
+                return _literal(first)
+    return None
 
 
-def _is_complex(atom: Any) -> bool:
-    dtype = getattr(atom.aval, "dtype", None)
-    return getattr(dtype, "kind", "") == "c"  # the dtype of JAX keys has no kind
+def _literal(atom: Any) -> Step:
+    value = constant(atom.val) if isinstance(atom, Literal) else None
+    return int(value[0]) if value is not None and value.size == 1 else None
 
 
-def _complex(eqn: JaxprEqn) -> int:
-    """The count of the same equation of real numbers, times what a complex element costs."""
-    name = eqn.primitive.name
-    if name not in COMPLEX and name not in _ELEMENTWISE:
-        raise ValueError("what it costs with complex numbers is not known here")
-    each = COMPLEX.get(name, OTHER_COMPLEX)
-    if name in _ELEMENTWISE or name in ("complex", "conj", "imag", "real"):
-        return each * math.prod(eqn.outvars[0].aval.shape)
-    if name in _QUICK:
-        return each * _QUICK[name](eqn)
-    if name in FORMULAS:
-        return each * FORMULAS[name](eqn)
-    if name == "reduce_prod":
-        return each * _reduction_flops(eqn)
-    return each * _lower(eqn, real=True)
+def _counters(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray) -> list[Value]:
+    """Returns the carried values in each run of the body.
 
-
-def _as_xla_counts(eqn: JaxprEqn) -> int:
-    if quick := _QUICK.get(eqn.primitive.name):
-        return round(float(np.float32(quick(eqn))))
-    return _lower(eqn)
-
-
-def _lower(eqn: JaxprEqn, real: bool = False) -> int:
-    shapes, size = [v.aval.shape for v in eqn.invars], 1
-    if eqn.primitive.name in _ELEMENTWISE:
-        shapes, size = [()] * len(shapes), math.prod(eqn.outvars[0].aval.shape)
-    dtypes = [np.float32 if real and _is_complex(v) else v.aval.dtype for v in eqn.invars]
-    operands = tuple(map(jax.ShapeDtypeStruct, shapes, dtypes))
-    dropped = ("sharding", "preferred_element_type") if real else ("sharding",)
-    params = ((k, None if k.endswith(dropped) else v) for k, v in eqn.params.items())
-    return size * _lowered_flops(eqn.primitive, tuple(params), operands)
-
-
-@functools.lru_cache(maxsize=4096)
-def _lowered_flops(primitive, params: tuple, operands: tuple) -> int:
-    # Whatever devices and mesh the caller uses, the program is that of one device. The CPU form of
-    # threefry is a loop; the TPU's is not.
-    platform = "tpu" if primitive.name.startswith(("random_", "threefry")) else "cpu"
-    device = jax.local_devices()[:1]
-    with jax.default_device(device[0]), jax.set_mesh(jax.sharding.Mesh(device, ("only",))):
-        jitted = jax.jit(lambda *xs: primitive.bind(*xs, **dict(params)))
-        lowered = jitted.trace(*operands).lower(lowering_platforms=(platform,))
-    module = lowered.compiler_ir("hlo").as_hlo_module()
-    flops = xla_client._xla.hlo_module_cost_analysis(_cpu(), module).get("flops", 0)
-    if flops < 0 or any(mark in lowered.as_text() for mark in _OPAQUE):
-        raise ValueError("XLA does not see what it computes")
-    return round(flops)
-
-
-@functools.cache
-def _cpu() -> xla_client.Client:
-    """XLA's CPU client, independent of JAX's backends: a GPU's client has no cost analysis, and
-    with `JAX_PLATFORMS=cuda` JAX has no CPU backend.
+    Args:
+      carried: at the beginning of the loop.
+      steps: of each.
+      trips: int64[runs]: how often the body runs, for each run of the loop.
     """
-    return xla_client.make_cpu_client()
+    starts = np.repeat(np.cumsum(trips) - trips, trips)
+    trip = np.arange(len(starts)) - starts
+    return [_move(value, step, trip, trips) for value, step in zip(carried, steps, strict=True)]
+
+
+def _final_values(
+    carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray
+) -> list[Value]:
+    """Returns the carried values at the end of the loop; arguments as of `_counters`."""
+    once = np.ones(len(trips), int)
+    return [_move(value, step, trips, once) for value, step in zip(carried, steps, strict=True)]
+
+
+def _move(value: Value, step: Step, trip: np.ndarray, times: np.ndarray) -> Value:
+    if value is None or step is None or (step and value.ndim > 1):
+        return None
+    repeated = _repeat(value, times)
+    return repeated if not step else (repeated + step * trip).astype(value.dtype)
+
+
+def _scan_rows(value: Value, runs: int, order: int) -> Value:
+    """Returns the rows of arrays [runs, length, …], one for each run of a scan's body.
+
+    Args:
+      value: the arrays that the scan goes through.
+      runs: how often the scan runs.
+      order: 1, or -1 if it goes from the last row to the first.
+    """
+    if value is None:
+        return None
+    whole = np.broadcast_to(value[:, ::order], (runs, *value.shape[1:]))
+    return whole.reshape(-1, *value.shape[2:]) if whole.size <= LARGEST else None
+
+
+def _stack(value: Value, runs: int, length: int, order: int) -> Value:
+    """Returns arrays [runs, length, …] of the results of each run of a scan's body; arguments as of
+    `_scan_rows`.
+    """
+    if value is None:
+        return None
+    whole = np.broadcast_to(value, (runs * length, *value.shape[1:]))
+    return whole.reshape(runs, length, *value.shape[1:])[:, ::order]
+
+
+def _count_trips(eqn: JaxprEqn, operands: Sequence[Value]) -> np.ndarray:
+    """Returns int64[runs or 1], how often the body of a `while` runs.
+
+    Raises:
+      ValueError: it is not a loop from one constant to another by constant steps.
+    """
+    condition, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
+    n_condition, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    values = [*operands[:n_condition], *operands[n_condition + n_body :]]  # as the condition's
+
+    def side(atom: Any) -> tuple[Value, Step]:
+        if isinstance(atom, Literal):
+            return value_of(atom, {}), 0
+        at = condition.invars.index(atom)
+        return values[at], 0 if at < n_condition else _step_of(body, n_body, at - n_condition)
+
+    try:
+        (test,) = condition.eqns
+        (first, step), (second, other) = map(side, test.invars)
+        name = test.primitive.name
+        if step == 0:
+            first, step, second, other, name = second, other, first, step, _FLIPPED[name]
+        if not step or other != 0 or first is None or second is None or name not in _FLIPPED:
+            raise ValueError
+        return _between(first.astype(np.int64), second.astype(np.int64), step, name)
+    except (ValueError, KeyError):
+        raise ValueError("its number of trips is not a constant of the program") from None
+
+
+def _between(start: np.ndarray, stop: np.ndarray, step: int, test: str) -> np.ndarray:
+    if step < 0:
+        start, stop, step, test = -start, -stop, -step, _FLIPPED[test]
+    distance = stop - start + (test == "le")
+    if test == "ne":
+        if (distance < 0).any() or (distance % step).any():
+            raise ValueError
+    elif test in ("gt", "ge"):  # it moves away from the end
+        if ((distance < 0) | ((test == "ge") & (distance <= 0))).any():
+            raise ValueError
+        return np.zeros_like(distance)
+    return np.maximum(-(-distance // step), 0)
