@@ -25,8 +25,8 @@ from benchmarks.train_step import NETWORKS, SHORT, batches_of, measure, networks
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.experiments.scripts import clock, describe, make_parser, positive
 from nevis_stream.launch import entry
-from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import Network, begin, initialise_program
+from nevis_stream.learners.parts.recipe import Recipe
 
 STEPS = 20
 

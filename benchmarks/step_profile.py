@@ -17,8 +17,8 @@ from benchmarks.train_step import NETWORKS, SHORT
 from nevis_stream.cost.counted import CountedFunction
 from nevis_stream.experiments.scripts import describe, make_parser, positive
 from nevis_stream.launch import entry
-from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import TaskShape, begin, initialise_program
+from nevis_stream.learners.parts.recipe import Recipe
 
 _KINDS = (
     ("convolutions and reductions in XLA's YNN library", re.compile(r"ynn")),

@@ -35,7 +35,6 @@ from nevis_stream.launch import entry
 from nevis_stream.learners.config import PRESETS
 from nevis_stream.learners.parts.augmentation import Augmentation, training_view
 from nevis_stream.learners.parts.feed import Batches
-from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.model import (
     Network,
     TaskShape,
@@ -43,6 +42,7 @@ from nevis_stream.learners.parts.model import (
     initialise_program,
     several_steps,
 )
+from nevis_stream.learners.parts.recipe import Recipe
 
 NETWORKS = {
     "ResNet (1,1,1) width 16, strided stem, 32×32 (budgets tiny, small)": Network(

@@ -9,18 +9,58 @@ import numpy as np
 
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
-from nevis_stream.learners.parts import costs, linear_probe
-from nevis_stream.learners.parts.fit import MAIN, Recipe, fit
+from nevis_stream.learners.parts import linear_probe
+from nevis_stream.learners.parts.fit import fit
 from nevis_stream.learners.parts.initialisation import FromRelated, Initialisation, Start
 from nevis_stream.learners.parts.model import head_size, initialise_program, predict_probabilities
+from nevis_stream.learners.parts.recipe import (
+    MAIN,
+    Recipe,
+    count_prediction_flops,
+    count_training_flops,
+    programs,
+)
 from nevis_stream.learners.parts.relatedness import Neighbours, embed
 from nevis_stream.learners.parts.search import Halving, Hyper, Search
-from nevis_stream.learners.parts.training_data import AuxiliaryChoice, NoAuxiliaryTasks
 from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import TaskView
 
-NO_AUXILIARY_TASKS = NoAuxiliaryTasks()
 ENSEMBLE_TEMPERATURE = 0.1
+
+
+@dataclass(frozen=True)
+class AuxiliaryTasks:
+    """Earlier tasks that trials also train on (NEVIS'22, Appendix G).
+
+    Attributes:
+      which: "none"; "related", those with the highest scores of relatedness; "all"; or "random",
+        drawn anew at each update (Figure 23).
+      count: number of tasks at each update, unless all are taken.
+    """
+
+    which: str = "none"
+    count: int = 1
+
+    @property
+    def by_relatedness(self) -> bool:
+        """Whether the choice needs scores, which are computed if the initialisation has none."""
+        return self.which == "related"
+
+    @property
+    def drawn(self) -> int | None:
+        """How many of the chosen tasks are drawn at each update; None: all are used."""
+        return self.count if self.which == "random" else None
+
+    def choose(self, ctx: Context, scores: Mapping[str, float]) -> Sequence[str]:
+        """Returns ids of earlier tasks; `scores` are their scores of relatedness."""
+        if self.which != "related":
+            return () if self.which == "none" else ctx.past_tasks
+        latest_first = reversed(ctx.past_tasks)
+        return sorted(latest_first, key=lambda task_id: -scores.get(task_id, 0.0))[: self.count]
+
+    def most(self, earlier: int) -> int:
+        """Returns the largest number of tasks that an update uses of `earlier` ones."""
+        return {"none": 0, "all": earlier}.get(self.which, min(self.count, earlier))
 
 
 @dataclass(frozen=True)
@@ -42,7 +82,7 @@ class Baseline:
     initialisation: Initialisation
     search: Search
     recipe: Recipe
-    data: AuxiliaryChoice = NO_AUXILIARY_TASKS
+    data: AuxiliaryTasks = AuxiliaryTasks()
     neighbours: Neighbours = Neighbours()
     ensemble: int = 1
     halving: Halving | None = None
@@ -61,7 +101,7 @@ class Baseline:
         """
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
-        initialise, look, step = costs.programs(self.recipe, classes=1, n_train=1)
+        initialise, look, step = programs(self.recipe, classes=1, n_train=1)
         heads = linear_probe.programs(self.recipe, self.search.at_once, 1, 1) if self.frozen else ()
         ctx.compile([initialise, look, *(heads or [step])])
         return {}
@@ -222,13 +262,15 @@ class Baseline:
         facts = {"trials": trials, "steps": recipe.steps, "batch": recipe.batch_of(n_train)}
         if self.frozen:
             return facts
-        flops = costs.of_trials(recipe, classes, n_train, n_dev, trials, self.data.most(earlier))
-        flops["predict"] = costs.of_predicting(
+        flops = count_training_flops(
+            recipe, classes, n_train, n_dev, trials, self.data.most(earlier)
+        )
+        flops["predict"] = count_prediction_flops(
             recipe, classes, n_predict, min(self.ensemble, trials)
         )
         flops["select"] = 0
         if self.initialisation.needs_independent and earlier:
-            independent = costs.of_trials(recipe, classes, n_train, n_dev)
+            independent = count_training_flops(recipe, classes, n_train, n_dev)
             flops["select"] += independent["train"]
             flops["validate"] += independent["validate"]
         if candidates := self._candidates(earlier):

@@ -6,8 +6,7 @@ import warnings
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learners.config import BackboneConfig, BaselineConfig
 from nevis_stream.learners.parts.augmentation import Augmentation
-from nevis_stream.learners.parts.baseline import NO_AUXILIARY_TASKS, Baseline
-from nevis_stream.learners.parts.fit import MAIN, OTHER, Recipe
+from nevis_stream.learners.parts.baseline import AuxiliaryTasks, Baseline
 from nevis_stream.learners.parts.initialisation import (
     FromPretrained,
     FromPrevious,
@@ -15,8 +14,8 @@ from nevis_stream.learners.parts.initialisation import (
     FromRelated,
     Initialisation,
 )
-from nevis_stream.learners.parts.loop import SCHEDULES
 from nevis_stream.learners.parts.model import Network
+from nevis_stream.learners.parts.recipe import MAIN, OTHER, SCHEDULES, Recipe
 from nevis_stream.learners.parts.relatedness import Neighbours
 from nevis_stream.learners.parts.search import (
     RANDOM_FIRST,
@@ -26,7 +25,6 @@ from nevis_stream.learners.parts.search import (
     RandomSearch,
     Search,
 )
-from nevis_stream.learners.parts.training_data import EarlierTasks
 
 _OPTIONS = [option.name for option in dataclasses.fields(BackboneConfig) if option.name != "name"]
 
@@ -65,11 +63,10 @@ def build(config: BaselineConfig) -> Baseline:
       BadInput: values that cannot be combined, or weights that are missing.
     """
     begin, which = initialisation(config), config.auxiliary.which
-    data = NO_AUXILIARY_TASKS if which == "none" else EarlierTasks(config.auxiliary.count, which)
     names = (
         "learning_rate",
         "label_smoothing",
-        *(("auxiliary_weight",) if data != NO_AUXILIARY_TASKS else ()),
+        *(("auxiliary_weight",) if which != "none" else ()),
     )
     spaces = {name: tuple(getattr(config.search, name)) for name in names}
     main, second = (
@@ -113,10 +110,7 @@ def build(config: BaselineConfig) -> Baseline:
             f" prune; set more {more}."
         )
     if frozen and (
-        data != NO_AUXILIARY_TASKS
-        or pruning
-        or config.search.space == "large"
-        or begin.needs_independent
+        which != "none" or pruning or config.search.space == "large" or begin.needs_independent
     ):
         raise BadInput(
             "config.train.frozen cannot be combined with auxiliary tasks, ft_static,"
@@ -140,7 +134,7 @@ def build(config: BaselineConfig) -> Baseline:
             weight_decay=config.train.weight_decay,
             second_network=second,
         ),
-        data=data,
+        data=AuxiliaryTasks(which, config.auxiliary.count),
         neighbours=_neighbours(config),
         ensemble=config.ensemble,
         halving=Halving() if pruning else None,

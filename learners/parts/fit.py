@@ -1,10 +1,7 @@
 """Fitting one model to one task with given hyper-parameters (NEVIS'22, section 4)."""
 
-import dataclasses
 import functools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,111 +10,21 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
-from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.feed import Feed
-from nevis_stream.learners.parts.loop import (
-    SCHEDULES,
-    Curve,
-    Training,
-    batch_size,
-    dev_error,
-    train,
-)
+from nevis_stream.learners.parts.loop import Curve, Training, dev_error, train
 from nevis_stream.learners.parts.model import (
     Network,
     begin,
     head_size,
     predict_probabilities,
     several_steps,
-    step_program,
 )
-from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH
+from nevis_stream.learners.parts.recipe import AUXILIARY_BATCH, SCHEDULES, Recipe
 from nevis_stream.seeds import key_of
 from nevis_stream.storage.checkpoint import Tree, to_host
 from nevis_stream.streams.task import TaskView
 
-MAIN, OTHER = "main", "other"
 _DRAWS = 0x6472_6177  # apart from other uses of a trial's seed
-_STORED_SCALE = 1.25  # side of the stored images over that of the network's input
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a model is trained.
-
-    Attributes:
-      network: backbone and resolution.
-      steps: number of updates.
-      validate_every: updates between two evaluations ("looks") on the dev split.
-      augmentation: how training views are made.
-      largest_batch: B of NEVIS'22, eq. 4.
-      warmup_share: share of the updates in which the learning rate rises.
-      momentum: coefficient of Nesterov momentum.
-      weight_decay: weight of L2 on kernels.
-      schedule: of the learning rate, "cosine" or "piecewise".
-      batch: examples per step; None computes it by eq. 4.
-      second_network: the alternative to `network` in a search over architectures, or None.
-    """
-
-    network: Network
-    steps: int
-    validate_every: int
-    augmentation: Augmentation = Augmentation()
-    largest_batch: int = 512
-    warmup_share: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
-    schedule: str = "cosine"
-    batch: int | None = None
-    second_network: Network | None = None
-
-    def of_trial(self, hyper: Mapping[str, Any]) -> "Recipe":
-        """Returns the recipe of a trial, as its hyper-parameters change it."""
-        changes = {name: hyper[name] for name in ("schedule", "batch") if name in hyper}
-        views = {name: hyper[name] for name in ("crop", "flip") if name in hyper}
-        network = self.second_network if hyper.get("network") == OTHER else self.network
-        return dataclasses.replace(
-            self,
-            **changes,
-            network=network,
-            augmentation=dataclasses.replace(self.augmentation, **views),
-        )
-
-    def batch_of(self, examples: int) -> int:
-        """Returns the number of examples per step for a task with `examples` training examples."""
-        return self.batch or batch_size(examples, self.largest_batch)
-
-    @property
-    def stored_size(self) -> int:
-        """Side of the stored training images in pixels."""
-        return math.ceil(self.network.resolution * _STORED_SCALE)
-
-    def step(
-        self,
-        classes: int,
-        helpers: Sequence[int] = (),
-        side: int | None = None,
-        learned: tuple[str, ...] = (),
-    ):
-        """Returns the training-step program.
-
-        Args:
-          classes: number of classes of the task.
-          helpers: number of classes of each auxiliary task.
-          side: side of the training views in pixels; None is the network's.
-          learned: the parameters that are updated (see `step_program`).
-        """
-        heads = tuple(head_size(count) for count in helpers)
-        network = dataclasses.replace(self.network, resolution=side or self.network.resolution)
-        return step_program(
-            network,
-            head_size(classes),
-            self.augmentation,
-            self.momentum,
-            self.weight_decay,
-            heads,
-            learned,
-        )
 
 
 def fit(

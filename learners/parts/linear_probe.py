@@ -12,8 +12,7 @@ import optax
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Batches
-from nevis_stream.learners.parts.fit import Recipe
-from nevis_stream.learners.parts.loop import SCHEDULES, Training, dev_error, train
+from nevis_stream.learners.parts.loop import Training, dev_error, train
 from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     TaskShape,
@@ -24,6 +23,7 @@ from nevis_stream.learners.parts.model import (
     optimiser,
     targets,
 )
+from nevis_stream.learners.parts.recipe import SCHEDULES, Recipe
 from nevis_stream.learners.parts.relatedness import backbone_of, embed, features_program
 from nevis_stream.learners.parts.search import Hyper
 from nevis_stream.storage.checkpoint import Tree

@@ -12,9 +12,10 @@ import numpy as np
 
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Feed
-from nevis_stream.learners.parts.fit import Recipe, look_at_dev, on_host, report
-from nevis_stream.learners.parts.loop import SCHEDULES, Training, round_value, train
+from nevis_stream.learners.parts.fit import look_at_dev, on_host, report
+from nevis_stream.learners.parts.loop import Training, round_value, train
 from nevis_stream.learners.parts.model import begin, head_size, initialise_program
+from nevis_stream.learners.parts.recipe import SCHEDULES, Recipe
 from nevis_stream.storage.checkpoint import Tree, to_host
 from nevis_stream.streams.task import TaskView
 

@@ -71,7 +71,7 @@ def test_a_run_on_four_devices_has_the_same_events_and_flops(tmp_path):
         """
         import sys
         from nevis_stream.learners.parts.baseline import Baseline
-        from nevis_stream.learners.parts.fit import Recipe
+        from nevis_stream.learners.parts.recipe import Recipe
         from nevis_stream.learners.parts.initialisation import FromPrevious
         from nevis_stream.learners.parts.model import Network
         from nevis_stream.learners.parts.search import RandomSearch

@@ -22,9 +22,9 @@ from nevis_stream.launch import executors
 from nevis_stream.launch.executors.threads import SharedProgress
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.baseline import Baseline
-from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.learners.parts.model import Network
+from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.learners.parts.search import BayesianSearch, RandomSearch
 from nevis_stream.progress import Silent
 from nevis_stream.runner import run

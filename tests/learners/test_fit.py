@@ -27,10 +27,9 @@ from nevis_stream.learners.parts.augmentation import (
 )
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.feed import Batches
-from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
-from nevis_stream.learners.parts.loop import batch_size, cosine_rates
 from nevis_stream.learners.parts.model import Network, TaskShape, head_size, loss, targets
+from nevis_stream.learners.parts.recipe import Recipe, batch_size, cosine_rates
 from nevis_stream.learners.parts.search import GridSearch, RandomSearch
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run

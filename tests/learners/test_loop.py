@@ -8,9 +8,10 @@ from flax.traverse_util import flatten_dict
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context
-from nevis_stream.learners.parts.fit import Recipe, fit
+from nevis_stream.learners.parts.fit import fit
 from nevis_stream.learners.parts.linear_probe import fit_heads
 from nevis_stream.learners.parts.model import Network, head_size, initialise_program
+from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.progress import Silent
 from nevis_stream.storage.checkpoint import EventWorkspace, to_host
 from nevis_stream.streams.task import LabelledImages, TaskView

@@ -18,9 +18,9 @@ from nevis_stream.experiments.recorded import load_learner
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.baseline import Baseline
-from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.initialisation import PRETRAINED, FromPretrained, FromRelated
 from nevis_stream.learners.parts.model import Network, initialise_program
+from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.learners.parts.search import RandomSearch
 from nevis_stream.progress import Silent
 from nevis_stream.run_directory.config import recorded_values

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from nevis_stream.learner import Context
-from nevis_stream.learners.parts.baseline import Baseline
-from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.baseline import AuxiliaryTasks, Baseline
 from nevis_stream.learners.parts.initialisation import FromRandom
 from nevis_stream.learners.parts.model import Network
 from nevis_stream.learners.parts.multi_task_pretraining import fit_jointly
+from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.learners.parts.search import BayesianSearch, Halving, RandomSearch
-from nevis_stream.learners.parts.training_data import EarlierTasks
 from tests.learners.test_loop import TASK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +51,7 @@ TRAINING = {
         FromRandom(),
         RandomSearch(8, SPACE),
         Recipe(NETWORK, steps=4, validate_every=2),
-        EarlierTasks(1, "random"),
+        AuxiliaryTasks("random"),
         halving=Halving(4, 1),
     ).train,
     "bayesian": Baseline(FromRandom(), BayesianSearch(4, SPACE), RECIPE).train,

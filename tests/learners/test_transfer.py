@@ -15,13 +15,12 @@ from nevis_stream.learner import Context
 from nevis_stream.learners.parts import fit as fit_module
 from nevis_stream.learners.parts import model, relatedness
 from nevis_stream.learners.parts.augmentation import Augmentation
-from nevis_stream.learners.parts.baseline import Baseline
-from nevis_stream.learners.parts.fit import Recipe
+from nevis_stream.learners.parts.baseline import AuxiliaryTasks, Baseline
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom, FromRelated
 from nevis_stream.learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin
+from nevis_stream.learners.parts.recipe import AUXILIARY_BATCH, Recipe
 from nevis_stream.learners.parts.relatedness import Neighbours, embed, features_program
 from nevis_stream.learners.parts.search import RandomSearch
-from nevis_stream.learners.parts.training_data import AUXILIARY_BATCH, EarlierTasks
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.storage.checkpoint import Checkpoint
@@ -220,7 +219,7 @@ def test_static_relatedness_uses_predictors_trained_alone_and_pays_for_them(tmp_
     ],
 )
 def test_axes_combine_freely(tmp_path, start, which):
-    ledger = run(learner(start, trials=1, data=EarlierTasks(2, which)), stream(), tmp_path)
+    ledger = run(learner(start, trials=1, data=AuxiliaryTasks(which, 2)), stream(), tmp_path)
     helpers = [record.trials[0].info.get("helpers", []) for record in ledger.of_kind(TrainRecord)]
     # random ones are drawn at each update
     assert [len(names) for names in helpers] == [0, 1, 2, 2 if which == "related" else 3]
@@ -330,7 +329,7 @@ def test_an_ensemble_is_the_weighted_mean_of_the_best_trials(tmp_path):
 
 def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
     """Selection, a separate trial and auxiliary heads are continued like everything else."""
-    chosen = learner(FromRelated(space="static"), data=EarlierTasks(1))
+    chosen = learner(FromRelated(space="static"), data=AuxiliaryTasks("related"))
     reference = run(chosen, stream(), tmp_path / "whole")
 
     class Stop(Exception):
@@ -366,12 +365,12 @@ def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
     [
         learner(FromRelated()),
         learner(FromRelated(space="static"), ensemble=2),
-        learner(FromRandom(), data=EarlierTasks(2, "related")),
+        learner(FromRandom(), data=AuxiliaryTasks("related", 2)),
         pytest.param(
-            learner(FromRelated(), data=EarlierTasks(1, "all"), trials=1), marks=pytest.mark.slow
+            learner(FromRelated(), data=AuxiliaryTasks("all"), trials=1), marks=pytest.mark.slow
         ),
         pytest.param(
-            learner(FromPrevious(), data=EarlierTasks(1, "random")), marks=pytest.mark.slow
+            learner(FromPrevious(), data=AuxiliaryTasks("random")), marks=pytest.mark.slow
         ),
     ],
     ids=["related", "static, two answer", "two related helpers", "all helpers", "random helper"],

@@ -13,10 +13,10 @@ from nevis_stream.learner import Context
 from nevis_stream.learners.parts import feed
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.feed import Feed
-from nevis_stream.learners.parts.fit import Recipe
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.learners.parts.linear_probe import fit_heads
 from nevis_stream.learners.parts.model import Network, begin, head_size, initialise_program
+from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.learners.parts.search import Halving, RandomSearch
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
