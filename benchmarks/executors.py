@@ -10,9 +10,11 @@ repeat; the last column has its range over single tasks.
 import tempfile
 from pathlib import Path
 
+from nevis_stream.errors import look_up
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.scripts import describe, make_parser, positive
-from nevis_stream.launch import entry, executors
+from nevis_stream.launch import entry
+from nevis_stream.launch.executors import EXECUTORS
 from nevis_stream.run_directory.scalars import read_timing
 from nevis_stream.runner import run
 from nevis_stream.streams.named_streams import load_stream
@@ -42,7 +44,7 @@ def main() -> None:
     arguments = parser.parse_args()
     entry.use_compilation_cache()
     stream, names = load_stream("pico"), arguments.executors.split(",")
-    built = {name: executors.build(name) for name in names}
+    built = {name: look_up(EXECUTORS, "executor", name)() for name in names}
     times: dict[str, list[list[float]]] = {name: [] for name in names}
     ledgers = set()
     with tempfile.TemporaryDirectory() as directory:

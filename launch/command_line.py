@@ -4,16 +4,16 @@ SUBCOMMAND`, each with its own flags and --help; and how tables and numbers are 
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 from absl.flags import FlagHolder, FlagValues
 
 from nevis_stream.cost.meter import engineering
-from nevis_stream.errors import BadInput, unknown
+from nevis_stream.errors import BadInput, look_up, unknown
 from nevis_stream.launch import entry
 from nevis_stream.terminal import Console
 
@@ -107,15 +107,8 @@ class ExecutorFlags:
           BadInput: no such executor, an option that it does not have, or several devices together
             with threads.
         """
-        from nevis_stream.launch import executors
-
         options = {flag.name: flag.value for flag in self.options if flag.value is not None}
-        owned = executors.options(self.name.value)
-        for option in options:
-            owners = [name for name in executors.names() if option in executors.options(name)]
-            if option not in owned and owners:
-                raise BadInput(f"--{option} needs --executor={' or --executor='.join(owners)}.")
-        executor = executors.build(self.name.value, options)
+        executor = make_executor(self.name.value, options)
         if self.devices.value > 1 and self.name.value == "threads":
             raise BadInput(
                 "--devices cannot be combined with --executor=threads: programs that several"
@@ -148,6 +141,27 @@ def accept_changed_code() -> FlagHolder:
         False,
         "Continue a run although your own code has changed since it was begun.",
     )
+
+
+def make_executor(name: str, options: Mapping[str, Any]) -> "Executor":
+    """Returns the executor of this name.
+
+    Args:
+      name: the value of --executor.
+      options: the values of its options by the names of their flags.
+
+    Raises:
+      BadInput: no such executor, or an option that it does not have.
+    """
+    from nevis_stream.launch.executors import EXECUTORS
+
+    look_up(EXECUTORS, "executor", name)
+    owned = {each: {field.name for field in fields(kind)} for each, kind in EXECUTORS.items()}
+    for option in options:
+        if option not in owned[name]:
+            owners = [each for each in owned if option in owned[each]]
+            raise BadInput(f"--{option} needs --executor={' or --executor='.join(owners)}.")
+    return EXECUTORS[name](**options)
 
 
 def executor() -> ExecutorFlags:

@@ -12,7 +12,7 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.errors import BadInput
-from nevis_stream.launch import entry, executors
+from nevis_stream.launch import command_line, entry
 from nevis_stream.launch.command_line import Subcommand, console, define, start
 from nevis_stream.storage import make_directory
 from nevis_stream.terminal import TerminalProgress
@@ -50,7 +50,7 @@ def rollouts(words: Sequence[str]) -> None:
     pool, fingerprint = load_pool(data, values.images)
     designs = {"path": (1, values.rounds), "hierarchical": (values.depth, values.width)}
     chosen = values.design or list(designs)
-    executor = executors.build(
+    executor = command_line.make_executor(
         values.executor, {"workers": values.workers} if values.workers else {}
     )
     entry.use_compilation_cache()

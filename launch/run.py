@@ -15,11 +15,12 @@ that you set. Afterwards: python -m launch.report runs/a runs/b --out=report
 
 import math
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 from absl import flags
 
-from nevis_stream import catalogue
+from nevis_stream.catalogue import SPLIT_HELP
 from nevis_stream.cost.meter import cost_text
 from nevis_stream.errors import plural
 from nevis_stream.experiments import run_config
@@ -104,18 +105,18 @@ def _result(ledger: Ledger) -> str:
 
 def _lists() -> str:
     """Returns the end of --help: learners, keys of the chosen learner, streams, executors."""
-    from nevis_stream.launch import executors
+    from nevis_stream.launch.executors import EXECUTORS
     from nevis_stream.learners.closed_form import config as closed_form
     from nevis_stream.streams.adaptive import specification
 
-    named = [_with_flags(name, executors.options(name)) for name in executors.names()]
+    named = [_with_flags(name, kind) for name, kind in EXECUTORS.items()]
     return (
         f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (of the learners that train"
         " networks; cheap and paper take too long on a CPU: see what they cost with"
         " --dry_run); those of closed_form:"
         f" {', '.join(closed_form.PRESETS)}; those of frontier:"
         f" {', '.join(closed_form.FRONTIER_PRESETS)}\nStreams:"
-        f" {', '.join(stream_names())}, {catalogue.SPLIT_HELP};\n  NAME+partial: only the tasks"
+        f" {', '.join(stream_names())}, {SPLIT_HELP};\n  NAME+partial: only the tasks"
         " whose data are on this machine; NAME+disjoint: without the images that an earlier task"
         " has; or the path of a csv (docs/adding-a-task.md);\n "
         f" {specification.HELP}\nExecutors:"
@@ -123,12 +124,9 @@ def _lists() -> str:
     )
 
 
-def _with_flags(executor: str, options: list[str]) -> str:
-    return (
-        f"{executor} ({', '.join(f'--{name}' for name in options if name in flags.FLAGS)})"
-        if options
-        else executor
-    )
+def _with_flags(name: str, executor: type) -> str:
+    options = [f"--{each.name}" for each in fields(executor) if each.name in flags.FLAGS]
+    return f"{name} ({', '.join(options)})" if options else name
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ def _write_weights(file: Path) -> None:
 
 def main() -> None:
     """Runs; see the module."""
-    from nevis_stream.launch import executors
+    from nevis_stream.launch.executors import EXECUTORS
     from nevis_stream.runner import run
     from nevis_stream.streams.named_streams import load_stream
 
@@ -145,7 +145,7 @@ def main() -> None:
     # a path for all runs of a test: configs record it
     weights = Path(run_dir).resolve().parents[1] / "weights.safetensors"
     name, _, stream_name = name.partition("@")
-    target, how = learner(name, weights), executors.build(executor, json.loads(options))
+    target, how = learner(name, weights), EXECUTORS[executor](**json.loads(options))
     streams = {"": toy.stream, "adaptive": result_stream, "multi_label": toy.multi_label_stream}
     stream = streams.get(stream_name, lambda: load_stream(stream_name))()
     arm(int(fatal))

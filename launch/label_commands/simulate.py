@@ -13,7 +13,7 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.study import StudySettings, run_study, write_page
-from nevis_stream.launch import entry, executors
+from nevis_stream.launch import command_line, entry
 from nevis_stream.launch.command_line import console
 from nevis_stream.launch.label_commands.surrogate_data import check_flags, load_subject, pool_labels
 from nevis_stream.terminal import TerminalProgress
@@ -22,7 +22,7 @@ from nevis_stream.terminal import TerminalProgress
 def simulate(_: Sequence[str], values: FlagValues) -> None:
     """Repeats the loop, prints a table and writes a page."""
     check_flags(values, [rule.removesuffix(HIGHEST) for rule in values.rules], STUDY)
-    executor = executors.build(
+    executor = command_line.make_executor(
         values.executor, {"workers": values.workers} if values.workers else {}
     )
     if twice := [rule for rule in values.rules if values.rules.count(rule) > 1]:

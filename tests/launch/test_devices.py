@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nevis_stream.errors import BadInput
-from nevis_stream.launch import executors
+from nevis_stream.launch.executors import EXECUTORS
 from nevis_stream.learner import Context
 from tests import forked
 
@@ -116,10 +116,7 @@ def test_the_command_tells_it_too(small_stream, tmp_path):
         ),
         (
             ["--executor=thread"],
-            (
-                "unknown executor 'thread'. Did you mean 'threads'? Valid:"
-                f" {', '.join(executors.names())}"
-            ),
+            (f"unknown executor 'thread'. Did you mean 'threads'? Valid: {', '.join(EXECUTORS)}"),
         ),
         (["--workers=3"], "--workers needs --executor=threads."),
     ):

@@ -18,7 +18,8 @@ import psutil
 import pytest
 
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, RunWarning
-from nevis_stream.launch import executors
+from nevis_stream.launch.command_line import make_executor
+from nevis_stream.launch.executors import EXECUTORS
 from nevis_stream.launch.executors.threads import SharedProgress
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.baseline import Baseline
@@ -57,10 +58,10 @@ def own_folders(tmp_path_factory):
 def built(name):
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install ray")
-    return executors.build(name, {"workers": 2} if name == "threads" else {})
+    return EXECUTORS[name](**({"workers": 2} if name == "threads" else {}))
 
 
-@pytest.fixture(params=executors.names())
+@pytest.fixture(params=EXECUTORS)
 def executor(request):
     return built(request.param)
 
@@ -86,7 +87,7 @@ def references(tmp_path_factory):
             name,
             marks=[pytest.mark.slow] if (executor, name) == ("ray", "baseline") else [],
         )
-        for executor in executors.names()
+        for executor in EXECUTORS
         for name in LEARNERS
     ],
     indirect=["executor"],
@@ -266,21 +267,19 @@ def test_unknown_names_and_options_are_told():
         BadInput,
         match=r"unknown executor 'thread'. Did you mean 'threads'\? Valid: inline, ray, threads",
     ):
-        executors.build("thread")
-    with pytest.raises(
-        BadInput, match=r"executor 'threads': unknown option 'cpus_per_trial'.* Valid: workers"
-    ):
-        executors.build("threads", {"cpus_per_trial": 2})
+        make_executor("thread", {})
+    with pytest.raises(BadInput, match="--cpus_per_trial needs --executor=ray"):
+        make_executor("threads", {"cpus_per_trial": 2})
     with pytest.raises(BadInput, match="workers=0; it must be 1 or more"):
-        executors.build("threads", {"workers": 0})
+        make_executor("threads", {"workers": 0})
     with pytest.raises(BadInput, match="gpus_per_trial=-1; it must be 0 or more"):
-        executors.build("ray", {"gpus_per_trial": -1})
+        make_executor("ray", {"gpus_per_trial": -1})
 
 
 def test_without_ray_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(NevisStreamError, match=r"pip install ray .*`cluster`"):
-        context(executors.build("ray")).map(numbered, [1])
+        context(EXECUTORS["ray"]()).map(numbered, [1])
 
 
 def test_threads_compile_each_program_once(tmp_path):
@@ -297,7 +296,7 @@ def test_threads_compile_each_program_once(tmp_path):
                 learner,
                 toy.stream(),
                 tmp_path / "run",
-                executor=executors.build("threads", {"workers": 3}),
+                executor=EXECUTORS["threads"](workers=3),
             )
     for program in ("initialise", "step", "probabilities"):
         assert sum(program in name for name in compiled) == 1, compiled
@@ -346,7 +345,7 @@ def dies(ctx, item):
 def test_a_trial_that_is_lost_again_and_again_is_told():
     built("ray")
     with pytest.raises(NevisStreamError, match="trial 0: its process or machine was lost 2 times"):
-        context(executors.build("ray", {"max_retries": 1})).map(dies, [0])
+        context(EXECUTORS["ray"](max_retries=1)).map(dies, [0])
 
 
 def test_a_trial_that_has_room_nowhere_is_told():
@@ -355,7 +354,7 @@ def test_a_trial_that_has_room_nowhere_is_told():
         BadInput,
         match=r"1 CPU and 3 GPU, but no machine .*Lower --cpus_per_trial or --gpus_per_trial",
     ):
-        context(executors.build("ray", {"gpus_per_trial": 3})).map(numbered, [0])
+        context(EXECUTORS["ray"](gpus_per_trial=3)).map(numbered, [0])
 
 
 def test_a_cluster_of_one_machine_is_private(monkeypatch):
@@ -365,22 +364,22 @@ def test_a_cluster_of_one_machine_is_private(monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(NevisStreamError, match="not installed"):
-        context(executors.build("ray", {"ray_address": "127.0.0.1:1"})).map(numbered, [0])
+        context(EXECUTORS["ray"](ray_address="127.0.0.1:1")).map(numbered, [0])
     assert not {*private} & os.environ.keys()
     with pytest.raises(NevisStreamError, match="not installed"):
-        context(executors.build("ray")).map(numbered, [0])
+        context(EXECUTORS["ray"]()).map(numbered, [0])
     assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
     assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
     monkeypatch.delenv("RAY_AUTH_TOKEN")
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "mine")
     with pytest.raises(NevisStreamError, match="not installed"):
-        context(executors.build("ray")).map(numbered, [0])
+        context(EXECUTORS["ray"]()).map(numbered, [0])
     assert "RAY_AUTH_TOKEN" not in os.environ
 
 
 def test_a_cluster_of_one_machine_listens_on_the_loopback_address_alone():
     built("ray")
-    context(executors.build("ray")).map(numbered, [0])
+    context(EXECUTORS["ray"]()).map(numbered, [0])
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     listening = [
         connection.laddr.ip
@@ -399,7 +398,7 @@ def test_an_address_where_nobody_answers_is_told_at_once(monkeypatch):
             NevisStreamError,
             match=f"--ray_address={address}: nothing answers there.*ray start --head",
         ):
-            context(executors.build("ray", {"ray_address": address})).map(numbered, [0])
+            context(EXECUTORS["ray"](ray_address=address)).map(numbered, [0])
 
 
 def test_a_stop_while_ray_starts_is_a_stop_as_any_other(tmp_path, small_stream):

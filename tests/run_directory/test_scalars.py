@@ -13,7 +13,7 @@ import pytest
 
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import RunWarning
-from nevis_stream.launch import executors
+from nevis_stream.launch.executors import EXECUTORS
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -61,12 +61,12 @@ def test_the_stream_is_that_of_the_ledger(whole):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n == "ray" else []) for n in executors.names()],
+    [pytest.param(n, marks=[pytest.mark.slow] if n == "ray" else []) for n in EXECUTORS],
 )
 def test_curves_are_those_of_the_ledger_whoever_runs_the_trials(tmp_path, name):
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install ray")
-    options = executors.build(name, {"workers": 2} if name == "threads" else {})
+    options = EXECUTORS[name](**({"workers": 2} if name == "threads" else {}))
     ledger = run(LEARNERS["baseline"], toy.stream(), tmp_path, executor=options)
     shown = everything(tmp_path)
     assert len(shown) == 1 + 4 * 4
