@@ -1,16 +1,17 @@
-"""Which classes labels mean: ids from 0 without gaps, or names. What may mean two things is an
-error with both meanings.
+"""Which classes the labels in a file mean: ids, or names. What may mean two things is an error with
+both meanings.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from nevis_stream.datasets.dataset import check_id, count_classes, list_names
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.tables import nfc, parse_whole, read_text, shorten, similar_names
-from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
+from nevis_stream.vocabulary import TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
 # what pandas takes for a missing value, and so may write for one
@@ -18,16 +19,7 @@ _UNKNOWN = frozenset(
     ("nan", "NaN", "NAN", "None", "NULL", "null", "NA", "N/A", "n/a", "<NA>", "#N/A")
 )
 _MARKS = "|;,+&/"  # by which publishers join the labels of an image
-_SHOWN = 10  # ranges of ids, or names, in a message
 _DECIMAL = r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)(e[+-]?[0-9]+)?"
-DECLARE = (
-    "num_classes (a column of a stream csv, a flag of data import) or names (classes.txt in a zip,"
-    " an array `classes` in an npz)"
-)
-
-
-class IdsWithGaps(BadInput):
-    """Some class ids have no sample, and nothing says that there are such classes."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +120,7 @@ def _refuse_joined(cells: Sequence[tuple[str, str]]) -> None:
             if len(pieces) > 1 and all(piece in first for piece in pieces):
                 raise BadInput(
                     f"{place}: label {shorten(text)!r} may be a class of that name, or the labels"
-                    f" {_list(pieces)} of one image. For the first, say kind=single_label (a"
+                    f" {list_names(pieces)} of one image. For the first, say kind=single_label (a"
                     " column of a stream csv, a flag of data import); for the second, put blanks"
                     " between labels, none within one, and say kind=multi_label."
                 )
@@ -159,14 +151,14 @@ def _by_name(cells, origin, kind, names, num_classes) -> CellLabels:
             if name not in names:
                 raise BadInput(
                     f"{place}: label {shorten(name)!r} is not one of the {len(names)} classes"
-                    f" ({_list(names)})."
+                    f" ({list_names(names)})."
                 )
     else:
         _refuse_numbers(first)
         names = sorted(first)
         if len(names) < 2 or num_classes not in (None, len(names)):
             raise BadInput(
-                f"{origin}: has labels of {len(names)} classes ({_list(names)}), but"
+                f"{origin}: has labels of {len(names)} classes ({list_names(names)}), but"
                 f" {num_classes or 'two or more'} are needed."
             )
     position = {name: number for number, name in enumerate(names)}
@@ -197,53 +189,6 @@ def _refuse_numbers(first: dict[str, str]) -> None:
             " class ids (whole numbers from 0) or names, not both; put blanks between the ids of an"
             " image with several, and state kind=multi_label for several names."
         )
-
-
-def check_id(number: int, declared: int | None, place: str) -> None:
-    """Checks a class id.
-
-    Args:
-      number: the id.
-      declared: the number of classes, or None if nothing declares it.
-      place: what a message begins with.
-
-    Raises:
-      BadInput: it is negative, not one of the declared classes, or too large to be an id.
-    """
-    if number >= MOST_CLASSES:
-        raise BadInput(
-            f"{place}: label {shorten(str(number))} is too large for a class id; valid:"
-            f" 0..{(declared or MOST_CLASSES) - 1}. Is it a date or the number of a file?"
-        )
-    if number < 0 or (declared and number >= declared):
-        valid = f"0..{declared - 1}" if declared else "whole numbers from 0"
-        raise BadInput(f"{place}: label {number} is out of range; valid: {valid}.")
-
-
-def count_classes(found: Iterable[int], declared: int | None, origin: str) -> int:
-    """Returns the number of classes.
-
-    Args:
-      found: the ids that have samples, none of them negative.
-      declared: the number of classes, or None if nothing declares it.
-      origin: named in messages.
-
-    Raises:
-      IdsWithGaps: nothing declares the number of classes, and an id below the largest has no
-        sample.
-    """
-    ids = sorted(set(found))
-    if declared:
-        return declared
-    classes = 1 + max(ids, default=0)
-    if len(ids) < classes:
-        have, missing = _ranges(ids), _ranges(sorted(set(range(classes)) - set(ids)))
-        raise IdsWithGaps(
-            f"{origin}: class ids are {have}; without a sample: {missing}. Ids start at 0 and have"
-            f" no gaps: number the classes 0..{len(ids) - 1}. Or, if there are classes without"
-            f" samples, declare them by {DECLARE}."
-        )
-    return classes
 
 
 def read_arrays(
@@ -281,17 +226,6 @@ def read_arrays(
             " import)."
         )
     return kind or MULTI_LABEL, dict(labels)
-
-
-def empty_classes(ids: Sequence[int], names: Sequence[str]) -> list[str]:
-    """Returns a sentence that names the classes without a sample, or none if all have one.
-
-    >>> empty_classes([1, 2], ["cat", "dog", "owl"]), empty_classes([3, 4, 5], [])
-    (["no image is of class 'dog', 'owl'"], ['no image is of class 3 to 5'])
-    """
-    if not ids:
-        return []
-    return [f"no image is of class {_list([names[i] for i in ids]) if names else _ranges(ids)}"]
 
 
 def read_names(content: bytes, name: str) -> list[str]:
@@ -335,24 +269,3 @@ def check_names(names: Sequence[str], origin: str) -> None:
 def last_of_place(place: str) -> str:
     """Returns the last piece of a place: "line 3" of "labels.csv, line 3"."""
     return place.rpartition(", ")[2]
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
-
-
-def _ranges(ids: Sequence[int]) -> str:
-    """Returns sorted numbers as text.
-
-    >>> _ranges([0, 1, 2, 4, 6, 7])
-    '0 to 2, 4, 6 to 7'
-    """
-    ranges: list[list[int]] = []
-    for number in ids:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    texts = [f"{a} to {b}" if b > a else str(a) for a, b in ranges]
-    more = [f"{len(texts) - _SHOWN} more ranges"] if len(texts) > _SHOWN else []
-    return ", ".join(texts[:_SHOWN] + more)

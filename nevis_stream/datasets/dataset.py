@@ -1,18 +1,25 @@
-"""A data set in memory: its parts as they come from the source, before any split is made."""
+"""A data set in memory: its parts as they come from the source, before any split is made; and the
+checks of its class ids, which are from 0 without gaps.
+"""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.datasets.class_ids import check_id, count_classes, empty_classes
 from nevis_stream.datasets.images import Images, JoinedImages
 from nevis_stream.datasets.reading import Choices, Found, Reading, parts_by_name, say
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.storage.tables import shorten
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
+_SHOWN = 10  # ranges of ids, or names, in a message
+_DECLARE = (
+    "num_classes (a column of a stream csv, a flag of data import) or names (classes.txt in a zip,"
+    " an array `classes` in an npz)"
+)
 
 
 @dataclass(frozen=True)
@@ -238,7 +245,7 @@ def make_dataset(
         tuple(found.left_out),
         (
             *found.notes,
-            *empty_classes(empty, names),
+            *_empty_classes(empty, names),
             *(note for images, _ in parts.values() for note in images.notes),
         ),
         choices.given(),
@@ -252,3 +259,89 @@ def present_classes(labels: Sequence[np.ndarray], classes: int) -> np.ndarray:
     if labels[0].ndim == 1:
         return np.bincount(np.concatenate(labels), minlength=classes) > 0
     return np.any([of_part.any(axis=0) for of_part in labels], axis=0)
+
+
+class IdsWithGaps(BadInput):
+    """Some class ids have no sample, and nothing says that there are such classes."""
+
+
+def check_id(number: int, declared: int | None, place: str) -> None:
+    """Checks a class id.
+
+    Args:
+      number: the id.
+      declared: the number of classes, or None if nothing declares it.
+      place: what a message begins with.
+
+    Raises:
+      BadInput: it is negative, not one of the declared classes, or too large to be an id.
+    """
+    if number >= MOST_CLASSES:
+        raise BadInput(
+            f"{place}: label {shorten(str(number))} is too large for a class id; valid:"
+            f" 0..{(declared or MOST_CLASSES) - 1}. Is it a date or the number of a file?"
+        )
+    if number < 0 or (declared and number >= declared):
+        valid = f"0..{declared - 1}" if declared else "whole numbers from 0"
+        raise BadInput(f"{place}: label {number} is out of range; valid: {valid}.")
+
+
+def count_classes(found: Iterable[int], declared: int | None, origin: str) -> int:
+    """Returns the number of classes.
+
+    Args:
+      found: the ids that have samples, none of them negative.
+      declared: the number of classes, or None if nothing declares it.
+      origin: named in messages.
+
+    Raises:
+      IdsWithGaps: nothing declares the number of classes, and an id below the largest has no
+        sample.
+    """
+    ids = sorted(set(found))
+    if declared:
+        return declared
+    classes = 1 + max(ids, default=0)
+    if len(ids) < classes:
+        have, missing = _ranges(ids), _ranges(sorted(set(range(classes)) - set(ids)))
+        raise IdsWithGaps(
+            f"{origin}: class ids are {have}; without a sample: {missing}. Ids start at 0 and have"
+            f" no gaps: number the classes 0..{len(ids) - 1}. Or, if there are classes without"
+            f" samples, declare them by {_DECLARE}."
+        )
+    return classes
+
+
+def _empty_classes(ids: Sequence[int], names: Sequence[str]) -> list[str]:
+    """Returns a sentence that names the classes without a sample, or none if all have one.
+
+    >>> _empty_classes([1, 2], ["cat", "dog", "owl"]) + _empty_classes([3, 4, 5], [])
+    ["no image is of class 'dog', 'owl'", 'no image is of class 3 to 5']
+    """
+    if not ids:
+        return []
+    return [
+        f"no image is of class {list_names([names[i] for i in ids]) if names else _ranges(ids)}"
+    ]
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Returns names as text, the first ten of them."""
+    return ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    """Returns sorted numbers as text.
+
+    >>> _ranges([0, 1, 2, 4, 6, 7])
+    '0 to 2, 4, 6 to 7'
+    """
+    ranges: list[list[int]] = []
+    for number in ids:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    texts = [f"{a} to {b}" if b > a else str(a) for a, b in ranges]
+    more = [f"{len(texts) - _SHOWN} more ranges"] if len(texts) > _SHOWN else []
+    return ", ".join(texts[:_SHOWN] + more)

@@ -10,8 +10,8 @@ from PIL import Image
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import sources
-from nevis_stream.datasets.class_ids import IdsWithGaps, read_arrays, read_cells
-from nevis_stream.datasets.dataset import make_dataset
+from nevis_stream.datasets.class_ids import read_arrays, read_cells
+from nevis_stream.datasets.dataset import IdsWithGaps, make_dataset
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.datasets.preparation import prepare, unpack
 from nevis_stream.datasets.readers import read

@@ -11,8 +11,7 @@ import numpy as np
 
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, raw_formats, reading
-from nevis_stream.datasets.class_ids import IdsWithGaps
-from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
+from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, IdsWithGaps
 from nevis_stream.datasets.files import Example, FileTree
 from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.preparation import fetch
