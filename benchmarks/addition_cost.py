@@ -83,7 +83,7 @@ def measure(method: str, models: int, samples: int) -> dict:
     from nevis_stream.evaluation_cache import EvaluationCache
     from nevis_stream.queries.oracle import Query, Responses
 
-    values = outcomes(models + ADDITIONS, samples)
+    values = simulate_outcomes(models + ADDITIONS, samples)
     ids = [f"s{column}" for column in range(samples)]
 
     def answering(row: np.ndarray) -> Callable[[Query], Responses]:
@@ -108,7 +108,7 @@ def measure(method: str, models: int, samples: int) -> dict:
     }
 
 
-def outcomes(models: int, samples: int) -> np.ndarray:
+def simulate_outcomes(models: int, samples: int) -> np.ndarray:
     """Returns outcomes of an item response model with two factors, uint8[models, samples]."""
     random = np.random.default_rng([models, samples])
     ability, a = random.normal(size=(models, 2)), random.normal(size=(samples, 2)) + (1.2, 0)

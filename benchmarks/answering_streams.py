@@ -21,7 +21,7 @@ from nevis_stream.errors import plural
 from nevis_stream.experiments import run_config, scripts
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.experiments.run_config import run_config_once
-from nevis_stream.experiments.scripts import make_parser, positive
+from nevis_stream.experiments.scripts import make_parser, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.launch.evaluate_commands.fill import fill
 from nevis_stream.run_directory.ledger import Ledger
@@ -39,7 +39,7 @@ def train(learner: str, stream: str, folder: Path, seed: int, arguments) -> Path
     """Runs one config, or reads it if it is finished; returns its directory."""
     if folder.exists() and Ledger(folder).complete:
         return folder
-    config = run_config.default(learner)
+    config = run_config.make_default(learner)
     config.stream, config.seed = stream, seed
     if learner in LEARNERS:
         config.budget = arguments.budget
@@ -49,7 +49,7 @@ def train(learner: str, stream: str, folder: Path, seed: int, arguments) -> Path
     return folder
 
 
-def study(arguments) -> None:
+def run_study(arguments) -> None:
     """Runs what is missing and prints a table for each learner."""
     root = Path(arguments.out) / arguments.pool.replace("+", "-")
     stream = (
@@ -106,7 +106,7 @@ def show(folders: list[Path]) -> None:
             )
 
 
-def killed(kills: int) -> None:
+def kill_runs(kills: int) -> None:
     """Kills runs at random operations on files until there are so many kills; compares ledgers."""
     name = "toy@adaptive:pico_digits+pico_coins,rounds=3,samples=15,candidates=90,across=true"
     chance, count, runs = random.Random(0), 0, 0
@@ -136,21 +136,21 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--out", default="runs/answering")
     parser.add_argument("--pool", default="mnist+fashion_mnist+emnist_balanced")
-    parser.add_argument("--rounds", type=positive, default=4)
-    parser.add_argument("--samples", type=positive, default=100)
-    parser.add_argument("--candidates", type=positive, default=1000)
-    parser.add_argument("--seeds", type=positive, default=3)
+    parser.add_argument("--rounds", type=parse_positive, default=4)
+    parser.add_argument("--samples", type=parse_positive, default=100)
+    parser.add_argument("--candidates", type=parse_positive, default=1000)
+    parser.add_argument("--seeds", type=parse_positive, default=3)
     parser.add_argument("--budget", default="tiny")
-    parser.add_argument("--trials", type=positive, default=2)
+    parser.add_argument("--trials", type=parse_positive, default=2)
     parser.add_argument("--rules", default=",".join(rules.RULES))
     parser.add_argument("--learners", default=",".join(LEARNERS))
     parser.add_argument("--kills", type=int, default=0)
     arguments = parser.parse_args()
     entry.use_compilation_cache()
     if arguments.kills:
-        killed(arguments.kills)
+        kill_runs(arguments.kills)
     else:
-        study(arguments)
+        run_study(arguments)
 
 
 if __name__ == "__main__":

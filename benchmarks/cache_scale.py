@@ -44,12 +44,12 @@ def main() -> None:
         for models in map(int, options.models.split(",")):
             scale(options.out / f"{models}", models)
     if options.only != "scale":
-        kills(options.out)
+        measure_kills(options.out)
 
 
 def scale(directory: Path, models: int) -> None:
     """Prints the costs of one synthetic cache."""
-    from nevis_stream.experiments.scripts import describe, matrix_product_peak
+    from nevis_stream.experiments.scripts import describe, measure_peak
 
     spent, ids = fill(directory, models)
     process = subprocess.run(
@@ -57,7 +57,7 @@ def scale(directory: Path, models: int) -> None:
         stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     measured = json.loads(process.stdout.splitlines()[-1])
-    peak = 2 * matrix_product_peak()
+    peak = 2 * measure_peak()
     share = peak / REFERENCE_PEAK
     print(f"{describe()}\n")
     print(
@@ -127,7 +127,7 @@ def measure(directory: Path) -> dict:
     words = cache.cells.path.stat().st_size // 8
 
     def line(name, work, repeats=REPEATS):
-        before = anonymous()
+        before = read_anonymous_memory()
         most = at_most(work)
         best = np.inf
         for _ in range(repeats):
@@ -188,7 +188,7 @@ def check(cache) -> None:
     assert not cache.verify()
 
 
-def anonymous() -> float:
+def read_anonymous_memory() -> float:
     """Returns MB of anonymous memory of this process now."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["RssAnon"].split()[0]) / 1000
@@ -196,11 +196,11 @@ def anonymous() -> float:
 
 def at_most(work) -> float:
     """Returns the peak of anonymous memory in MB during the work, read every half millisecond."""
-    most, done = [anonymous()], threading.Event()
+    most, done = [read_anonymous_memory()], threading.Event()
 
     def look():
         while not done.wait(0.0005):
-            most[0] = max(most[0], anonymous())
+            most[0] = max(most[0], read_anonymous_memory())
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -209,10 +209,10 @@ def at_most(work) -> float:
     finally:
         done.set()
         thread.join()
-    return max(most[0], anonymous())
+    return max(most[0], read_anonymous_memory())
 
 
-def kills(out: Path) -> None:
+def measure_kills(out: Path) -> None:
     """Prints the state of a cache after ten writers of 2,000 rows were killed."""
     from tests.evaluation_cache.test_kill import check, fill
 

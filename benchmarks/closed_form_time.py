@@ -43,14 +43,14 @@ REPEATS = flags.DEFINE_integer("repeats", 5, "runs with a filled compilation cac
 GRADIENTS = flags.DEFINE_bool("gradients", False, "measure the two forms of oriented gradients")
 
 
-def peak() -> float:
+def measure_peak() -> float:
     """Returns the matrix-product peak in FLOPs a CPU second, measured in a process of its own."""
     return float(subprocess.check_output([sys.executable, "-c", _PEAK]))
 
 
 def measure(run_dir: Path, cache: Path) -> tuple[float, float, float]:
     """Runs the stream; returns CPU seconds of the process and of the events, and the peak."""
-    before = peak()
+    before = measure_peak()
     command = [*_COMMAND, "--config.stream=local25", f"--run_dir={run_dir}"]
     environment = os.environ | {"NEVIS_STREAM_CACHE": str(cache)}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
@@ -58,7 +58,7 @@ def measure(run_dir: Path, cache: Path) -> tuple[float, float, float]:
     if status:
         sys.exit(f"failed: {' '.join(command)}")
     events = sum(event.cpu_seconds for event in read_timing(run_dir))
-    return usage.ru_utime + usage.ru_stime, events, max(before, peak())
+    return usage.ru_utime + usage.ru_stime, events, max(before, measure_peak())
 
 
 def print_gradients() -> None:

@@ -36,9 +36,9 @@ CLOSED_FORM = (
 _OTHER = "small helpers of JAX"
 
 
-def learner(name: str, budget: str) -> Learner:
+def make_learner(name: str, budget: str) -> Learner:
     """Returns a learner; a network trains for two steps if there is no budget."""
-    config = run_config.default(name)
+    config = run_config.make_default(name)
     if budget:
         config.update(budget=budget)
     else:
@@ -69,7 +69,7 @@ def main(words: Sequence[str]) -> None:
     print(f"| after | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
     with tempfile.TemporaryDirectory() as directory:
         for name, budget in points:
-            run(learner(name, budget), stream, f"{directory}/{name}-{budget}")
+            run(make_learner(name, budget), stream, f"{directory}/{name}-{budget}")
             cells = [f"{compiled[program]} ({seconds[program]:.1f} s)" for program in columns]
             print(f"| {' '.join((name, budget)).strip()} | {' | '.join(cells)} |", flush=True)
 

@@ -76,7 +76,7 @@ def main(_) -> None:
         files = Path(folder) / "files"
         files.mkdir()
         images = write_raw_mnist(files)
-        peak = scripts.matrix_product_peak() / 1e9
+        peak = scripts.measure_peak() / 1e9
         rows = [
             (
                 "prepare: hashes, and PNG in array_record",

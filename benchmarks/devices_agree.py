@@ -31,7 +31,7 @@ PAIRS = (
 )
 
 
-def started(run_dir: Path, platform: str, words: list[str]) -> subprocess.Popen:
+def start_run(run_dir: Path, platform: str, words: list[str]) -> subprocess.Popen:
     """Starts or continues the run on a platform of JAX."""
     variables = os.environ | {"JAX_PLATFORMS": platform}
     command = [sys.executable, "-m", "launch.run", f"--run_dir={run_dir}", "--notensorboard"]
@@ -44,7 +44,7 @@ def started(run_dir: Path, platform: str, words: list[str]) -> subprocess.Popen:
 def complete(run_dir: Path, platform: str, words: list[str]) -> float:
     """Runs to the end; returns the seconds."""
     begun = time.perf_counter()
-    if started(run_dir, platform, words).wait() != 0:
+    if start_run(run_dir, platform, words).wait() != 0:
         lines = run_dir.with_suffix(".log").read_text().splitlines()
         raise SystemExit(
             "\n".join([f"error: the run {run_dir} failed on {platform}:", *lines[-5:]])
@@ -52,9 +52,9 @@ def complete(run_dir: Path, platform: str, words: list[str]) -> float:
     return time.perf_counter() - begun
 
 
-def killed(run_dir: Path, platform: str, words: list[str], lines: int) -> None:
+def kill_run(run_dir: Path, platform: str, words: list[str], lines: int) -> None:
     """Runs until the ledger has a number of lines and a moment longer, then kills the process."""
-    process, ledger = started(run_dir, platform, words), run_dir / "ledger.jsonl"
+    process, ledger = start_run(run_dir, platform, words), run_dir / "ledger.jsonl"
     while process.poll() is None:
         if ledger.exists() and ledger.read_bytes().count(b"\n") >= lines:
             time.sleep(0.2)
@@ -64,7 +64,7 @@ def killed(run_dir: Path, platform: str, words: list[str], lines: int) -> None:
     process.wait()
 
 
-def row(title: str, first: Ledger, second: Ledger, tolerance: float | None) -> bool:
+def print_row(title: str, first: Ledger, second: Ledger, tolerance: float | None) -> bool:
     """Prints how two runs differ; returns whether that is allowed."""
     equal = first.path.read_bytes() == second.path.read_bytes()
     flops = [
@@ -107,16 +107,18 @@ def main() -> None:
         print(f"{name}: {complete(runs[name], platform, words):.0f} s", flush=True)
     length = Ledger(runs["device"]).path.read_bytes().count(b"\n")
     for lines in (1, length // 3, 2 * length // 3):
-        killed(runs["device_killed"], options.device, words, lines)
+        kill_run(runs["device_killed"], options.device, words, lines)
     complete(runs["device_killed"], options.device, words)
-    killed(runs["moved"], "cpu", words, length // 2)
+    kill_run(runs["moved"], "cpu", words, length // 2)
     complete(runs["moved"], options.device, words)
     print(
         "\n| runs | ledgers equal | FLOPs equal | largest difference in a task's error |"
         " difference in mean error | as it should be |\n|---|---|---|---:|---:|---|"
     )
     right = [
-        row(title, Ledger(runs[a]), Ledger(runs[b]), options.tolerance if a == "cpu" else None)
+        print_row(
+            title, Ledger(runs[a]), Ledger(runs[b]), options.tolerance if a == "cpu" else None
+        )
         for a, b, title in PAIRS
     ]
     sys.exit(not all(right))

@@ -109,7 +109,7 @@ def run(tree: Path, folder: Path, words: Sequence[str]) -> None:
         raise BadInput(f"{words}: status {done.returncode}: {done.stderr[-500:]}")
 
 
-def entered(tree: Path, folder: Path) -> Mapping[str, list[str]]:
+def list_entered_files(tree: Path, folder: Path) -> Mapping[str, list[str]]:
     """Returns for each command the files of a tree that it enters, relative to the tree."""
     write_inputs(folder)
     for words in PREPARATIONS:
@@ -135,7 +135,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tree = arguments.tree.resolve()
     with tempfile.TemporaryDirectory() as temporary:
-        found = entered(tree, Path(temporary).resolve())
+        found = list_entered_files(tree, Path(temporary).resolve())
     print("| command | files entered | their lines |\n|---|---:|---:|")
     for name, files in found.items():
         lines = sum(len((tree / file).read_text().splitlines()) for file in files)

@@ -188,7 +188,7 @@ STUDIED = ("mvh_edge", "nlu_copa", "cifar10.1_v6")
 Row = dict[str, Any]
 
 
-def events(run_dir: Path) -> list[Row]:
+def read_events(run_dir: Path) -> list[Row]:
     """Returns the records of a run's ledger, without ids, hashes and times."""
     records = [json.loads(line) for line in (run_dir / "ledger.jsonl").read_text().splitlines()]
     return [_EVENTS[record["kind"]](run_dir, record) for record in records]
@@ -232,7 +232,7 @@ def pretrain(weights: Path) -> list[Row]:
     return [*record["trials"], {"flops": record["flops"], "chosen": record["chosen"]["hyper"]}]
 
 
-def study(path: Path) -> list[Row]:
+def read_study(path: Path) -> list[Row]:
     """Returns the rows of a study, without seconds; a missing value is None."""
     with open(path, newline="") as file:
         return [
@@ -275,7 +275,7 @@ class Recorder:
         for name in WEIGHTS:
             yield f"pretraining/{name}", lambda name=name: pretrain(self.weights(name))
         for name in RUNS:
-            yield f"runs/{name}", lambda name=name: events(self.run(name))
+            yield f"runs/{name}", lambda name=name: read_events(self.run(name))
         for name in STUDIED:
             yield f"studies/{name}", lambda name=name: self._study(name)
         for name in SURROGATES:
@@ -345,13 +345,13 @@ class Recorder:
         words = [*shlex.split(STUDY), *(str(self._matrix(name)) for name in STUDIED)]
         methods = METHODS.replace(" ", ",")
         file = self._once("study", lambda out: self.call(words, methods=methods, out=out))
-        return [row for row in study(file / "study.csv") if row["matrix"] == name]
+        return [row for row in read_study(file / "study.csv") if row["matrix"] == name]
 
     def _test(self, surrogate: str) -> list[Row]:
         """Returns the table of repeated tests with one surrogate."""
         run = self.run("nearest_class_mean")
         make = lambda out: self.call(TEST, run=run, surrogate=surrogate, out=out)  # noqa: E731
-        return study(self._once(f"testing/{surrogate}", make) / "ratios.csv")
+        return read_study(self._once(f"testing/{surrogate}", make) / "ratios.csv")
 
 
 def record(out: Path, tree: Path, only: str, work: Path | None) -> int:
@@ -420,13 +420,13 @@ def compare(first: Path, second: Path, only: str, tolerance: float) -> int:
         a, b = (json.loads(path.read_text()) for path in (first, second))
     except ValueError as error:
         raise BadInput(f"{first} or {second} is no record: {error}.") from None
-    for line in differences(a.pop("about", {}), b.pop("about", {}), 0.0):
+    for line in find_differences(a.pop("about", {}), b.pop("about", {}), 0.0):
         print(f"note: made on another machine or with other versions: {line}")
     if not (names := [name for name in dict.fromkeys([*a, *b]) if _matches(name, only)]):
         raise SystemExit(f"error: no result has a name like {only!r}.")
     count = 0
     for name in names:
-        for line in differences(a.get(name), b.get(name), tolerance):
+        for line in find_differences(a.get(name), b.get(name), tolerance):
             print(f"{name}: {line}")
             count += 1
     rows = sum(len(a.get(name) or ()) for name in names)
@@ -434,7 +434,7 @@ def compare(first: Path, second: Path, only: str, tolerance: float) -> int:
     return count
 
 
-def differences(a: Any, b: Any, tolerance: float, place: str = "") -> Iterator[str]:
+def find_differences(a: Any, b: Any, tolerance: float, place: str = "") -> Iterator[str]:
     """Yields a line for each difference of two JSON values; a missing value counts as null.
 
     Args:
@@ -446,13 +446,13 @@ def differences(a: Any, b: Any, tolerance: float, place: str = "") -> Iterator[s
     if isinstance(a, dict) and isinstance(b, dict):
         for name in dict.fromkeys([*a, *b]):
             inside = f"{place}.{name}" if place else name
-            yield from differences(a.get(name), b.get(name), tolerance, inside)
+            yield from find_differences(a.get(name), b.get(name), tolerance, inside)
     elif isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
             yield f"{place or 'rows'}: {len(a)} and {len(b)} elements"
         for number, (x, y) in enumerate(zip(a, b, strict=False)):
             inside = f"{place}[{number}]" if place else f"row {number}{_title(x)}"
-            yield from differences(x, y, tolerance, inside)
+            yield from find_differences(x, y, tolerance, inside)
     elif isinstance(a, float) and isinstance(b, float):
         if not (a == b or math.isclose(a, b, rel_tol=tolerance)):
             yield f"{place}: {a!r} and {b!r}"

@@ -14,14 +14,14 @@ import subprocess
 import sys
 import time
 
-from nevis_stream.experiments.scripts import make_parser, positive
+from nevis_stream.experiments.scripts import make_parser, parse_positive
 from nevis_stream.launch import entry
 
 METHODS = ("sort_and_search", "irt_1pl", "irt_2pl", "irt_multidimensional", "recommended")
 KNOWN, BUDGET = 0.6, 64
 
 
-def matrix_of(name: str):
+def read_matrix(name: str):
     """Returns uint8[models, samples]."""
     import numpy as np
 
@@ -47,7 +47,7 @@ def measure(matrices: list[str], names: list[str], repeats: int) -> None:
     entry.use_compilation_cache()
     print(json.dumps({"machine": describe()}), flush=True)
     for matrix_name in matrices:
-        matrix = matrix_of(matrix_name)
+        matrix = read_matrix(matrix_name)
         models = np.random.default_rng(0).permutation(len(matrix))
         cut = round(KNOWN * len(matrix))
         known, new = matrix[models[:cut]], matrix[models[cut:]]
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="value of JAX_PLATFORMS")
     parser.add_argument("--matrices", default="mmlu_pro,nlu_concat15")
     parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--repeats", type=positive, default=3)
+    parser.add_argument("--repeats", type=parse_positive, default=3)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:

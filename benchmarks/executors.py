@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nevis_stream.errors import look_up
 from nevis_stream.experiments import run_config
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.launch.executors import EXECUTORS
 from nevis_stream.run_directory.scalars import read_timing
@@ -22,9 +22,9 @@ from nevis_stream.streams.named_streams import load_stream
 TRIALS = 4
 
 
-def learner(steps: int | None = None):
+def make_learner(steps: int | None = None):
     """Returns indep at the budget tiny with four trials."""
-    config = run_config.default("indep")
+    config = run_config.make_default("indep")
     config.budget, config.search.trials = "tiny", TRIALS
     if steps is not None:
         config.train.update(steps=steps, validate_every=steps)
@@ -39,7 +39,7 @@ def seconds(run_dir: str) -> list[float]:
 def main() -> None:
     """Prints the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=positive, default=2)
+    parser.add_argument("--repeats", type=parse_positive, default=2)
     parser.add_argument("--executors", default="inline,threads")
     arguments = parser.parse_args()
     entry.use_compilation_cache()
@@ -49,11 +49,11 @@ def main() -> None:
     ledgers = set()
     with tempfile.TemporaryDirectory() as directory:
         for name in names:
-            run(learner(steps=2), stream, f"{directory}/warm-{name}", executor=built[name])
+            run(make_learner(steps=2), stream, f"{directory}/warm-{name}", executor=built[name])
         for repeat in range(arguments.repeats):
             for name in names:
                 ledger = run(
-                    learner(), stream, f"{directory}/{name}-{repeat}", executor=built[name]
+                    make_learner(), stream, f"{directory}/{name}-{repeat}", executor=built[name]
                 )
                 ledgers.add(ledger.path.read_bytes())
                 times[name].append(seconds(f"{directory}/{name}-{repeat}"))

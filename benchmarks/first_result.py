@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from nevis_stream.experiments.scripts import call, describe, make_parser, positive
+from nevis_stream.experiments.scripts import call, describe, make_parser, parse_positive
 from nevis_stream.launch import entry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +29,7 @@ def time_command(command: list[str], folder: Path, environment: dict[str, str]) 
     return time.monotonic() - begin
 
 
-def demo(command: str, folder: Path, environment: dict[str, str]) -> tuple[float, float]:
+def run_demo(command: str, folder: Path, environment: dict[str, str]) -> tuple[float, float]:
     """Runs the demo; returns the seconds until it prints its first error of a task, and until its
     report is written.
 
@@ -76,7 +76,7 @@ def measure(folder: Path) -> dict[str, float]:
     steps["`pip install` of the wheel"] = time_command([*install, str(built)], folder, clean)
     command = str(programs / "nevis-stream")
     steps["`nevis-stream --help`"] = time_command([command, "--help"], work, own)
-    first, whole = demo(command, work, own)
+    first, whole = run_demo(command, work, own)
     steps["`nevis-stream demo`: the first error of a task"] = first
     steps["`nevis-stream demo`: the report"] = whole
     return steps
@@ -86,7 +86,7 @@ def main() -> None:
     """Prints the table."""
     parser = make_parser(__doc__)
     parser.add_argument(
-        "--repeats", type=positive, default=1, help="number of times that the steps are taken"
+        "--repeats", type=parse_positive, default=1, help="number of times that the steps are taken"
     )
     repeats = parser.parse_args().repeats
     before = describe()

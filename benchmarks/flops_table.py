@@ -28,7 +28,9 @@ def make_shape(*shape, dtype=np.float32):
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def taps(size: int, kernel: int, stride: int, padding: str, dilation: int = 1) -> tuple[int, int]:
+def count_taps(
+    size: int, kernel: int, stride: int, padding: str, dilation: int = 1
+) -> tuple[int, int]:
     """Output size along one axis, and its pairs of an output with an input."""
     reach = (kernel - 1) * dilation + 1
     out = -(-size // stride) if padding == "SAME" else -(-(size - reach + 1) // stride)
@@ -37,11 +39,11 @@ def taps(size: int, kernel: int, stride: int, padding: str, dilation: int = 1) -
     return out, sum(o * stride + k * dilation in inside for o in range(out) for k in range(kernel))
 
 
-def resnet_products() -> tuple[int, int, int]:
+def count_resnet_flops() -> tuple[int, int, int]:
     """FLOPs of ResNet-34's stem, of its other convolutions and of its head, for one batch."""
 
     def convolution(size, channels, out_channels, kernel, stride):
-        out, pairs = taps(size, kernel, stride, "SAME")
+        out, pairs = count_taps(size, kernel, stride, "SAME")
         return out, 2 * BATCH * pairs**2 * channels * out_channels
 
     size, stem = convolution(SIZE, 3, 64, 3, 1)
@@ -57,7 +59,7 @@ def resnet_products() -> tuple[int, int, int]:
     return stem, body, 2 * BATCH * 512 * CLASSES
 
 
-def simple_rows():
+def list_simple_rows():
     """Yields (program, analytic, function, arguments) of single layers and of their repetition."""
     x, kernel = make_shape(128, 512), make_shape(512, 512)
     dense = 2 * 128 * 512 * 512
@@ -84,7 +86,7 @@ def simple_rows():
         def gradients(x, k, convolve=convolve):
             return jax.grad(lambda x, k: jnp.square(convolve(x, k)).sum(), (0, 1))(x, k)
 
-        _, pairs = taps(15, 3, stride, padding, dilation)
+        _, pairs = count_taps(15, 3, stride, padding, dilation)
         analytic = 2 * 8 * pairs**2 * (32 // groups) * 64
         name = f"conv 3×3 32 → 64 on 15×15, {padding}, stride {stride}"
         name += f", dilation {dilation}" * (dilation > 1) + f", {groups} groups" * (groups > 1)
@@ -101,7 +103,7 @@ def simple_rows():
     yield "vmap over 4 trials of scan of 7", 28 * dense, jax.vmap(scan), stacked
 
 
-def resnet_rows():
+def list_resnet_rows():
     """Yields the same for ResNet-34: inference, forward with loss, training step."""
     backbone, head = make_backbone("resnet34"), Head(CLASSES)
     images, labels = make_shape(BATCH, SIZE, SIZE, 3), make_shape(BATCH, dtype=np.int32)
@@ -130,7 +132,7 @@ def resnet_rows():
         updates, momentum = optimiser.update(gradients, momentum)
         return optax.apply_updates(params, updates), state, momentum
 
-    stem, body, dense = resnet_products()
+    stem, body, dense = count_resnet_flops()
     forward = stem + body + dense
     # No gradient goes to the images. Nesterov: two multiply-adds, a product and a sum a parameter.
     n_params = sum(leaf.size for leaf in jax.tree.leaves(params))
@@ -146,7 +148,7 @@ def main(_) -> None:
     print(f"\nResNet-34: small stem, {SIZE}×{SIZE} images, batch {BATCH}, {CLASSES} classes.\n")
     print("| program | analytic FLOPs | counted | ratio | seconds to count |")
     print("|---|---:|---:|---:|---:|")
-    for rows in (simple_rows(), resnet_rows()):
+    for rows in (list_simple_rows(), list_resnet_rows()):
         for name, analytic, fn, args in rows:
             start = time.perf_counter()
             counted = flops.count(fn, *args)

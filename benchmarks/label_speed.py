@@ -94,12 +94,12 @@ def step(n: int, members) -> None:
     print(f"{acquired} | {time.perf_counter() - begun:.3f} s")
 
 
-def small() -> None:
+def make_small_pool() -> None:
     """A pool of 60,000 in memory."""
     step(60_000, _probabilities(60_000, MEMBERS))
 
 
-def million() -> None:
+def make_large_pool() -> None:
     """A million samples, whose members are in a file of 400 MB."""
     n = 1_000_000
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def million() -> None:
         step(n, np.load(file, mmap_mode="r"))
 
 
-def heads() -> None:
+def train_heads() -> None:
     """Retraining eight heads on 2,000 examples and 1,000 labels, predictions of 60,000 included."""
     n, random = 60_000, np.random.default_rng(0)
     labels = random.integers(CLASSES, size=n + 2500)
@@ -132,9 +132,9 @@ def heads() -> None:
 
 
 PIECES = {
-    "acquisition and expected losses, 60,000 samples": small,
-    "the same, 1,000,000 samples, members in a file": million,
-    "eight heads retrained on 3,000 labels, 60,000 samples": heads,
+    "acquisition and expected losses, 60,000 samples": make_small_pool,
+    "the same, 1,000,000 samples, members in a file": make_large_pool,
+    "eight heads retrained on 3,000 labels, 60,000 samples": train_heads,
 }
 
 

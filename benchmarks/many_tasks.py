@@ -30,7 +30,7 @@ SIZES = {"train": 200, "test": 100}
 REPEATS = flags.DEFINE_integer("repeats", 3, "runs of each learner", lower_bound=1)
 
 
-def stripes(number: int) -> DataSet:
+def make_stripes(number: int) -> DataSet:
     """Returns a data set: stripes whose direction is their class, from a task's own first one."""
     draw = np.random.RandomState(number)
     y, x = np.mgrid[:SIDE, :SIDE]
@@ -46,7 +46,7 @@ def stripes(number: int) -> DataSet:
 
 def measure(learner: str, stream: Stream, folder: Path) -> tuple[np.ndarray, np.ndarray, float]:
     """Runs a learner; returns the FLOPs and the CPU seconds of each task, and the mean error."""
-    config = run_config.default(learner)
+    config = run_config.make_default(learner)
     config.budget = "tiny"
     ledger = run(run_config.resolve(config).build(), stream, folder, keep="all")
     records = ledger.of_kind(TrainRecord), ledger.of_kind(PredictRecord)
@@ -63,7 +63,10 @@ def main(_) -> None:
     """Prints the table."""
     print(f"{describe()}; n = {REPEATS.value}\n")
     stream = Stream.from_datasets(
-        "many_tasks", [stripes(n) for n in range(TASKS)], range(1900, 1900 + TASKS), meta_test=TEN
+        "many_tasks",
+        [make_stripes(n) for n in range(TASKS)],
+        range(1900, 1900 + TASKS),
+        meta_test=TEN,
     )
     print(
         "| learner | error | FLOPs, tasks 2–11 | last ten | ratio | CPU-s, tasks 2–11 | last ten |"

@@ -21,9 +21,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.train_step import NETWORKS, SHORT, batches_of, measure, networks_of, step_arguments
+from benchmarks.train_step import (
+    NETWORKS,
+    SHORT,
+    measure,
+    parse_batches,
+    parse_networks,
+    step_arguments,
+)
 from nevis_stream.cost.counted import count_flops
-from nevis_stream.experiments.scripts import clock, describe, make_parser, positive
+from nevis_stream.experiments.scripts import choose_clock, describe, make_parser, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.model import Network, begin, initialise_program
 from nevis_stream.learners.parts.recipe import Recipe
@@ -66,7 +73,7 @@ def at_once(network: Network, batch: int, repeats: int, counts: list[int]) -> No
         )
 
 
-def one_trial(network: Network, batch: int, repeats: int) -> None:
+def train_trial(network: Network, batch: int, repeats: int) -> None:
     """Trains one trial: says "ready" after compilation, waits for a line, prints its seconds."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
     carry = begin(jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32)))
@@ -82,7 +89,7 @@ def one_trial(network: Network, batch: int, repeats: int) -> None:
     print(time.perf_counter() - begun, flush=True)
 
 
-def in_processes(words: list[str], repeats: int, counts: list[int]) -> None:
+def print_row(words: list[str], repeats: int, counts: list[int]) -> None:
     """Prints a row for each number of processes; they start their steps at the same time."""
     single = None
     for processes in counts:
@@ -123,8 +130,8 @@ def in_processes(words: list[str], repeats: int, counts: list[int]) -> None:
 def main() -> None:
     """Prints a table for each network."""
     parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=positive, default=5)
-    parser.add_argument("--batch", type=positive, default=16)
+    parser.add_argument("--repeats", type=parse_positive, default=5)
+    parser.add_argument("--batch", type=parse_positive, default=16)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--networks", default="small,resnet18", help=f"of {', '.join(SHORT)}")
     parser.add_argument("--trials", default="1,2,4,8", help="numbers in one program")
@@ -134,19 +141,19 @@ def main() -> None:
     entry.use_compilation_cache()
     chosen = {
         name: dataclasses.replace(NETWORKS[name], precision=options.precision)
-        for name in networks_of(parser, options.networks)
+        for name in parse_networks(parser, options.networks)
     }
     if options.one_trial:
         (network,) = chosen.values()
-        one_trial(network, options.batch, options.repeats)
+        train_trial(network, options.batch, options.repeats)
         return
     print(f"{describe()}; best of {options.repeats}; batch {options.batch}, {options.precision}.")
     head = "ms ({}) per trial and step | spread | trials × steps / {} | speed-up over the first |"
     for name, network in chosen.items():
-        unit = clock()[1]
+        unit = choose_clock()[1]
         print(f"\n{name}:\n\n| trials in one program | {head.format(unit, unit)}")
         print("|---:|---:|---:|---:|---:|")
-        at_once(network, options.batch, options.repeats, batches_of(options.trials))
+        at_once(network, options.batch, options.repeats, parse_batches(options.trials))
         if options.processes:
             print(
                 f"\n| processes of one trial | {head.format('s', 's')}\n|---:|---:|---:|---:|---:|"
@@ -154,7 +161,7 @@ def main() -> None:
             short = next(key for key, value in SHORT.items() if value == name)
             words = [f"--networks={short}", f"--batch={options.batch}"]
             words += [f"--precision={options.precision}", f"--repeats={options.repeats}"]
-            in_processes(words, options.repeats, batches_of(options.processes))
+            print_row(words, options.repeats, parse_batches(options.processes))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ NEIGHBOURS = {"single_label": 1, "multi_label": 15}
 VIEW = 16  # side of the images that are compared
 
 
-def dataset_ids() -> list[str]:
+def list_dataset_ids() -> list[str]:
     """Returns the data sets of the stream pico in the order in which they first occur."""
     return list(
         dict.fromkeys(r["dataset_id"] for r in catalogue.read_csv(catalogue.stream_path("pico")))
@@ -44,7 +44,7 @@ def _targets(samples: Samples, classes: int) -> np.ndarray:
     )
 
 
-def baselines(dataset: DataSet) -> tuple[float, float]:
+def measure_baselines(dataset: DataSet) -> tuple[float, float]:
     """Returns test accuracy (single label) or mAP of nearest neighbours and of a constant answer.
 
     Neighbours (1, or 15 for multi label) are of the train split, by Euclidean distance of 16x16
@@ -66,13 +66,13 @@ def baselines(dataset: DataSet) -> tuple[float, float]:
     )
 
 
-def row(dataset: DataSet) -> str:
+def format_row(dataset: DataSet) -> str:
     """Returns the data set's row of the table, see `HEADER`."""
     sides = np.concatenate([part.images.sizes for part in dataset.parts.values()])
     low, high = sides.min(), sides.max()
     parts = ", ".join(f"{name} {len(part)}" for name, part in dataset.parts.items())
     splits = " / ".join(str(len(split)) for split in divide(dataset).values())
-    nearest, constant = baselines(dataset)
+    nearest, constant = measure_baselines(dataset)
     size = f"{low}" if low == high else f"{low} to {high}"
     return (
         f"| {dataset.dataset_id} | {dataset.num_classes} | {parts} | {splits} | {size} "
@@ -94,7 +94,7 @@ def _choose(dataset: DataSet) -> list[np.ndarray]:
     return [part.images[i] for i in places[:COLUMNS]]
 
 
-def sheet(datasets: list[DataSet]) -> Image.Image:
+def draw_sheet(datasets: list[DataSet]) -> Image.Image:
     """Returns the contact sheet: a row of samples of each data set, enlarged by whole factors."""
     step = SIDE + GAP
     canvas = Image.new(
@@ -123,13 +123,13 @@ def sheet(datasets: list[DataSet]) -> Image.Image:
 def main(_) -> None:
     """Writes the image and prints the table and the time to build."""
     start = time.perf_counter()
-    datasets = [sources.build_embedded(name) for name in dataset_ids()]
+    datasets = [sources.build_embedded(name) for name in list_dataset_ids()]
     seconds = time.perf_counter() - start
-    sheet(datasets).save(PICTURE, optimize=True)
+    draw_sheet(datasets).save(PICTURE, optimize=True)
     print(HEADER)
     print("|---|---|---|---|---|---|---|")
     for dataset in datasets:
-        print(row(dataset))
+        print(format_row(dataset))
     print(f"built in {seconds:.1f} s; {PICTURE} {PICTURE.stat().st_size / 1000:.0f} kB")
 
 

@@ -26,7 +26,7 @@ from nevis_stream.dynamic_evaluation.board import read_board
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, ROUNDS
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.scripts import describe, make_parser, matrix_product_peak, positive
+from nevis_stream.experiments.scripts import describe, make_parser, measure_peak, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.progress import Silent
 
@@ -72,11 +72,11 @@ class Told(Silent):
 
 def show(name: str, seconds: float) -> None:
     """Prints a line of the table, scaled by what matrix products of the machine take just now."""
-    share = 2 * matrix_product_peak() / REFERENCE_PEAK
+    share = 2 * measure_peak() / REFERENCE_PEAK
     print(f"| {name} | {seconds:.2f} | {seconds * share:.2f} |", flush=True)
 
 
-def timed(name: str, work: Callable[[], Any]) -> Any:
+def print_time(name: str, work: Callable[[], Any]) -> Any:
     """Prints the CPU seconds of a piece of work and returns its result."""
     before = time.process_time()
     result = work()
@@ -139,9 +139,9 @@ def main() -> None:
     """Measures one board."""
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--models", type=positive, default=1000)
-    parser.add_argument("--samples", type=positive, default=100_000)
-    parser.add_argument("--budget", type=positive, default=256)
+    parser.add_argument("--models", type=parse_positive, default=1000)
+    parser.add_argument("--samples", type=parse_positive, default=100_000)
+    parser.add_argument("--budget", type=parse_positive, default=256)
     parser.add_argument("--method", default="default")
     values = parser.parse_args()
     entry.use_compilation_cache()
@@ -155,16 +155,18 @@ def main() -> None:
     if started.exists():
         shutil.copytree(started, used)
         session = Session(used)
-        timed("opening", lambda: session.fitted)
+        print_time("opening", lambda: session.fitted)
     else:
         method = None if values.method == "default" else values.method
         arguments = {"method": method, "progress": Told()}
-        session = timed("start", lambda: Session.start(used, board, values.budget, **arguments))
+        session = print_time(
+            "start", lambda: Session.start(used, board, values.budget, **arguments)
+        )
         print(f"| start, GB | {_memory():.2f} | |", flush=True)
         shutil.copytree(used, started)
     shutil.copytree(started, commands)
     answer(session)
-    timed("estimate", session.estimate)
+    print_time("estimate", session.estimate)
     most = _memory()
     measure_commands(commands)
     measure_command("status, at the end", "status", used)

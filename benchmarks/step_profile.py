@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.train_step import NETWORKS, SHORT
 from nevis_stream.cost.counted import CountedFunction
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.model import TaskShape, begin, initialise_program
 from nevis_stream.learners.parts.recipe import Recipe
@@ -36,12 +36,12 @@ _KINDS = (
 )
 
 
-def kind_of(name: str) -> str:
+def classify_operation(name: str) -> str:
     """Returns the kind of an HLO operation by its name."""
     return next((kind for kind, pattern in _KINDS if pattern.search(name)), "other")
 
 
-def profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
+def measure_profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
     """Returns nanoseconds by kind and by operation, of all threads."""
     recipe = Recipe(network, steps=1000, validate_every=1000)
     step = CountedFunction(recipe.step(10), donate_argnums=0)
@@ -72,7 +72,7 @@ def profile(network, batch: int, steps: int) -> tuple[Counter, Counter]:
             for event in line.events:
                 facts = dict(event.stats)
                 if "hlo_op" in facts:
-                    kinds[kind_of(event.name)] += event.duration_ns
+                    kinds[classify_operation(event.name)] += event.duration_ns
                     operations[event.name] += event.duration_ns
     return kinds, operations
 
@@ -81,13 +81,13 @@ def main() -> None:
     """Prints the two tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--network", choices=list(SHORT), default="small")
-    parser.add_argument("--batch", type=positive, default=16)
-    parser.add_argument("--steps", type=positive, default=20)
+    parser.add_argument("--batch", type=parse_positive, default=16)
+    parser.add_argument("--steps", type=parse_positive, default=20)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     arguments = parser.parse_args()
     name = SHORT[arguments.network]
     network = dataclasses.replace(NETWORKS[name], precision=arguments.precision)
-    kinds, operations = profile(network, arguments.batch, arguments.steps)
+    kinds, operations = measure_profile(network, arguments.batch, arguments.steps)
     total = sum(kinds.values())
     print(
         f"{describe()}; {name}, batch {arguments.batch}, {arguments.precision}, {arguments.steps}"

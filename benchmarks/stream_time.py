@@ -39,7 +39,7 @@ KINDS = (
 )
 
 
-def kind_of(frame: FrameType | None) -> str:
+def classify_stack(frame: FrameType | None) -> str:
     """Returns the kind of work that a thread does, by its stack."""
     stack = []
     while frame:
@@ -71,7 +71,7 @@ def sample(out: Path, seconds: float, words: list[str]) -> None:
     def watch() -> None:
         while time.perf_counter() - begun < seconds:
             time.sleep(INTERVAL)
-            kinds[kind_of(sys._current_frames().get(main_thread.ident))] += 1
+            kinds[classify_stack(sys._current_frames().get(main_thread.ident))] += 1
         write()
         os.kill(os.getpid(), signal.SIGTERM)  # as a machine stops a run
 
@@ -97,7 +97,7 @@ def plan(words: list[str], budget: str | None = None) -> list[dict]:
     return plan.plan(run_config.resolve(config), load_stream(config.stream))
 
 
-def flops_of_steps(rows: list[dict], steps: int) -> float:
+def count_step_flops(rows: list[dict], steps: int) -> float:
     """Returns the FLOPs of the first `steps` training steps of a plan."""
     total = 0.0
     for row in rows:
@@ -118,7 +118,7 @@ def show(run_dir: Path, sittings: list[dict], words: list[str]) -> None:
     seconds = sum(sitting["seconds"] for sitting in sittings)
     steps = sum(sitting["steps"] for sitting in sittings)
     done = sum(record.kind == "train" for record in Ledger(run_dir).events)
-    rate = flops_of_steps(rows, steps) / seconds
+    rate = count_step_flops(rows, steps) / seconds
     print(
         f"{describe()}; {len(sittings)} sittings, {seconds:.0f} s: {done} of {len(rows)} tasks"
         f" done, {steps} steps, {steps / seconds:.1f} steps/s, {rate / 1e9:.4g} GFLOP/s.\n"

@@ -25,11 +25,11 @@ import numpy as np
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments.scripts import (
-    clock,
+    choose_clock,
     describe,
     make_parser,
-    matrix_product_peak,
-    positive,
+    measure_peak,
+    parse_positive,
 )
 from nevis_stream.launch import entry
 from nevis_stream.learners.config import PRESETS
@@ -65,7 +65,7 @@ def measure(work, steps: int, repeats: int) -> tuple[float, float]:
 
     By the machine's clock.
     """
-    now, _ = clock()
+    now, _ = choose_clock()
     work(1)
     rounds = []
     for _ in range(repeats):
@@ -88,14 +88,14 @@ def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
     return (*jax.device_put((stored, sizes, target)), *rest, TaskShape.of("single_label", 10))
 
 
-def several(arguments: tuple[Any, ...], steps: int) -> tuple[Any, ...]:
+def stack_arguments(arguments: tuple[Any, ...], steps: int) -> tuple[Any, ...]:
     """Returns the arguments of `several_steps`: those that change have a first axis of `steps`."""
     stored, sizes, target, key, index, rate, smoothing, shape = arguments
     stacked = [jnp.stack([jnp.asarray(x)] * steps) for x in (stored, sizes, target, index, rate)]
     return (*stacked[:3], key, *stacked[3:], smoothing, shape)
 
 
-def memory(function: Any, *arguments: Any) -> int:
+def measure_memory(function: Any, *arguments: Any) -> int:
     """Returns the bytes that XLA reserves for a call whose first argument is donated."""
     options = {"compiler_options": getattr(function, "compiler_options", {}), "donate_argnums": 0}
     sizes = jax.jit(function, **options).lower(*arguments).compile().memory_analysis()
@@ -122,11 +122,11 @@ def step_rows(
     for batch in batches:
         function, arguments = recipe.step(10), step_arguments(recipe, batch)
         if together > 1:
-            function, arguments = several_steps(function), several(arguments, together)
+            function, arguments = several_steps(function), stack_arguments(arguments, together)
         program = count_flops(function, donate_argnums=0)
         carry = [begin(jax.jit(initialise_program(network, 64))(words))]
         flops = program.flops(carry[0], *arguments) / together
-        reserved = memory(function, carry[0], *arguments)
+        reserved = measure_memory(function, carry[0], *arguments)
 
         def work(steps, carry=carry, program=program, arguments=arguments):
             for _ in range(steps):
@@ -144,7 +144,7 @@ def step_rows(
         )
 
 
-def input_rows(repeats: int) -> None:
+def print_input_rows(repeats: int) -> None:
     """Prints rows for each batch size: gathering a batch on the host, and augmenting it."""
     images = ArrayImages(
         np.random.RandomState(0).randint(256, size=(2000, 64, 64, 3)).astype(np.uint8)
@@ -180,7 +180,7 @@ def input_rows(repeats: int) -> None:
     )
 
 
-def networks_of(parser: argparse.ArgumentParser, words: str) -> list[str]:
+def parse_networks(parser: argparse.ArgumentParser, words: str) -> list[str]:
     """Returns the names in NETWORKS of short names joined by commas; others end the command."""
     unknown = [word for word in words.split(",") if word not in SHORT]
     if unknown:
@@ -188,7 +188,7 @@ def networks_of(parser: argparse.ArgumentParser, words: str) -> list[str]:
     return [SHORT[word] for word in words.split(",")]
 
 
-def batches_of(words: str | None) -> list[int]:
+def parse_batches(words: str | None) -> list[int]:
     """Returns the numbers of a list joined by commas; [] without one."""
     return [int(word) for word in words.split(",")] if words else []
 
@@ -196,7 +196,7 @@ def batches_of(words: str | None) -> list[int]:
 def main() -> None:
     """Prints the tables."""
     parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=positive, default=5)
+    parser.add_argument("--repeats", type=parse_positive, default=5)
     parser.add_argument(
         "--all",
         action="store_true",
@@ -213,21 +213,21 @@ def main() -> None:
         "--networks", default="small,resnet18,resnet34", help=f"of {', '.join(SHORT)}"
     )
     parser.add_argument("--batches", help="numbers joined by commas; default: see --all")
-    parser.add_argument("--together", type=positive, default=1, help="steps in one program")
+    parser.add_argument("--together", type=parse_positive, default=1, help="steps in one program")
     parser.add_argument("--steps_only", action="store_true", help="without the input path")
     parser.add_argument("--count_only", action="store_true", help="run nothing: exact FLOPs")
     arguments = parser.parse_args()
-    names = networks_of(parser, arguments.networks)
+    names = parse_networks(parser, arguments.networks)
     if arguments.count_only:
         print("| train step | batch | FLOPs |\n|---|---:|---:|")
         for name in names:
-            step_counts(name, NETWORKS[name], batches_of(arguments.batches) or [16])
+            step_counts(name, NETWORKS[name], parse_batches(arguments.batches) or [16])
         return
     entry.use_compilation_cache()  # the program whose memory is read is compiled only once
     if arguments.matmul != "default":
         jax.config.update("jax_default_matmul_precision", arguments.matmul)
-    repeats, precision, (_, unit) = arguments.repeats, arguments.precision, clock()
-    peak = matrix_product_peak(dtype=precision)
+    repeats, precision, (_, unit) = arguments.repeats, arguments.precision, choose_clock()
+    peak = measure_peak(dtype=precision)
     print(
         f"{describe()}; best of {repeats}; {precision}, of which a matrix product has"
         f" {peak / 1e9:.0f} GFLOP/{unit}; matmul {arguments.matmul}; {arguments.together}"
@@ -241,14 +241,14 @@ def main() -> None:
     for name in names:
         network = dataclasses.replace(NETWORKS[name], precision=precision)
         usual = [16, 64, 256] if arguments.all or "32×32" in name else [16, 64]
-        batches = batches_of(arguments.batches) or usual
+        batches = parse_batches(arguments.batches) or usual
         step_rows(name, network, batches, repeats, peak, arguments.together)
     assert set(PRESETS) == {"tiny", "small", "cheap", "paper"}  # the names in the table above
     if arguments.steps_only:
         return
     print(f"\n| input path, 64×64 RGB | batch | µs per image | images/{unit} | spread |")
     print("|---|---:|---:|---:|---:|")
-    input_rows(repeats)
+    print_input_rows(repeats)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ def configure_learner(
     """Returns a learner of the table, as `launch.run --config=NAME --config.budget=PRESET` builds
     it.
     """
-    config = run_config.default(name)
+    config = run_config.make_default(name)
     if preset is not None:
         config.budget = preset
-    fields = run_config.fields_of(name)
+    fields = run_config.list_fields(name)
     own = {key: field for key, field in fields.items() if key not in run_config.COMMON}
     for key, value in values.items():
         if key not in own:

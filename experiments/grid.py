@@ -38,10 +38,10 @@ class Cell:
     config: run_config.RunConfig
 
 
-def axis(text: str) -> tuple[str, str]:
+def parse_axis(text: str) -> tuple[str, str]:
     """Splits `NAME=V1,V2`.
 
-    >>> axis("network.width=8,16")
+    >>> parse_axis("network.width=8,16")
     ('network.width', '8,16')
     """
     key, equals, values = text.partition("=")
@@ -50,12 +50,12 @@ def axis(text: str) -> tuple[str, str]:
     return key, values
 
 
-def short_key(key: str) -> str:
+def shorten_key(key: str) -> str:
     """Returns the name of a key in directories and tables."""
     return _SHORT.get(key, key)
 
 
-def cells(
+def list_cells(
     config: ml_collections.ConfigDict,
     axes: Sequence[tuple[str, str]],
     fixed: Mapping[str, str] | None = None,
@@ -103,7 +103,7 @@ def _cell(
     for key, text in {**fixed, **texts}.items():
         if key != "learner":
             run_config.put(config, key, text)
-    all_values = run_config.flat(config)
+    all_values = run_config.flatten(config)
     values = {key: all_values[key] for key in texts}
     settings = dict(values)
     if STEPS in values and all_values.get(LOOK, 0) is None:
@@ -113,7 +113,7 @@ def _cell(
         resolved.build()
     except BadInput as error:
         raise BadInput(f"{_format_values(values)}: {error}") from None
-    name = "-".join(f"{short_key(key)}-{_in_a_name(value)}" for key, value in values.items())
+    name = "-".join(f"{shorten_key(key)}-{_in_a_name(value)}" for key, value in values.items())
     return Cell(name, values, settings, resolved)
 
 

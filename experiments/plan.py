@@ -11,8 +11,8 @@ from nevis_stream.analysis.methods import MethodPoint, method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.cost.meter import cost_text, engineering
-from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, format_value, short_key
-from nevis_stream.experiments.run_config import RunConfig, flat
+from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, format_value, shorten_key
+from nevis_stream.experiments.run_config import RunConfig, flatten
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import Console
 
@@ -182,17 +182,17 @@ def _console() -> Console:
 
 
 def _keys(cells: Sequence[Cell]) -> list[str]:
-    keys = [key for key in (TRIALS, STEPS) if all(key in flat(cell.config) for cell in cells)]
+    keys = [key for key in (TRIALS, STEPS) if all(key in flatten(cell.config) for cell in cells)]
     return [*keys, *(key for key in cells[0].values if key not in keys)]
 
 
 def _table(title: str, keys: Sequence[str]) -> Table:
     table = Table(title=title)
     for key in keys:
-        table.add_column(short_key(key), justify="right")
+        table.add_column(shorten_key(key), justify="right")
     return table
 
 
 def _cells(cell: Cell, keys: Sequence[str]) -> list[str]:
-    values = flat(cell.config)
+    values = flatten(cell.config)
     return [format_value(values[key]) for key in keys]

@@ -42,7 +42,7 @@ _UNFINISHED = (
 )
 
 
-def views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
+def load_views(stream: Stream, tasks: Sequence[str]) -> list[TaskView]:
     """Returns the train and dev splits of tasks.
 
     Args:
@@ -113,7 +113,7 @@ def pretrain(
     """
     learner = _learner(config)
     _check_followed(config)
-    chosen = views(stream, tasks)
+    chosen = load_views(stream, tasks)
     trained_on = f"{', '.join(task.task_id for task in chosen)} (stream {stream.name})"
     if list(tasks) == [META_TRAIN]:
         trained_on = f"the {len(chosen)} data sets of the meta-train part of {stream.name}"

@@ -45,7 +45,7 @@ def write(out: Path) -> list[Path]:
     Raises:
       BadInput: one of these directories contains another run.
     """
-    stream = stream_csv()
+    stream = format_stream()
     digest = f"{hashlib.sha256(stream.encode()).hexdigest()[:16]}-published-partial"
     paths = []
     for learner in published.LEARNERS:
@@ -58,7 +58,7 @@ def write(out: Path) -> list[Path]:
         config |= {"protocol": "meta_test", "seed": 0, "source": published.SOURCE}
         recorded = config_of(config)
         ledger = "".join(
-            encode(record.to_json()) + "\n" for record in records(config, recorded.config_hash)
+            encode(record.to_json()) + "\n" for record in make_records(config, recorded.config_hash)
         )
         texts = {
             CONFIG_FILE: recorded.to_text(),
@@ -77,7 +77,7 @@ def write(out: Path) -> list[Path]:
     return paths
 
 
-def tasks() -> list[Task]:
+def list_tasks() -> list[Task]:
     """Returns the 104 tasks with published results; `order` is their position among the 106."""
     return [
         Task(
@@ -95,25 +95,28 @@ def tasks() -> list[Task]:
     ]
 
 
-def stream_csv() -> str:
-    """Returns `tasks` in the form of a run's stream.csv; split sizes and fingerprints are empty."""
+def format_stream() -> str:
+    """Returns `list_tasks` in the form of a run's stream.csv; split sizes and fingerprints are
+    empty.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = [field.name for field in fields(Task)]
     unknown = [f"n_{split}" for split in SPLITS] + ["fingerprint"]
     writer.writerow(columns + unknown)
     writer.writerows(
-        [*(getattr(task, name) for name in columns), *("" for _ in unknown)] for task in tasks()
+        [*(getattr(task, name) for name in columns), *("" for _ in unknown)]
+        for task in list_tasks()
     )
     return out.getvalue()
 
 
-def records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
+def make_records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
     """Yields the ledger of a learner's published results.
 
     Unpublished values are None (docs/run-directory.md).
     """
-    stream = tasks()
+    stream = list_tasks()
     names = ("learner", "budget", "stream", "stream_digest", "protocol", "seed", "source")
     yield Header(
         schema=SCHEMA,

@@ -38,7 +38,7 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
     if ":" in learner:
         name = user_code.present_name(learner)
         user_code.check_trusted(name, trust, "learner", ("nevis_stream.learners",))
-    return run_config.learner_of(learner, _known(config, learner))
+    return run_config.build_learner(learner, _known(config, learner))
 
 
 def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
@@ -49,14 +49,14 @@ def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
     """
     if config["learner"] not in TABLE:
         raise BadInput(f"learner {config['learner']!r} is not in the table of learners.")
-    result = run_config.default(config["learner"])
+    result = run_config.make_default(config["learner"])
     result.update_from_flattened_dict(_known(config, config["learner"]))
     return result
 
 
 def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
     """Returns the recorded values of the learner's fields, with the table's for open ones."""
-    values, fields_by_name = fields.flat(config), run_config.fields_of(learner)
+    values, fields_by_name = fields.flat(config), run_config.list_fields(learner)
     row = TABLE[learner].values if learner in TABLE else {}
     recorded = {
         name: value

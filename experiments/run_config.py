@@ -86,7 +86,7 @@ class RunConfig(Common):
         return common | dataclasses.asdict(self.own)
 
 
-def fields_of(learner: str) -> dict[str, Field]:
+def list_fields(learner: str) -> dict[str, Field]:
     """Returns the fields of a learner's config by dotted name, the common ones first.
 
     Raises:
@@ -102,7 +102,7 @@ def fields_of(learner: str) -> dict[str, Field]:
     return fields.fields_of(Common) | own
 
 
-def default(learner: str) -> ml_collections.ConfigDict:
+def make_default(learner: str) -> ml_collections.ConfigDict:
     """Returns a learner's config on the stream `pico` at budget `tiny`, with all else open.
 
     Args:
@@ -111,7 +111,7 @@ def default(learner: str) -> ml_collections.ConfigDict:
     learner = user_code.written_name(learner)
     values = {
         name: config_dict.placeholder(field.type) if field.default is None else field.default
-        for name, field in fields_of(learner).items()
+        for name, field in list_fields(learner).items()
     }
     return ml_collections.ConfigDict(fields.nest(values | {"learner": learner}))
 
@@ -122,7 +122,7 @@ def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collecti
     if learners.class_of(learner) is learners.class_of(config.learner):
         changed = config.copy_and_resolve_references()
     else:
-        changed = default(learner)
+        changed = make_default(learner)
         changed.update({name: config[name] for name in COMMON})
     changed.learner = learner
     return changed
@@ -135,7 +135,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
       BadInput: an unknown learner, budget or choice, or an invalid value; the message lists the
         valid ones.
     """
-    values = flat(config)
+    values = flatten(config)
     _check_keys(values)
     common = fields.check(Common, values)
     last_kept(common["keep"])
@@ -143,7 +143,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     section = learners.class_of(learner)
     own_values = _fill(section, learner, common["budget"], values)
     own = _make(section, own_values, learner)
-    if presets_of(section) is None:
+    if get_presets(section) is None:
         common["budget"] = ""
     if not common["label"]:
         defaults = _fill(section, learner, common["budget"], {})
@@ -159,7 +159,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     return RunConfig(**common, own=own)
 
 
-def presets_of(section: Any) -> Mapping[str, Mapping[str, Any]] | None:
+def get_presets(section: Any) -> Mapping[str, Mapping[str, Any]] | None:
     """Returns a learner's presets by name; None if its class has none."""
     return getattr(section, "PRESETS", getattr(section, "BUDGETS", None))  # its former name
 
@@ -170,7 +170,7 @@ def _fill(section: Any, learner: str, preset: str, values: Mapping[str, Any]) ->
     checked = fields.check(
         section, {**values, **{k: v for k, v in row.items() if values.get(k) is None}}
     )
-    presets = presets_of(section)
+    presets = get_presets(section)
     if presets is None:
         return checked
     if preset not in presets:
@@ -193,18 +193,18 @@ def _check_keys(values: Mapping[str, Any]) -> None:
         raise BadInput(
             "config.learner is missing: start from run_config.default(NAME) (docs/learners.md)."
         )
-    valid = fields_of(values["learner"])
+    valid = list_fields(values["learner"])
     for key in values:
         if key not in valid:
             raise BadInput(unknown("config key", key, valid))
 
 
-def flat(config: ml_collections.ConfigDict | RunConfig) -> dict[str, Any]:
+def flatten(config: ml_collections.ConfigDict | RunConfig) -> dict[str, Any]:
     """Returns the values by dotted name."""
     return fields.flat(config.to_dict())
 
 
-def not_of_type(field: Field, text: str) -> str:
+def describe_wrong_type(field: Field, text: str) -> str:
     """Returns an error message for a text that is not a value of a field's type."""
     examples: dict[type | None, str] = {bool: "(True,)", int: "(32,64)", str: "('a','b')"}
     example = examples.get(field.element, "(0.01,0.1)")
@@ -222,7 +222,7 @@ def put(config: ml_collections.ConfigDict, key: str, text: str, shown: str = "")
     Raises:
       BadInput: an unknown key, or a text that is not a value of its type.
     """
-    keys = fields_of(config.learner)
+    keys = list_fields(config.learner)
     if key not in keys:
         raise BadInput(f"learner {config.learner}: {unknown('config key', key, keys)}")
     config.update_from_flattened_dict({key: parse_typed(keys[key], text, shown or f"{key}={text}")})
@@ -247,7 +247,7 @@ def parse_typed(field: Field, text: str, shown: str) -> Any:
         pass
     if field.type is float and text.lower().lstrip("+-") == "nan":
         raise BadInput(f"{shown}: NaN is not allowed; give a number (default: {field.default}).")
-    raise BadInput(f"{shown}: {not_of_type(field, text)}")
+    raise BadInput(f"{shown}: {describe_wrong_type(field, text)}")
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def to_json(config: RunConfig) -> dict[str, Any]:
     return values | {"budget": values["budget"] or None}
 
 
-def learner_of(learner: str, values: Mapping[str, Any]) -> Learner:
+def build_learner(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
     return learners.build(_make(learners.class_of(learner), values, learner))
 

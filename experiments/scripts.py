@@ -43,16 +43,16 @@ def _driver() -> str:
     return printed.split("\n")[0] or "unknown"
 
 
-def clock() -> tuple[Callable[[], float], str]:
+def choose_clock() -> tuple[Callable[[], float], str]:
     """Returns the clock for timing, and its unit: CPU seconds on a CPU, else seconds."""
     on_cpu = jax.default_backend() == "cpu"
     return (time.process_time, "CPU-s") if on_cpu else (time.perf_counter, "s")
 
 
-def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = "float32") -> float:
+def measure_peak(side: int | None = None, repeats: int = 5, dtype: str = "float32") -> float:
     """Returns FLOPs per CPU second of a matrix product, best of `repeats`.
 
-    Not on a CPU: FLOPs per second, see `clock`.
+    Not on a CPU: FLOPs per second, see `choose_clock`.
 
     Args:
       side: of the matrices; None: 2048 on a CPU, 8192 elsewhere, where smaller ones do not fill the
@@ -61,7 +61,7 @@ def matrix_product_peak(side: int | None = None, repeats: int = 5, dtype: str = 
       dtype: of the matrices; float32 is multiplied as `jax_default_matmul_precision` says (on a
         GPU by default perhaps as TF32).
     """
-    now, unit = clock()
+    now, unit = choose_clock()
     side = side or (2048 if unit == "CPU-s" else 8192)
     product = jax.jit(jnp.matmul)
     # numbers, not ones: a GPU multiplies constant matrices at a higher clock rate
@@ -83,7 +83,7 @@ def make_parser(doc: str | None) -> argparse.ArgumentParser:
     )
 
 
-def positive(text: str) -> int:
+def parse_positive(text: str) -> int:
     """Returns the whole number from 1 that a flag's text is.
 
     Raises:

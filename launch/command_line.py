@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # --help need not wait for what they import
 flags.disclaim_key_flags()  # they belong to the command that defines them with these functions
 
 
-def config() -> FlagHolder:
+def define_config() -> FlagHolder:
     """Defines --config; `config_flag.words().config()` is its value."""
     return flags.DEFINE_string(
         "config", None, "Name of a learner, or path of a config file (PATH.py)."
@@ -38,7 +38,7 @@ def run_dir(subject: str = "run") -> FlagHolder:
     )
 
 
-def seeds() -> FlagHolder:
+def define_seeds() -> FlagHolder:
     """Defines --seeds."""
     return flags.DEFINE_integer(
         "seeds",
@@ -49,19 +49,19 @@ def seeds() -> FlagHolder:
     )
 
 
-def dry_run(printed: str) -> FlagHolder:
+def define_dry_run(printed: str) -> FlagHolder:
     """Defines --dry_run, which prints something instead of doing it."""
     return flags.DEFINE_bool("dry_run", False, f"Only print {printed}.")
 
 
-def stream(default: str | None, flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
+def define_stream(default: str | None, flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
     """Defines --stream, the stream that a command works on."""
     return flags.DEFINE_string(
         "stream", default, "Name of a stream, or path of its csv.", flag_values=flag_values
     )
 
 
-def recorded_stream(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
+def define_recorded_stream(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
     """Defines --stream of a command that reads a run, whose directory holds no path of a csv."""
     return flags.DEFINE_string(
         "stream",
@@ -72,7 +72,7 @@ def recorded_stream(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
     )
 
 
-def data_dir(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
+def define_data_dir(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
     """Defines --data_dir; after `entry.parse`, data are read from there."""
     return flags.DEFINE_string(
         "data_dir",
@@ -82,7 +82,7 @@ def data_dir(flag_values: FlagValues = flags.FLAGS) -> FlagHolder:
     )
 
 
-def checkpoint_seconds() -> FlagHolder:
+def define_checkpoint_seconds() -> FlagHolder:
     """Defines --checkpoint_seconds."""
     return flags.DEFINE_float(
         "checkpoint_seconds",
@@ -164,7 +164,7 @@ def make_executor(name: str, options: Mapping[str, Any]) -> "Executor":
     return EXECUTORS[name](**options)
 
 
-def executor() -> ExecutorFlags:
+def define_executor() -> ExecutorFlags:
     """Defines --executor, the options of the executors, and --devices."""
     return ExecutorFlags(
         flags.DEFINE_string(
@@ -241,7 +241,7 @@ class Subcommand:
         examples = "\n".join(f"  {command} {example}" for example in self.examples)
         listed = [self.flags[name] for name in self.flags]
         return (
-            f"{about}\n\nUsage: {usage}\n\nExamples:\n{examples}\n\n{entry.flag_help(listed)}"
+            f"{about}\n\nUsage: {usage}\n\nExamples:\n{examples}\n\n{entry.format_flags(listed)}"
             f"{self.lists()}"
         )
 
@@ -259,7 +259,7 @@ class Subcommand:
         return ""
 
 
-def subcommand(
+def make_subcommand(
     package: str, function: str, name: str, summary: str, example: str, *others: str, **more
 ) -> Subcommand:
     """Returns a subcommand that calls a function with its words and flags.
@@ -313,8 +313,8 @@ def start(
 
 
 def _start(about: str, subcommands: dict[str, Subcommand], explain) -> None:
-    words = entry.arguments()
-    command = entry.command()
+    words = entry.get_arguments()
+    command = entry.get_command()
     if words and words[0] in subcommands:
         chosen = subcommands[words[0]]
         if entry.asks_for_help(words[1:]):
@@ -347,7 +347,7 @@ def _start(about: str, subcommands: dict[str, Subcommand], explain) -> None:
 _WITHOUT_TERMINAL = 180  # columns; enough for every table
 
 
-def console() -> Console:
+def make_console() -> Console:
     """Returns a console on standard output; if that is no terminal, wide enough for every table."""
     return Console(width=None if Console().is_terminal else _WITHOUT_TERMINAL)
 
@@ -360,7 +360,7 @@ def estimate_cells(estimate: "Estimate") -> tuple[str, str]:
     return value, f"{estimate.low:z.4f} to {estimate.high:z.4f}"
 
 
-def flops(value: float | None) -> str:
+def format_flops(value: float | None) -> str:
     """Returns FLOPs in engineering notation, or "unknown"."""
     return "unknown" if value is None else f"{engineering(value)} FLOPs"
 

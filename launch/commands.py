@@ -15,7 +15,7 @@ SEPARATOR = "+"  # a word by itself between two commands
 READERS = ("launch.evaluate",)  # commands whose --run_dir names runs that they read
 
 
-def jobs(words: Sequence[str]) -> list[list[str]]:
+def list_jobs(words: Sequence[str]) -> list[list[str]]:
     """Returns one command for each job; a launch.run with `--seeds=N` becomes N commands.
 
     Args:
@@ -93,7 +93,7 @@ def _split(words: Sequence[str]) -> list[list[str]]:
             commands[-1].append(word)
     for command in commands:
         if command and command[0] in console.COMMANDS:
-            command[0] = console.module(command[0])
+            command[0] = console.find_module(command[0])
     if not all(commands):
         place = "" if len(commands) == 1 else f" before or after a {SEPARATOR!r}"
         raise BadInput(
@@ -104,7 +104,7 @@ def _split(words: Sequence[str]) -> list[list[str]]:
 
 
 def _module(command: Sequence[str]) -> str:
-    valid = [console.module(name) for name in console.COMMANDS if name != "slurm"]
+    valid = [console.find_module(name) for name in console.COMMANDS if name != "slurm"]
     if command[0] not in valid:
         raise BadInput(unknown("module", command[0], valid))
     return command[0]

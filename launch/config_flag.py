@@ -49,7 +49,7 @@ class ConfigWords:
             config = _named_or_loaded(self.source)
             config = config if learner is None else run_config.with_learner(config, learner)
         elif learner:
-            config = run_config.default(learner)
+            config = run_config.make_default(learner)
         else:
             raise BadInput(f"--config is missing; {_choices()}.")
         for key, text in self.values.items():
@@ -88,7 +88,7 @@ def split_words(command_words: Sequence[str]) -> ConfigWords:
 _words = ConfigWords("", {}, ())
 
 
-def words() -> ConfigWords:
+def get_words() -> ConfigWords:
     """Returns the words that describe the config of this process's command."""
     return _words
 
@@ -101,7 +101,7 @@ def start(main, lists: Callable[[], str] | None = None) -> None:
         _words = split_words(command_words)
         return _words.rest
 
-    entry.start(main, take, lists=lists or help_text)
+    entry.start(main, take, lists=lists or format_help)
 
 
 def _choices() -> str:
@@ -113,7 +113,7 @@ def _choices() -> str:
 
 def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
     if source in TABLE:
-        return run_config.default(source)
+        return run_config.make_default(source)
     path, _, argument = source.partition(":")
     if Path(path).is_file():
         return _load(path, argument)
@@ -176,14 +176,14 @@ def check_run_dir(run_dir: str) -> None:
             )
 
 
-def help_text() -> str:
+def format_help() -> str:
     """Returns the part of --help about configs: their names, and the keys of a learner."""
-    config_words = split_words(entry.arguments())
+    config_words = split_words(entry.get_arguments())
     has_config = config_words.source or config_words.values
     try:
         learner = config_words.config().learner if has_config else "ft_prev"
-        presets = run_config.presets_of(class_of(learner)) or {}
-        fields = run_config.fields_of(learner).values()
+        presets = run_config.get_presets(class_of(learner)) or {}
+        fields = run_config.list_fields(learner).values()
         keys = "\n".join(_key(field, presets) for field in fields)
     except BadInput as error:
         return f"\n{error}\n"

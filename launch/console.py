@@ -30,7 +30,7 @@ COMMANDS = {
 def main() -> None:
     """Starts the command that the first word names."""
     entry.use_console_command()
-    words = entry.arguments()
+    words = entry.get_arguments()
     if words == ["--version"]:
         print(f"{entry.CONSOLE_COMMAND} {version('nevis_stream')}")
         return
@@ -38,13 +38,13 @@ def main() -> None:
         entry.guard(lambda: _no_command(words))
         return
     sys.argv[1:] = words[1:]
-    runpy.run_module(f"nevis_stream.{module(words[0])}", run_name="__main__", alter_sys=True)
+    runpy.run_module(f"nevis_stream.{find_module(words[0])}", run_name="__main__", alter_sys=True)
 
 
-def module(name: str) -> str:
+def find_module(name: str) -> str:
     """Returns the module of a command, as it is started in a checkout.
 
-    >>> module("transfer-matrix")
+    >>> find_module("transfer-matrix")
     'launch.transfer_matrix'
     """
     return f"launch.{name.replace('-', '_')}"

@@ -72,9 +72,9 @@ def _show(words: Sequence[str]) -> None:
 
 
 def _overlap(_: Sequence[str]) -> None:
-    from nevis_stream.launch.data_commands.show import overlap
+    from nevis_stream.launch.data_commands.show import print_overlap
 
-    overlap(_OVERLAP.flags.stream, _OVERLAP.flags.format)
+    print_overlap(_OVERLAP.flags.stream, _OVERLAP.flags.format)
 
 
 _LIST = Subcommand(
@@ -127,9 +127,9 @@ SUBCOMMANDS = (_LIST, _PREPARE, _IMPORT, _VERIFY, _SHOW, _OVERLAP)
 _STORES = ["array_record", "raw"]
 
 for _each in SUBCOMMANDS:
-    command_line.data_dir(_each.flags)
+    command_line.define_data_dir(_each.flags)
 for _each in (_LIST, _PREPARE, _OVERLAP):
-    command_line.stream("full" if _each is _LIST else None, _each.flags)
+    command_line.define_stream("full" if _each is _LIST else None, _each.flags)
 define(flags.DEFINE_enum, [_LIST, _OVERLAP], "format", "table", ["table", "csv"], "Output format.")
 define(flags.DEFINE_list, [_PREPARE, _VERIFY], "task", [], "Data sets, separated by commas.")
 define(

@@ -15,8 +15,8 @@ from nevis_stream.launch import command_line, entry
 from nevis_stream.terminal import Console
 
 _FOLDER = flags.DEFINE_string("runs", "runs/demo", "Directory for the runs and the report.")
-_STREAM = command_line.stream("pico")
-command_line.data_dir()
+_STREAM = command_line.define_stream("pico")
+command_line.define_data_dir()
 
 # by increasing cost
 RUNS = (
@@ -41,7 +41,7 @@ def main(_):
     stream = load_stream(_STREAM.value)
     directories = []
     for learner, budget in RUNS:
-        config = run_config.default(learner)
+        config = run_config.make_default(learner)
         config.update(budget=budget, stream=_STREAM.value)
         directories.append(Path(_FOLDER.value) / f"{learner}-{budget}")
         run_config_once(run_config.resolve(config), stream, directories[-1])

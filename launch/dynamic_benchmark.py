@@ -13,12 +13,12 @@ from absl import flags
 
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import command_line, entry
-from nevis_stream.launch.command_line import Subcommand, console, define, start
+from nevis_stream.launch.command_line import Subcommand, define, make_console, start
 from nevis_stream.storage import make_directory
 from nevis_stream.terminal import TerminalProgress
 
 
-def theory(words: Sequence[str]) -> None:
+def check_theory(words: Sequence[str]) -> None:
     """Writes the page of the theory and prints each claim with its verdict."""
     from rich.table import Table
 
@@ -32,21 +32,21 @@ def theory(words: Sequence[str]) -> None:
     shown = Table("claim", "source", "measured", "holds")
     for each in claims:
         shown.add_row(each.claim, each.source, each.measured, each.verdict)
-    console().print(shown)
+    make_console().print(shown)
     print(page.write(Path(values.out), tables, claims))
 
 
-def rollouts(words: Sequence[str]) -> None:
+def run_rollouts(words: Sequence[str]) -> None:
     """Runs rollouts, or continues them, and writes their page."""
     from nevis_stream.experiments.rollouts import page
     from nevis_stream.experiments.rollouts.study import RolloutSettings, begin, run_rollouts
-    from nevis_stream.experiments.rollouts.training import default_data, load_pool
+    from nevis_stream.experiments.rollouts.training import choose_default_data, load_pool
 
     values = ROLLOUTS.flags
     for flag, design in (("rounds", "path"), ("depth", "hierarchical"), ("width", "hierarchical")):
         if values.design and design not in values.design and values[flag].present:
             raise BadInput(f"--{flag} needs --design={design}.")
-    data = values.data or default_data()
+    data = values.data or choose_default_data()
     pool, fingerprint = load_pool(data, values.images)
     designs = {"path": (1, values.rounds), "hierarchical": (values.depth, values.width)}
     chosen = values.design or list(designs)
@@ -74,13 +74,13 @@ def rollouts(words: Sequence[str]) -> None:
                     progress=progress,
                 )
             )
-        console().print(page.stalls(studies[-1]), highlight=False)
+        make_console().print(page.state_stall(studies[-1]), highlight=False)
     print(page.write(Path(values.out), studies))
 
 
 THEORY = Subcommand(
     "theory",
-    theory,
+    check_theory,
     "Checks every theorem on exact finite populations, and writes a page with figures.",
     ("theory", "theory --out=studies/theory --seed=1"),
     details="Takes less than a minute. Claimed bounds next to measured risks over grids of eps,"
@@ -88,7 +88,7 @@ THEORY = Subcommand(
 )
 ROLLOUTS = Subcommand(
     "rollouts",
-    rollouts,
+    run_rollouts,
     "Runs the paper's simulation: networks of 42,442 parameters in a path or a hierarchy.",
     (
         "rollouts",

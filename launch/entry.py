@@ -61,14 +61,14 @@ def start(
 
 
 def _start(main, take, hint, words, lists) -> None:
-    if asks_for_help(arguments()):
+    if asks_for_help(get_arguments()):
         about = sys.modules["__main__"].__doc__.strip()
-        usage = " ".join(filter(None, (command(), words, "[flags]")))
-        show_help(f"{about}\n\nUsage: {usage}\n\n{flag_help(_own_flags())}{lists()}")
-    rest = parse(take(arguments()), flags.FLAGS, command(), hint)
+        usage = " ".join(filter(None, (get_command(), words, "[flags]")))
+        show_help(f"{about}\n\nUsage: {usage}\n\n{format_flags(_own_flags())}{lists()}")
+    rest = parse(take(get_arguments()), flags.FLAGS, get_command(), hint)
     if rest and not words:
         problem = hint(f"{rest[0]!r}: this command takes flags only.")
-        fail(f"{problem}\nSee: {command()} --help")
+        fail(f"{problem}\nSee: {get_command()} --help")
     main(rest)
 
 
@@ -82,7 +82,7 @@ def guard(work: Callable[[], None]) -> None:
     logging.set_verbosity(logging.WARNING)  # JAX reports every backend that it does not find
     user_code.look_in([os.getcwd()])
     _pass_over_plot_settings()
-    with heard():
+    with heed_interrupts():
         _say_mistakes(work)
 
 
@@ -112,7 +112,7 @@ def _say_mistakes(work: Callable[[], None]) -> None:
         fail(reading.describe_fault(error))
 
 
-def arguments() -> list[str]:
+def get_arguments() -> list[str]:
     """Returns the words after the command's name."""
     return sys.argv[1:]
 
@@ -128,7 +128,7 @@ def take_only_word(words: Sequence[str], meaning: str) -> str:
     return words[0]
 
 
-def command() -> str:
+def get_command() -> str:
     """Returns the command as the user typed it, without its flags."""
     spec = sys.modules["__main__"].__spec__
     return as_typed(f"python -m {spec.name if spec else Path(sys.argv[0]).stem}")
@@ -214,7 +214,7 @@ def show_help(text: str) -> None:
     sys.exit(0)
 
 
-def flag_help(shown: Iterable[flags.Flag]) -> str:
+def format_flags(shown: Iterable[flags.Flag]) -> str:
     """Returns the flags with their meanings, choices and defaults."""
     lines = ["Flags:"]
     for flag in sorted(shown, key=lambda flag: flag.name):
@@ -258,17 +258,17 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
         print(text, file=sys.stderr)
 
 
-def compilation_cache() -> Path:
+def find_compilation_cache() -> Path:
     """Returns the directory of compiled programs, in NEVIS_STREAM_CACHE or the user's cache."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("NEVIS_STREAM_CACHE") or caches / "nevis_stream") / "xla"
 
 
 def use_compilation_cache() -> None:
-    """Keeps compiled programs in `compilation_cache`; later processes need not compile them."""
+    """Keeps compiled programs in `find_compilation_cache`, for later processes."""
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", str(compilation_cache()))
+    jax.config.update("jax_compilation_cache_dir", str(find_compilation_cache()))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", CACHED_SECONDS)
 
@@ -277,7 +277,7 @@ _MOMENT = 0.05  # seconds, in which a callback ends
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
+def heed_interrupts() -> Iterator[None]:
     """Ends the process if it is interrupted in this block, or after it."""
     report = sys.unraisablehook
     sys.unraisablehook = functools.partial(_raise_again, report)

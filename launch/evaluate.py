@@ -14,10 +14,10 @@ from typing import Any
 
 from nevis_stream.errors import NevisStreamError
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import start, subcommand
+from nevis_stream.launch.command_line import make_subcommand, start
 from nevis_stream.launch.evaluate_commands.flags import define_flags
 
-_subcommand = functools.partial(subcommand, "evaluate_commands")
+_subcommand = functools.partial(make_subcommand, "evaluate_commands")
 
 
 def _method_names(bounds: bool = False) -> str:
@@ -57,14 +57,14 @@ SUBCOMMANDS = (
         " the cache costs nothing.",
     ),
     _subcommand(
-        "caches.stats",
+        "caches.print_stats",
         "stats",
         "Prints what is in a cache, with the means of each data set and class.",
         "stats --cache=caches/mine",
         needs=("cache",),
     ),
     _subcommand(
-        "board.board",
+        "board.show_board",
         "board",
         "Prints the models of a cache, ranked, with intervals and ties.",
         "board caches/mine",
@@ -194,7 +194,7 @@ SUBCOMMANDS = (
         )
     ),
     _subcommand(
-        "sessions.status",
+        "sessions.print_status",
         "status",
         "Prints the estimates with their intervals; the exit status is 0 when the session has"
         " ended, else 1.",
@@ -240,7 +240,7 @@ SUBCOMMANDS = (
         lists=_method_names,
     ),
     _subcommand(
-        "study.metrics",
+        "study.measure_methods",
         "metrics",
         "Measures how accurate the methods are on a cache.",
         "metrics --cache=caches/mine",
@@ -250,7 +250,7 @@ SUBCOMMANDS = (
         lists=lambda: _method_names(bounds=True),
     ),
     _subcommand(
-        "study.study",
+        "study.run_study",
         "study",
         "Compares methods on files of models × samples, with tables and figures.",
         "study a.npz b.npz --budgets=16,64,256 --known=0.6 --seeds=10 --out=study",
@@ -266,7 +266,7 @@ define_flags(SUBCOMMANDS)
 
 def _fail_at_damage(error: Exception) -> None:
     """Names what is damaged in the cache instead of an error that the damage may have caused."""
-    from nevis_stream.launch.evaluate_commands.caches import damage
+    from nevis_stream.launch.evaluate_commands.caches import find_damage
 
     # the errors that the values of a damaged index can cause; messages for people stay
     caused = isinstance(error, IndexError | KeyError | TypeError | ValueError | ArithmeticError)
@@ -275,7 +275,7 @@ def _fail_at_damage(error: Exception) -> None:
 
     for each in SUBCOMMANDS:
         cache = each.flags["cache"].value if "cache" in each.flags else None
-        if cache and (lines := damage(Path(cache))):
+        if cache and (lines := find_damage(Path(cache))):
             entry.fail(lines)
 
 

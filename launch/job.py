@@ -189,7 +189,7 @@ def require_submitit() -> None:
         ) from None
 
 
-def sbatch_text(jobs: Sequence[Job], folder: str, resources: Resources) -> str:
+def format_sbatch(jobs: Sequence[Job], folder: str, resources: Resources) -> str:
     """Returns the script that would be sent to SLURM; needs no SLURM on this machine."""
     from submitit import SlurmExecutor
 

@@ -10,9 +10,9 @@ import functools
 from absl import flags
 
 from nevis_stream.launch import command_line
-from nevis_stream.launch.command_line import define, start, subcommand
+from nevis_stream.launch.command_line import define, make_subcommand, start
 
-_subcommand = functools.partial(subcommand, "label_commands")
+_subcommand = functools.partial(make_subcommand, "label_commands")
 
 
 def _about(title: str, table) -> str:
@@ -64,7 +64,7 @@ RECORD = _subcommand(
     needs=("session",),
 )
 STATUS = _subcommand(
-    "sessions.status",
+    "sessions.print_status",
     "status",
     "Prints the estimates with their intervals, and whether that is enough.",
     "status sessions/photos --until=0.05",
@@ -202,8 +202,8 @@ define(
     lower_bound=1,
 )
 for _each in _MODELS:
-    command_line.recorded_stream(_each.flags)
-    command_line.data_dir(_each.flags)
+    command_line.define_recorded_stream(_each.flags)
+    command_line.define_data_dir(_each.flags)
 define(
     flags.DEFINE_multi_string,
     _MODELS,

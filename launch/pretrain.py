@@ -23,7 +23,7 @@ from nevis_stream.launch import command_line, config_flag, entry
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.terminal import TerminalProgress
 
-command_line.config()
+command_line.define_config()
 _TASKS = flags.DEFINE_list(
     "tasks", None, "Tasks of the stream, separated by commas, or meta_train."
 )
@@ -51,7 +51,7 @@ _FLOPS = flags.DEFINE_float(
 _TRAINED_ON = flags.DEFINE_string(
     "trained_on", None, "Data that the imported weights were trained on."
 )
-command_line.data_dir()
+command_line.define_data_dir()
 
 
 def main(_):
@@ -62,7 +62,7 @@ def main(_):
         entry.fail("give either --tasks (to pre-train) or --import_file (to import weights).")
     from nevis_stream.experiments import pretraining, run_config
 
-    config, out = run_config.resolve(config_flag.words().config()), Path(_OUT.value)
+    config, out = run_config.resolve(config_flag.get_words().config()), Path(_OUT.value)
     if _FILE.value:
         for name, value in (
             ("layout", _LAYOUT.value),

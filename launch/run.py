@@ -30,13 +30,13 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.rows import stream_names
 
-command_line.config()
+command_line.define_config()
 _RUN_DIR = command_line.run_dir()
-_DRY_RUN = command_line.dry_run("tasks, trials, steps and estimated FLOPs")
-_SEEDS = command_line.seeds()
-command_line.data_dir()
-_CHECKPOINT = command_line.checkpoint_seconds()
-_EXECUTOR = command_line.executor()
+_DRY_RUN = command_line.define_dry_run("tasks, trials, steps and estimated FLOPs")
+_SEEDS = command_line.define_seeds()
+command_line.define_data_dir()
+_CHECKPOINT = command_line.define_checkpoint_seconds()
+_EXECUTOR = command_line.define_executor()
 _ACCEPT = command_line.accept_changed_code()
 _CACHE = flags.DEFINE_string(
     "cache",
@@ -50,7 +50,7 @@ _TENSORBOARD = flags.DEFINE_bool(
 
 def main(_):
     """Runs, or prints the plan."""
-    config = run_config.resolve(config_flag.words().config())
+    config = run_config.resolve(config_flag.get_words().config())
     config.build()  # values that do not fit are refused before any data are loaded
     executor = _EXECUTOR.build()
     if _RUN_DIR.value:
@@ -111,8 +111,8 @@ def _lists() -> str:
 
     named = [_with_flags(name, kind) for name, kind in EXECUTORS.items()]
     return (
-        f"{config_flag.help_text()}\nBudgets: tiny, small, cheap, paper (of the learners that train"
-        " networks; cheap and paper take too long on a CPU: see what they cost with"
+        f"{config_flag.format_help()}\nBudgets: tiny, small, cheap, paper (of the learners that"
+        " train networks; cheap and paper take too long on a CPU: see what they cost with"
         " --dry_run); those of closed_form:"
         f" {', '.join(closed_form.PRESETS)}; those of frontier:"
         f" {', '.join(closed_form.FRONTIER_PRESETS)}\nStreams:"

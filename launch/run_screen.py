@@ -41,11 +41,11 @@ def describe_condition(state: RunState) -> str:
     return "running" if state.holder.alive else "stopped"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Returns a time in its two largest units.
 
-    >>> duration(5.4), duration(3725), duration(200_000), duration(float("nan"))
-    ('5 s', '1 h 2 min', '2 d 7 h', '–')
+    >>> format_duration(5.4), format_duration(3725), format_duration(float("nan"))
+    ('5 s', '1 h 2 min', '–')
     """
     if math.isnan(seconds):
         return "–"
@@ -103,13 +103,17 @@ def _describe_situation(state: RunState) -> str:
     if state.trouble:
         return f"This run cannot be read: {state.trouble}"
     if state.complete:
-        return f"complete; it took {duration(state.worked)}"
+        return f"complete; it took {format_duration(state.worked)}"
     if not state.title or state.holder is None:
         return "not started: no process has worked here yet"
-    left = "time left unknown" if math.isnan(state.left) else f"about {duration(state.left)} left"
+    left = (
+        "time left unknown"
+        if math.isnan(state.left)
+        else f"about {format_duration(state.left)} left"
+    )
     return (
-        f"{_who(state.holder)}; {duration(state.worked)} so far, {left}; last wrote"
-        f" {duration(state.quiet)} ago"
+        f"{_who(state.holder)}; {format_duration(state.worked)} so far, {left}; last wrote"
+        f" {format_duration(state.quiet)} ago"
     )
 
 
@@ -129,7 +133,7 @@ def _tasks(state: RunState, room: int) -> Table:
     table = _table("", "task", "year", right=("error", "time"))
     first = min(max(state.done - room // 2, 0), max(len(state.tasks) - room, 0))
     for number, task in enumerate(state.tasks[first : first + room], start=first + 1):
-        took = duration(task.seconds) if task.state == DONE else ""
+        took = format_duration(task.seconds) if task.state == DONE else ""
         mark = f"{_MARKS.get(task.state, ' ')} {number}"
         cells = mark, task.task_id, task.year, _error(state, task), took
         table.add_row(*cells, style=_STYLES.get(task.state, "dim"))
@@ -178,8 +182,8 @@ def _lines(states: Sequence[RunState], console: Console) -> Table:
         cells = [f"{state.done}/{length}" if state.tasks else "–"]
         if facts:
             cells += [_now(state), error(state.mean_error(False)[0])]
-            cells += [_flops(state.everything), duration(state.worked)]
-        cells.append("" if state.complete else duration(state.left))
+            cells += [_flops(state.everything), format_duration(state.worked)]
+        cells.append("" if state.complete else format_duration(state.left))
         table.add_row(Text(str(state.path)), describe_condition(state), *cells)
     return table
 

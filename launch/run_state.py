@@ -104,7 +104,7 @@ def read_rows(run_dir: Path) -> list[dict[str, str]]:
         return []
 
 
-def last_write(run_dir: Path, event: str | None) -> tuple[float | None, float | None]:
+def find_last_write(run_dir: Path, event: str | None) -> tuple[float | None, float | None]:
     """Returns when the current event began and when the run last wrote, in seconds (epoch).
 
     Args:
@@ -129,7 +129,7 @@ def _newest(paths: Iterable[Path]) -> float | None:
     return max(times, default=None)
 
 
-def event_in_progress(run_dir: Path, number: int) -> str | None:
+def find_current_event(run_dir: Path, number: int) -> str | None:
     """Returns number and task of a running train event, "0002-mnist", from the files it wrote."""
     for path in (
         *(run_dir / "checkpoints").glob(f"{number:04d}-*.progress"),
@@ -300,7 +300,7 @@ def state_of(path: Path) -> RunState:
     now = None if ledger.complete else _now(path, ledger, rows)
     doing = "" if ledger.complete else now[1] if now and ledger.records else "initialise"
     event = now[0] if now and doing == "train" else None
-    begun, wrote = last_write(path, event)
+    begun, wrote = find_last_write(path, event)
     working = holder is not None and holder.alive is not False and not ledger.complete
     passed = max(time.time() - begun, 0.0) if begun and working else 0.0
     timing = {record.event: record for record in read_timing(path)}
@@ -355,7 +355,7 @@ def _now(path: Path, ledger: Ledger, rows: Sequence[Mapping[str, str]]) -> tuple
     for row in rows:
         if row["task_id"] not in trained:
             return event_name(number, row["task_id"]), "train"
-    name = event_in_progress(path, number)
+    name = find_current_event(path, number)
     return (name, "train") if name else None
 
 

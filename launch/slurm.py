@@ -65,7 +65,7 @@ _SBATCH = flags.DEFINE_multi_string(
     [],
     "An additional option of sbatch, for example account=mine; may be repeated.",
 )
-_DRY_RUN = command_line.dry_run("the script and the commands")
+_DRY_RUN = command_line.define_dry_run("the script and the commands")
 
 
 def main(argv):
@@ -76,7 +76,7 @@ def main(argv):
     executor, folder = _EXECUTOR.value, _FOLDER.value
     if executor not in job.EXECUTORS:
         entry.fail(unknown("executor", executor, job.EXECUTORS))
-    job_commands = commands.jobs(argv)
+    job_commands = commands.list_jobs(argv)
     if executor == "slurm" and not (_PARTITION.value and _HOURS.value):
         missing = [
             name
@@ -108,7 +108,7 @@ def main(argv):
     )
     if _DRY_RUN.value:
         if executor == "slurm":
-            print(job.sbatch_text(jobs, folder, resources))
+            print(job.format_sbatch(jobs, folder, resources))
         print("\n".join(f"# job {number}: python -m {each}" for number, each in enumerate(jobs)))
         print("Nothing was sent.")
     elif executor == "slurm":

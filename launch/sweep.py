@@ -23,7 +23,7 @@ from nevis_stream.progress import Silent
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.streams.named_streams import load_stream
 
-command_line.config()
+command_line.define_config()
 _TRIALS = flags.DEFINE_string(
     "trials", None, "Values of search.trials, separated by commas, for example 2,4,8."
 )
@@ -35,15 +35,15 @@ _SET = flags.DEFINE_multi_string(
     [],
     "KEY=V1,V2: values of any other key of the config; may be repeated.",
 )
-_SEEDS = command_line.seeds()
+_SEEDS = command_line.define_seeds()
 _RUN_DIR = command_line.run_dir("sweep")
-_DRY_RUN = command_line.dry_run("each combination with its estimated FLOPs, and the sum")
+_DRY_RUN = command_line.define_dry_run("each combination with its estimated FLOPs, and the sum")
 _COMMANDS = flags.DEFINE_bool(
     "commands", False, "Only print the launch.run commands, which launch.slurm can send."
 )
-_DATA_DIR = command_line.data_dir()
-_CHECKPOINT = command_line.checkpoint_seconds()
-_EXECUTOR = command_line.executor()
+_DATA_DIR = command_line.define_data_dir()
+_CHECKPOINT = command_line.define_checkpoint_seconds()
+_EXECUTOR = command_line.define_executor()
 _ACCEPT = command_line.accept_changed_code()
 
 
@@ -51,9 +51,9 @@ def main(_):
     """Runs the sweep, or prints its plan or its commands."""
     from nevis_stream.experiments import grid
 
-    words = config_flag.words()
+    words = config_flag.get_words()
     config = words.config()
-    cells = grid.cells(config, _axes(config.learner), words.values)
+    cells = grid.list_cells(config, _axes(config.learner), words.values)
     if not (_RUN_DIR.value or _DRY_RUN.value):
         entry.fail("--run_dir is missing: the directory of the sweep, for example runs/my-sweep.")
     if _RUN_DIR.value:
@@ -90,10 +90,10 @@ def _axes(learner: str) -> list[tuple[str, str]]:
         for key, flag in ((grid.TRIALS, _TRIALS), (grid.STEPS, _STEPS))
         if flag.value is not None
     ]
-    axes += [grid.axis(text) for text in _SET.value]
+    axes += [grid.parse_axis(text) for text in _SET.value]
     _refuse_own_fields(axes, learner)
     for key, _ in axes:
-        if key in config_flag.words().values:
+        if key in config_flag.get_words().values:
             entry.fail(f"--config.{key} sets a value that is also swept; leave one of them out.")
     return axes
 
@@ -102,7 +102,7 @@ def _refuse_own_fields(axes: list[tuple[str, str]], learner: str) -> None:
     """Refuses --trials and --steps for a learner without them, or with fields of these names."""
     from nevis_stream.experiments import grid, run_config
 
-    fields = run_config.fields_of(learner)
+    fields = run_config.list_fields(learner)
     for key, text in axes:
         name = key.rpartition(".")[2]
         if key in (grid.TRIALS, grid.STEPS) and key not in fields:
@@ -144,7 +144,7 @@ def _command(cell, seed: int) -> list[str]:
     """Returns the words of the launch.run command that does one run of the sweep."""
     from nevis_stream.experiments.grid import format_value
 
-    words = config_flag.words()
+    words = config_flag.get_words()
     settings = {**words.values, **cell.settings, "seed": seed}
     shared = (
         _DATA_DIR,

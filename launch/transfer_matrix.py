@@ -27,11 +27,13 @@ _SOURCES = flags.DEFINE_list(
     None,
     "Ids of the tasks to start from, separated by commas; default: all but the last.",
 )
-_STREAM = command_line.recorded_stream()
-command_line.data_dir()
-_DRY_RUN = command_line.dry_run("the number of rows and trainings, and the FLOPs they will cost")
-_CHECKPOINT = command_line.checkpoint_seconds()
-_EXECUTOR = command_line.executor()
+_STREAM = command_line.define_recorded_stream()
+command_line.define_data_dir()
+_DRY_RUN = command_line.define_dry_run(
+    "the number of rows and trainings, and the FLOPs they will cost"
+)
+_CHECKPOINT = command_line.define_checkpoint_seconds()
+_EXECUTOR = command_line.define_executor()
 
 
 def main(_):

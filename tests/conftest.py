@@ -19,7 +19,7 @@ array_shapes.install_if_wanted()  # before the packages are imported
 
 # Compiled programs are kept where commands keep them: files of tests that run on different workers
 # share them, and a second run of the tests compiles little. JAX reads this when it is imported.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(entry.compilation_cache()))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(entry.find_compilation_cache()))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 # Each process of a test would compile the project's modules, and the tests' own, anew: a second.

@@ -98,7 +98,7 @@ def learner(name: str, weights_file: Path):
     entry.use_compilation_cache()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     base, _, variant = name.partition("+")
-    config = run_config.default(base)
+    config = run_config.make_default(base)
     if variant == "network":
         config.update(network_steps=20, network_above=0.0)
     if "network" not in config:

@@ -304,7 +304,7 @@ def check_command(words):
     flags, values = {"help", *flags_of(module, words[3:])}, config_flag.split_words(words[3:])
     learner = values.values.get("learner", "")
     own = ":" in learner  # a class of the reader's own
-    keys = run_config.fields_of(values.source if values.source in TABLE else "ft_prev")
+    keys = run_config.list_fields(values.source if values.source in TABLE else "ft_prev")
     for word in words[3:]:
         flag, _, value = word.partition("=")
         if not flag.startswith("-"):
@@ -342,9 +342,11 @@ def check_values(given):
         return  # a file of the user's own
     swept = {"trials": grid.TRIALS, "steps": grid.STEPS}
     axes = [(swept[flag], value) for flag, value in given if flag in swept]
-    axes += [grid.axis(value) for flag, value in given if flag == "set"]
+    axes += [grid.parse_axis(value) for flag, value in given if flag == "set"]
     for created in (
-        [cell.config for cell in grid.cells(config, axes)] if axes else [run_config.resolve(config)]
+        [cell.config for cell in grid.list_cells(config, axes)]
+        if axes
+        else [run_config.resolve(config)]
     ):
         created.build()
         check_stream(created.stream)

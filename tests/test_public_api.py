@@ -320,7 +320,7 @@ def test_a_former_name_is_documented_and_means_the_present_one(former):
     if former in user_code.PACKAGES:
         assert user_code.present_name(f"{former}.table") == f"{present}.table"
     elif former == "Config.BUDGETS":  # of a learner's config
-        assert run_config.presets_of(type("Old", (), {"BUDGETS": {"tiny": {}}})) == {"tiny": {}}
+        assert run_config.get_presets(type("Old", (), {"BUDGETS": {"tiny": {}}})) == {"tiny": {}}
     else:
         parts = {"Context": ns.Context.standalone(), "Plan": Plan({}, {}, ResponsePosterior(3), 1)}
         owner, old = former.split(".")

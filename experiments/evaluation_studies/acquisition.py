@@ -20,7 +20,7 @@ from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache.facts import read_model_facts
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.samples import SampleFacts, checked_weights
 from nevis_stream.storage.reading import read_npz
 
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the records")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
-    parser.add_argument("--splits", type=positive, default=30)
+    parser.add_argument("--splits", type=parse_positive, default=30)
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,9 @@ guessers and broken ones.
     python -m experiments.evaluation_studies.any_model table --out=FOLDER
 
 `run` adds the cells that FOLDER/study.jsonl lacks, one split of all matrices after the other, and
-may be stopped at any time; `table` prints error, coverage and width, means over new models and
-splits, then each regime over all matrices, which weigh the same, with bootstrap intervals over new
-models.
+may be stopped at any time; `print_table` prints error, coverage and width, means over new models
+and splits, then each regime over all matrices, which weigh the same, with bootstrap intervals over
+new models.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.estimation.intervals import wilson
 from nevis_stream.evaluation_cache.facts import read_model_facts
 from nevis_stream.experiments.evaluation_studies import factorized_querying
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle
 from nevis_stream.storage.reading import read_npz
@@ -65,7 +65,7 @@ DRAWS = 2000  # of the bootstrap
 BESIDE = ("unguarded", "stratified_mean")  # with which errors are compared
 
 
-def matrix_of(folder: Path, name: str) -> Matrix:
+def load_matrix(folder: Path, name: str) -> Matrix:
     """Returns outcomes; those that the source lacks are unknown."""
     data = read_npz(folder / f"{MATRICES[name][0]}.npz")
     values, columns = data["correct"].astype(np.uint8), {}
@@ -76,7 +76,7 @@ def matrix_of(folder: Path, name: str) -> Matrix:
     return Matrix(name, values, data.get("group"), columns=columns)
 
 
-def design_of(matrix: Matrix, regime: str) -> StudyDesign:
+def make_design(matrix: Matrix, regime: str) -> StudyDesign:
     """Returns how its models are divided."""
     count, models = MATRICES[matrix.name][1], len(matrix.values)
     rest = models if regime == "like" else models - round(0.25 * models)
@@ -85,7 +85,7 @@ def design_of(matrix: Matrix, regime: str) -> StudyDesign:
     return StudyDesign((), (), known, new=NEW, model_split=way)
 
 
-def odd_models(truth: np.ndarray, seed: int) -> tuple[np.ndarray, list[str]]:
+def simulate_odd_models(truth: np.ndarray, seed: int) -> tuple[np.ndarray, list[str]]:
     """Returns guessers (right with a probability of .25), broken models (40% of the answers of a
     median model set to 0) and perfect ones, [m, n], and the kind of each.
     """
@@ -97,7 +97,7 @@ def odd_models(truth: np.ndarray, seed: int) -> tuple[np.ndarray, list[str]]:
     return np.concatenate([guessers, broken, np.ones((OF_A_KIND, n))]).astype(np.uint8), kinds
 
 
-def rows(
+def run_split(
     folder: Path,
     name: str,
     regime: str,
@@ -106,11 +106,11 @@ def rows(
     used_methods: Sequence[str],
 ):
     """Yields a record of each method, budget and new model of a split."""
-    matrix = matrix_of(folder, name)
-    known, truth = split(matrix, design_of(matrix, regime), seed)
+    matrix = load_matrix(folder, name)
+    known, truth = split(matrix, make_design(matrix, regime), seed)
     kinds = [regime] * len(truth)
     if regime == "like" and name in ODD:
-        more, names = odd_models(truth, seed)
+        more, names = simulate_odd_models(truth, seed)
         truth, kinds = np.concatenate([truth, more]), kinds + names
     means = truth.mean(axis=1)
     fitted: dict[str, Any] = {}
@@ -167,12 +167,12 @@ def run(folder: Path, options: argparse.Namespace) -> None:
             if name in REGIMES[regime] and cell not in record:
                 jax.clear_caches()
                 start = time.process_time()
-                record.add(cell, list(rows(folder, name, regime, seed, budgets, used_methods)))
+                record.add(cell, list(run_split(folder, name, regime, seed, budgets, used_methods)))
                 seconds = time.process_time() - start
                 print(f"split {seed}, {budgets}: {name}, {regime}: {seconds:.0f} s", flush=True)
 
 
-def table(out: Path) -> None:
+def print_table(out: Path) -> None:
     """Prints markdown tables."""
     frame = pd.DataFrame(list(record_of(out).rows()))
     used = [method for method in METHODS if method in set(frame["method"])]
@@ -189,15 +189,17 @@ def table(out: Path) -> None:
     print(" | ÷ stratified_mean | most |")
     print("|---|---:|---:|---:|---|---:|---:|---:|---:|---:|")
     for (regime, budget), part in frame.groupby(["kind", "budget"]):
-        print(pooled(part, regime, budget))
+        print(format_pooled(part, regime, budget))
     for regime in REGIMES:
         part = frame[frame["kind"] == regime]
         if len(part):
-            against = " and ".join(f"{error_ratio(part, other)} of {other}" for other in BESIDE)
+            against = " and ".join(
+                f"{compute_error_ratio(part, other)} of {other}" for other in BESIDE
+            )
             print(f"\n{regime}, geometric mean over matrices and K: error {against}")
 
 
-def error_ratio(part: pd.DataFrame, other: str) -> str:
+def compute_error_ratio(part: pd.DataFrame, other: str) -> str:
     """Returns the default's mean error ÷ another method's on the same splits, as a geometric mean
     over matrices and K, with its 95% bootstrap interval over splits.
     """
@@ -217,7 +219,7 @@ def error_ratio(part: pd.DataFrame, other: str) -> str:
     return f"{value:.2f} ({low:.2f}–{high:.2f})"
 
 
-def pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
+def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
     """Returns a line of a regime and budget over all matrices, which weigh the same: coverage of
     the default with its 95% interval, the least of a matrix; the mean error, and as a geometric
     mean over matrices ÷ that of two other methods; and the most of the latter of a matrix.
@@ -260,17 +262,19 @@ def main() -> None:
     parser.add_argument("command", choices=("run", "table"))
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--first", type=positive, default=FIRST, help="number of the first split")
-    parser.add_argument("--splits", type=positive, default=20)
+    parser.add_argument(
+        "--first", type=parse_positive, default=FIRST, help="number of the first split"
+    )
+    parser.add_argument("--splits", type=parse_positive, default=20)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES)
     every = sum(BUDGETS, ())
-    parser.add_argument("--budgets", nargs="+", type=positive, choices=every, default=every)
+    parser.add_argument("--budgets", nargs="+", type=parse_positive, choices=every, default=every)
     options = parser.parse_args()
     if options.command == "run":
         run(options.matrices, options)
     else:
-        table(options.out)
+        print_table(options.out)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
@@ -42,7 +42,7 @@ FEW = 35
 PROEVAL, DEFAULT = "proeval", "default"
 
 
-def matrix_of(folder: Path, name: str) -> Matrix:
+def load_matrix(folder: Path, name: str) -> Matrix:
     """Returns outcomes; those that the source lacks are unknown."""
     data = read_npz(folder / f"{name}.npz")
     values = data["correct"].astype(np.uint8)
@@ -51,13 +51,13 @@ def matrix_of(folder: Path, name: str) -> Matrix:
     return Matrix(name, values, data.get("group"))
 
 
-def design_of(matrix: Matrix, seed: int, budgets: tuple[int, ...] = BUDGETS) -> StudyDesign:
+def make_design(matrix: Matrix, seed: int, budgets: tuple[int, ...] = BUDGETS) -> StudyDesign:
     """Returns a design whose last split is that of the seed."""
     known = MATRICES[matrix.name] or FEW / len(matrix.values)
     return StudyDesign((DEFAULT,), budgets, known, seed + 1, NEW)
 
 
-def estimates_of_proeval(known: KnownModels, truth: np.ndarray, most: int, seed: int) -> list[Any]:
+def run_proeval(known: KnownModels, truth: np.ndarray, most: int, seed: int) -> list[Any]:
     """Returns ProEval's estimates of each new model, [m, n], after 1 to `most` answers."""
     from proeval import BQPriorSampler  # type: ignore[import-not-found,unused-ignore]
 
@@ -70,10 +70,10 @@ def estimates_of_proeval(known: KnownModels, truth: np.ndarray, most: int, seed:
     return [plan.estimate(row[asked].astype(np.float64)) for row in truth]
 
 
-def rows_of_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
+def measure_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
     """Yields the mean absolute error at each budget."""
-    known, truth = method_study.split(matrix, design_of(matrix, seed), seed)
-    found = estimates_of_proeval(known, truth, max(BUDGETS), seed)
+    known, truth = method_study.split(matrix, make_design(matrix, seed), seed)
+    found = run_proeval(known, truth, max(BUDGETS), seed)
     for budget in BUDGETS:
         for method, values in (
             (PROEVAL, [each.estimates[budget - 1] for each in found]),
@@ -83,11 +83,11 @@ def rows_of_proeval(matrix: Matrix, seed: int) -> Iterator[dict]:
             yield {"method": method, "budget": budget, "error": error, "models": len(truth)}
 
 
-def rows_of_default(matrix: Matrix, seed: int) -> Iterator[dict]:
+def measure_default(matrix: Matrix, seed: int) -> Iterator[dict]:
     """Yields the mean absolute error at each budget, and the coverage."""
-    known, truth = method_study.split(matrix, design_of(matrix, seed), seed)
+    known, truth = method_study.split(matrix, make_design(matrix, seed), seed)
     done = [(DEFAULT, budget, each) for budget in BUDGETS for each in range(seed)]
-    (part,) = method_study.parts(matrix, design_of(matrix, seed), lambda *cell: cell in done)
+    (part,) = method_study.parts(matrix, make_design(matrix, seed), lambda *cell: cell in done)
     for row in part:
         yield {
             **{"method": DEFAULT, "budget": row["budget"], "error": row["accuracy_error"]},
@@ -95,7 +95,7 @@ def rows_of_default(matrix: Matrix, seed: int) -> Iterator[dict]:
         }
 
 
-WAYS = {PROEVAL: rows_of_proeval, DEFAULT: rows_of_default}
+WAYS = {PROEVAL: measure_proeval, DEFAULT: measure_default}
 
 
 def run(folder: Path, out: Path, methods: list[str], splits: int) -> None:
@@ -107,7 +107,7 @@ def run(folder: Path, out: Path, methods: list[str], splits: int) -> None:
                 cell = {"matrix": name, "seed": seed, "way": way}
                 if cell not in record:
                     jax.clear_caches()
-                    record.add(cell, list(WAYS[way](matrix_of(folder, name), seed)))
+                    record.add(cell, list(WAYS[way](load_matrix(folder, name), seed)))
                     print(f"split {seed}: {name}, {way}", flush=True)
 
 
@@ -116,7 +116,7 @@ def record_of(out: Path) -> StudyRecord:
     return StudyRecord(out / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
 
 
-def table(out: Path) -> None:
+def print_table(out: Path) -> None:
     """Prints errors, and ours over ProEval's on the splits that both have."""
     frame = pd.DataFrame(record_of(out).rows())
     print(f"{describe()}\n")
@@ -146,10 +146,10 @@ def main() -> None:
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--methods", default=",".join(WAYS))
-    parser.add_argument("--splits", type=positive, default=10)
+    parser.add_argument("--splits", type=parse_positive, default=10)
     options = parser.parse_args()
     if options.command == "table":
-        table(options.out)
+        print_table(options.out)
         return
     methods = options.methods.split(",")
     try:

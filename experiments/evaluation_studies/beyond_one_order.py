@@ -26,7 +26,7 @@ AIMS = {"all": {16: -0.15, 64: -0.20, 256: -0.30}, "n ≥ 5,000": {16: -0.12, 64
 SPEARMAN = {16: 0.88, 64: 0.94, 256: 0.965}
 
 
-def matrices():
+def read_matrices():
     """Returns the matrices of the protocol, small ones first."""
     studied = [
         method_study.Matrix(path.stem, arrays["correct"], arrays.get("group"))
@@ -39,7 +39,7 @@ def matrices():
     )
 
 
-def table(rows):
+def make_table(rows):
     """Returns means over seeds, a column for each measure, method and budget, and the number of
     seeds of each matrix. Only seeds with results for all methods and budgets count.
     """
@@ -51,19 +51,19 @@ def table(rows):
     return by_matrix.mean().sort_index(axis=1), by_matrix.size()
 
 
-def verdict(holds):
+def state_verdict(holds):
     """Returns in words whether a target is met."""
     return "holds" if holds else "does not hold"
 
 
 def report(rows):
     """Prints the tables and whether the targets are met."""
-    means, seeds = table(rows)
+    means, seeds = make_table(rows)
     print(f"{len(means)} matrices; seeds of each: {seeds.min()} to {seeds.max()}.\n")
     mean = means.mean()
 
     def row(measure, budget, value, aim, form, holds=None):
-        word = "" if holds is None else verdict(holds)
+        word = "" if holds is None else state_verdict(holds)
         print(f"| {measure} | {budget} | {value:{form}} | {aim} | {word} |")
 
     print("| measure | n' | measured | target | |\n|---|---:|---:|---:|---|")
@@ -128,7 +128,7 @@ def main(_):
     """Runs the study and prints it."""
     record = method_study.open_record(FILE)
     for seeds in () if PRINT_ONLY.value else range(1, SEEDS.value + 1):
-        for matrix in matrices():
+        for matrix in read_matrices():
             for row in method_study.run(
                 [matrix], method_study.StudyDesign(METHODS, BUDGETS, seeds=seeds), record
             ):

@@ -17,7 +17,7 @@ import numpy as np
 from nevis_stream.catalogue import shared_directory
 from nevis_stream.estimation.comparison import compare_pair, decide
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.storage.reading import read_npz
 
 MATRICES = ("metabench_gsm8k", "nlu_concat15", "zeroeval_crux")
@@ -77,7 +77,7 @@ def main() -> None:
     """Prints both tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
-    parser.add_argument("--repetitions", type=positive, default=200)
+    parser.add_argument("--repetitions", type=parse_positive, default=200)
     options = parser.parse_args()
     files = {name: options.matrices / f"{name}.npz" for name in MATRICES}
     outcomes = {name: read_npz(file, ("correct",))["correct"] for name, file in files.items()}

@@ -30,7 +30,7 @@ from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.evaluation_studies.acquisition import NEW, load
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.storage.study_record import StudyRecord
 
 BUDGETS = (20, 100)
@@ -72,9 +72,11 @@ def main() -> None:
     parser.add_argument("--matrices", default=",".join(MATRICES), help=names)
     parser.add_argument("--policies", default=",".join(POLICIES), help=names)
     parser.add_argument("--predictors", default=",".join(PREDICTORS), help=names)
-    parser.add_argument("--splits", type=positive, default=10)
+    parser.add_argument("--splits", type=parse_positive, default=10)
     parser.add_argument("--hide", default="", help="number of data sets")
-    parser.add_argument("--each", type=positive, help="most samples of a data set; default: all")
+    parser.add_argument(
+        "--each", type=parse_positive, help="most samples of a data set; default: all"
+    )
     parser.add_argument("--model_split", default="", help="how known models are drawn")
     parser.add_argument("--model_facts", type=Path, help="csv of facts about models")
     parser.add_argument("--print_only", action="store_true", help="run nothing")
@@ -86,7 +88,7 @@ def main() -> None:
     suffix += f"_{kind.kind}" if kind.kind else ""
     suffix += f"_{options.each}each" if options.each else ""
     if not options.print_only:
-        pairs = list(fitting_pairs(options.policies.split(","), options.predictors.split(",")))
+        pairs = list(list_fitting_pairs(options.policies.split(","), options.predictors.split(",")))
         for seed in range(options.splits):  # all matrices have some before one has all splits
             for name in matrices:
                 matrix, fraction = load(name, options.model_facts)
@@ -115,7 +117,7 @@ def thin(matrix: Matrix, each: int) -> Matrix:
     return dataclasses.replace(matrix, values=matrix.values[:, columns], facts=facts)
 
 
-def fitting_pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterator[str]:
+def list_fitting_pairs(policies: Sequence[str], predictors: Sequence[str]) -> Iterator[str]:
     """Yields the pairs that fit; a name that is unknown is an error."""
     for policy in policies:
         for predictor in predictors:
@@ -187,14 +189,14 @@ def print_claims(rows: pd.DataFrame) -> None:
         column, other = ("policy", "predictor")[:: 1 if kind == "policies" else -1]
         for first, second, finding in claims:
             cells = [
-                interval(rows[rows["matrix"] == name], column, other, first, second)
+                format_interval(rows[rows["matrix"] == name], column, other, first, second)
                 for name in names
             ]
             if any(cells):
                 print(f"| `{first}` | `{second}` | {finding} | " + " | ".join(cells) + " |")
 
 
-def interval(rows: pd.DataFrame, column: str, other: str, first: str, second: str) -> str:
+def format_interval(rows: pd.DataFrame, column: str, other: str, first: str, second: str) -> str:
     """Returns the ratio of errors and its 95% interval over splits; "" if one of both is missing.
 
     Args:

@@ -28,7 +28,7 @@ from nevis_stream.experiments.evaluation_studies.acquisition import (
     load,
     print_table,
 )
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage.study_record import StudyRecord
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
-    parser.add_argument("--splits", type=positive, default=10)
+    parser.add_argument("--splits", type=parse_positive, default=10)
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()
     record = StudyRecord(options.out / "study.jsonl", {"budgets": BUDGETS, "new": NEW})
@@ -55,7 +55,7 @@ def main() -> None:
                 for seed in range(start, min(start + SPLITS_TOGETHER, options.splits)):
                     cell = {"matrix": name, "seed": seed}
                     if cell not in record:
-                        record.add(cell, list(rows(*load(name), seed)))
+                        record.add(cell, list(measure_candidates(*load(name), seed)))
                         print(f"{name}, split {seed}", flush=True)
     for name in names:
         if results := [row for row in record.rows() if row["matrix"] == name]:
@@ -66,7 +66,7 @@ def main() -> None:
     print(describe())
 
 
-def rows(matrix: Matrix, fraction: float, seed: int) -> Iterator[dict]:
+def measure_candidates(matrix: Matrix, fraction: float, seed: int) -> Iterator[dict]:
     """Yields the results of each candidate and of the default at each budget on one split."""
     design = StudyDesign((), BUDGETS, fraction, new=NEW)
     known, truth = method_study.split(matrix, design, seed)

@@ -25,11 +25,11 @@ from nevis_stream.experiments.evaluation_studies.any_model import (
     FAQ,
     METHODS,
     REGIMES,
-    design_of,
-    matrix_of,
+    load_matrix,
+    make_design,
     record_of,
 )
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle
 
 LEVEL = 0.95
@@ -54,7 +54,7 @@ def factor(rows: pd.DataFrame, level: float = LEVEL) -> float:
     return float(needed[order][np.searchsorted(reached, level - 1e-9)])
 
 
-def scaled_widths(rows: pd.DataFrame) -> pd.DataFrame:
+def scale_widths(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns factor and mean scaled width of each regime, budget, matrix and method.
 
     Args:
@@ -69,7 +69,7 @@ def scaled_widths(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def relative_widths(scaled: pd.DataFrame, to: str = FAQ) -> pd.Series:
+def compare_widths(scaled: pd.DataFrame, to: str = FAQ) -> pd.Series:
     """Returns the widths of each regime, budget and method over those of another method, geometric
     mean over the matrices that both have.
     """
@@ -89,8 +89,8 @@ def print_widths(out: Path) -> None:
     """Prints a row for each regime and number of evaluations."""
     rows = pd.DataFrame(record_of(out).rows())
     rows = on_common_splits(rows[rows["kind"].isin(REGIMES)])
-    scaled = scaled_widths(rows)
-    relative, names = relative_widths(scaled), [name for name in METHODS if name != FAQ]
+    scaled = scale_widths(rows)
+    relative, names = compare_widths(scaled), [name for name in METHODS if name != FAQ]
     print(f"{describe()}\n\n| regime | K | matrices | n | " + " | ".join(names) + " |")
     print("|---|---:|---:|---:|" + "---:|" * len(names))
     for (kind, budget), part in rows.groupby(["kind", "budget"]):
@@ -106,7 +106,7 @@ def print_widths(out: Path) -> None:
     print("; ".join(f"{kind}, {method} {value:.2f}" for (kind, method), value in factors.items()))
 
 
-def uniform_width(truth: np.ndarray, budget: int) -> np.ndarray:
+def compute_uniform_width(truth: np.ndarray, budget: int) -> np.ndarray:
     """Returns the width of the 95% Wald interval of plain draws without replacement, float64[m],
     of outcomes [m, n].
     """
@@ -116,9 +116,9 @@ def uniform_width(truth: np.ndarray, budget: int) -> np.ndarray:
 
 def print_sizes(folder: Path, splits: int) -> None:
     """Prints a row for each number of evaluations."""
-    matrix, results = matrix_of(folder, MATRIX), []
+    matrix, results = load_matrix(folder, MATRIX), []
     for seed in range(1, splits + 1):
-        known, truth = split(matrix, design_of(matrix, "like"), seed)
+        known, truth = split(matrix, make_design(matrix, "like"), seed)
         fit_key, key = jax.random.split(jax.random.key(seed))
         evaluator = methods.get("model_assisted").fit(known, None, fit_key)
         for budget in BUDGETS:
@@ -132,7 +132,7 @@ def print_sizes(folder: Path, splits: int) -> None:
                         "covered": (found.low <= mean + 1e-9) & (mean <= found.high + 1e-9),
                         "error": np.abs(found.accuracy - mean),
                         "width": found.high - found.low,
-                        "uniform": uniform_width(truth, budget),
+                        "uniform": compute_uniform_width(truth, budget),
                     }
                 )
             )
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("command", choices=("widths", "size"))
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, help="folder of the record")
-    parser.add_argument("--splits", type=positive, default=5)
+    parser.add_argument("--splits", type=parse_positive, default=5)
     options = parser.parse_args()
     if options.command == "size":
         print_sizes(options.matrices, options.splits)

@@ -23,9 +23,9 @@ from nevis_stream.dynamic_evaluation.method_study import StudyDesign
 from nevis_stream.experiments.evaluation_studies.beside_proeval import (
     DEFAULT,
     PROEVAL,
-    estimates_of_proeval,
+    run_proeval,
 )
-from nevis_stream.experiments.evaluation_studies.beside_proeval import matrix_of as read_matrix
+from nevis_stream.experiments.evaluation_studies.beside_proeval import load_matrix as read_matrix
 from nevis_stream.experiments.scripts import describe, make_parser
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage.study_record import StudyRecord
@@ -37,7 +37,7 @@ METHODS = (DEFAULT, UNGUARDED, "recommended", "adaptive_testing", PROEVAL)
 BAR, DRAWS = 1.05, 1000
 
 
-def rows(folder: Path, name: str, count: int, seed: int) -> Iterator[dict]:
+def measure_split(folder: Path, name: str, count: int, seed: int) -> Iterator[dict]:
     """Yields the mean absolute error of each method on one split."""
     matrix = read_matrix(folder, name)
     known_fraction = count / len(matrix.values)
@@ -51,7 +51,7 @@ def rows(folder: Path, name: str, count: int, seed: int) -> Iterator[dict]:
     for method in METHODS:
         name = used.get(method, method)
         if method == PROEVAL:
-            found = estimates_of_proeval(known, truth, BUDGET, seed)
+            found = run_proeval(known, truth, BUDGET, seed)
             error = np.abs([each.estimates[BUDGET - 1] for each in found] - means)
             done[name] = {"error": error.mean(), "covered": None}
         elif name not in done:
@@ -73,7 +73,7 @@ def run(folder: Path, out: Path, splits: range) -> None:
         cell = {"matrix": name, "known": count, "seed": seed}
         if cell not in record:
             jax.clear_caches()
-            record.add(cell, list(rows(folder, name, count, seed)))
+            record.add(cell, list(measure_split(folder, name, count, seed)))
             print(f"split {seed}: {name}, {count} known", flush=True)
 
 
@@ -82,7 +82,7 @@ def record_of(out: Path) -> StudyRecord:
     return StudyRecord(out / "study.jsonl", {"budget": BUDGET, "new": NEW})
 
 
-def table(out: Path, splits: range) -> None:
+def print_table(out: Path, splits: range) -> None:
     """Prints the errors, and the default's over the better of `BESIDE`."""
     frame = pd.DataFrame(record_of(out).rows())
     frame = frame[frame["seed"].isin(splits)]
@@ -95,8 +95,8 @@ def table(out: Path, splits: range) -> None:
         used = part[part["method"] == UNGUARDED]["used"].value_counts()
         chosen = ", ".join(f"{method} {times}" for method, times in used.items())
         print(
-            f"| {count} | {name} | {len(errors)} | {' | '.join(shown)} | {ratio([errors]):.2f} |"
-            f" {chosen} |"
+            f"| {count} | {name} | {len(errors)} | {' | '.join(shown)}"
+            f" | {compute_ratio([errors]):.2f} | {chosen} |"
         )
     random = np.random.default_rng(0)
     for count, part in frame.groupby("known"):
@@ -105,20 +105,22 @@ def table(out: Path, splits: range) -> None:
             for _, each in part.groupby("matrix")
         ]
         draws = [
-            ratio([each.sample(frac=1, replace=True, random_state=random) for each in by_matrix])
+            compute_ratio(
+                [each.sample(frac=1, replace=True, random_state=random) for each in by_matrix]
+            )
             for _ in range(DRAWS)
         ]
         low, high = np.quantile(draws, [0.025, 0.975])
         inside = part[part["method"] == DEFAULT]
         covered = np.average(inside["covered"].astype(float), weights=inside["models"])
         print(
-            f"\n{count} known: {ratio(by_matrix):.2f} ({low:.2f}–{high:.2f}, bootstrap of splits)"
-            f" in the geometric mean over matrices, {BAR} at most; the default's intervals covered"
-            f" {covered:.3f} of {inside['models'].sum()}"
+            f"\n{count} known: {compute_ratio(by_matrix):.2f} ({low:.2f}–{high:.2f}, bootstrap of"
+            f" splits) in the geometric mean over matrices, {BAR} at most; the default's intervals"
+            f" covered {covered:.3f} of {inside['models'].sum()}"
         )
 
 
-def ratio(errors: Sequence[pd.DataFrame]) -> float:
+def compute_ratio(errors: Sequence[pd.DataFrame]) -> float:
     """Returns the default's mean error over that of the better of `BESIDE`, geometric mean over
     matrices, whose errors have a row for each split.
     """
@@ -137,7 +139,7 @@ def main() -> None:
     options = parser.parse_args()
     splits = range(*map(int, options.splits.split(":")))
     if options.command == "table":
-        table(options.out, splits)
+        print_table(options.out, splits)
     else:
         run(options.matrices, options.out, splits)
 

@@ -16,8 +16,8 @@ from nevis_stream.catalogue import shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
-from nevis_stream.experiments.evaluation_studies.any_model import design_of, matrix_of
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle
 
 MATRICES = ("zeroeval_crux", "cifar10.1_v6", "alpaca_eval2", "metabench_gsm8k, 400 known")
@@ -28,7 +28,7 @@ def main() -> None:
     """Prints a row for each matrix."""
     parser = make_parser(__doc__)
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
-    parser.add_argument("--splits", type=positive, default=1)
+    parser.add_argument("--splits", type=parse_positive, default=1)
     options = parser.parse_args()
     method = dataclasses.replace(methods.get("adaptive_testing"), cross_validated=False)
     print(f"{describe()}; K = {BUDGET}, {SHOWN} samples of each model\n")
@@ -36,8 +36,8 @@ def main() -> None:
     for name in MATRICES:
         rows = []
         for seed in range(1, options.splits + 1):
-            matrix = matrix_of(options.matrices, name)
-            known, truth = split(matrix, design_of(matrix, "like"), seed)
+            matrix = load_matrix(options.matrices, name)
+            known, truth = split(matrix, make_design(matrix, "like"), seed)
             key = jax.random.key(seed)
             evaluator = method.fit(known, None, key)
             estimates = evaluator.evaluate(MatrixOracle(truth), len(truth), BUDGET, key)

@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.estimates import Population, Widening
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.matrix import unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts
@@ -31,7 +31,7 @@ SIZE, CLUSTERS, NEW = 300, 10, 10
 WAYS = ("these samples", "superpopulation", "with clusters")
 
 
-def draws(
+def simulate_draws(
     folder: Path, count: int
 ) -> Iterator[tuple[str, int, np.ndarray, np.ndarray, np.ndarray]]:
     """Yields a name, seed, outcomes uint8[m, n] of drawn samples, the population's mean of each
@@ -100,12 +100,12 @@ def main() -> None:
     """Prints a row for each matrix and method."""
     parser = make_parser(__doc__)
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
-    parser.add_argument("--draws", type=positive, default=20)
-    parser.add_argument("--budget", type=positive, default=50)
+    parser.add_argument("--draws", type=parse_positive, default=20)
+    parser.add_argument("--budget", type=parse_positive, default=50)
     parser.add_argument("--methods", default="stratified_mean,model_assisted,adaptive_testing")
     options = parser.parse_args()
     found: dict[tuple[str, str], list] = {}
-    for name, seed, outcomes, means, cluster in draws(options.matrices, options.draws):
+    for name, seed, outcomes, means, cluster in simulate_draws(options.matrices, options.draws):
         for method in options.methods.split(","):
             rows = measure(method, options.budget, outcomes, means, cluster, seed)
             found.setdefault((name, method), []).extend(rows)

@@ -26,7 +26,7 @@ from nevis_stream.dynamic_evaluation.policy import grid
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.experiments.scripts import describe, make_parser, matrix_product_peak, positive
+from nevis_stream.experiments.scripts import describe, make_parser, measure_peak, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle, Responses
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
@@ -54,7 +54,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
-    parser.add_argument("--splits", type=positive, default=10)
+    parser.add_argument("--splits", type=parse_positive, default=10)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
     parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")
     parser.add_argument(
@@ -66,16 +66,16 @@ def main() -> None:
     print(f"{describe()}\n")
     seeds = range(options.seed * options.splits, (options.seed + 1) * options.splits)
     if options.only == "cells":
-        cells(sorted(options.matrices.glob("*.npz")), seeds)
+        print_cell_errors(sorted(options.matrices.glob("*.npz")), seeds)
     if options.only in (None, "study"):
-        study(
+        run_study(
             sorted(options.matrices.glob("*.npz")), seeds, options.methods.split(","), options.out
         )
     if options.only in (None, "scale"):
         scale(options.out)
 
 
-def study(files: list[Path], splits: range, names: list[str], out: Path) -> None:
+def run_study(files: list[Path], splits: range, names: list[str], out: Path) -> None:
     """Evaluates methods on every matrix and prints means over matrices."""
     record = StudyRecord(out / "study.jsonl", {"known": KNOWN_FRACTION})
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
@@ -86,18 +86,18 @@ def study(files: list[Path], splits: range, names: list[str], out: Path) -> None
         rows = rows[rows[column].isin(values)]
     settings = f"splits {splits.start} to {splits.stop - 1}, {KNOWN_FRACTION:.0%} of models known"
     print(f"{len(files)} matrices, {settings}; means over models, splits, matrices.\n")
-    table(rows, "mae", "MAE of cells")
-    table(rows, "accuracy_error", "absolute error of the accuracy")
-    table(rows, "spearman", "Spearman")
+    print_table(rows, "mae", "MAE of cells")
+    print_table(rows, "accuracy_error", "absolute error of the accuracy")
+    print_table(rows, "spearman", "Spearman")
     if "coverage" in rows:
-        table(rows[rows.coverage.notna()], "coverage", "coverage of the 95% interval")
-        table(rows[rows.coverage.notna()], "width", "width of the 95% interval")
+        print_table(rows[rows.coverage.notna()], "coverage", "coverage of the 95% interval")
+        print_table(rows[rows.coverage.notna()], "width", "width of the 95% interval")
     compare(rows)
-    parts(rows)
-    correlations(files)
+    print_error_parts(rows)
+    print_correlations(files)
 
 
-def cells(files: list[Path], splits: range) -> None:
+def print_cell_errors(files: list[Path], splits: range) -> None:
     """Prints the errors of cells by the library's search and by the published rule."""
     rows = []
     for file in track(files, "matrices", console=Console(file=sys.stderr)):
@@ -127,7 +127,7 @@ def cells(files: list[Path], splits: range) -> None:
         f"{len(files)} matrices, splits {splits.start} to {splits.stop - 1}, {KNOWN_FRACTION:.0%}"
         " of models known.\n"
     )
-    table(pd.DataFrame(rows), "mae", "MAE of cells")
+    print_table(pd.DataFrame(rows), "mae", "MAE of cells")
     compare(pd.DataFrame(rows))
 
 
@@ -171,7 +171,7 @@ def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[s
             record.add(cell, rows)
 
 
-def table(rows: pd.DataFrame, value: str, title: str) -> None:
+def print_table(rows: pd.DataFrame, value: str, title: str) -> None:
     """Prints a value by method and budget.
 
     The mean over splits, then over the matrices that have the budget.
@@ -211,7 +211,9 @@ def compare(rows: pd.DataFrame) -> None:
         f"Sort & Search is below the published rule in {(mean < 0).sum()} of {len(mean)} cells of"
         " matrix and budget;"
     )
-    print(f"above by more than two standard errors: {(mean > 2 * error).sum()};{each_ten(gain)}")
+    print(
+        f"above by more than two standard errors: {(mean > 2 * error).sum()};{count_by_tens(gain)}"
+    )
     above = [f"{name} {budget} ({value:+.4f})" for (name, budget), value in worse.items()]
     print(f"above in any: {', '.join(above) or 'none'}.")
     differences = mean.groupby("budget").mean().items()
@@ -219,7 +221,7 @@ def compare(rows: pd.DataFrame) -> None:
     print(f"mean difference at each budget: {by_budget}\n")
 
 
-def each_ten(gain) -> str:
+def count_by_tens(gain) -> str:
     """Returns, for each ten of more splits, the number of cells above by two standard errors."""
     values = np.stack([gains.to_numpy() for _, gains in gain])
     tens = [values[:, first : first + 10] for first in range(0, values.shape[1], 10)]
@@ -231,7 +233,7 @@ def each_ten(gain) -> str:
     )
 
 
-def parts(rows: pd.DataFrame) -> None:
+def print_error_parts(rows: pd.DataFrame) -> None:
     """Prints the parts of the error of Sort & Search's thresholded prediction, before the observed
     outcomes are put back, and the fit of its decay.
     """
@@ -253,7 +255,7 @@ def parts(rows: pd.DataFrame) -> None:
     print()
 
 
-def correlations(files: list[Path]) -> None:
+def print_correlations(files: list[Path]) -> None:
     """Prints the correlations of models' outcomes (paper, Appendix D)."""
     print(
         "| matrix | pairs of models | mean correlation | positive | least"
@@ -283,8 +285,8 @@ def seconds(work, repeats: int = 5) -> float:
 def scale(out: Path) -> None:
     """Prints the cost of 1,000 models × 1,000,000 samples, and of one more model."""
     models, n = 1000, 1_000_000
-    cache = synthetic(out / f"{models}x{n}", models, n)
-    peak = 2 * matrix_product_peak()
+    cache = make_synthetic_cache(out / f"{models}x{n}", models, n)
+    peak = 2 * measure_peak()
     fraction = peak / REFERENCE_PEAK
     print(
         f"matrix product: {peak / 1e9:.0f} GFLOP/s of two cores; scaled seconds are those times"
@@ -315,7 +317,7 @@ def scale(out: Path) -> None:
     line("add its row to the rank and sort again", lambda: rank.add(new).order)
 
 
-def synthetic(path: Path, models: int, n: int) -> EvaluationCache:
+def make_synthetic_cache(path: Path, models: int, n: int) -> EvaluationCache:
     """Returns a cache of models of different ability on samples of different difficulty; makes it
     if there is none.
     """

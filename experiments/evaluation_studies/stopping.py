@@ -23,9 +23,9 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.stopping import BLOCK, Assistance, anytime_intervals, assist
 from nevis_stream.estimation.intervals import wilson
-from nevis_stream.experiments.evaluation_studies.any_model import design_of, matrix_of
-from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, uniform_width
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
+from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, compute_uniform_width
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle, Query, Responses
 
 HALF, NEW = 0.05, 100
@@ -39,8 +39,8 @@ def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
     """Returns samples used and coverage of each kind and new model, and the numbers of samples of
     the two fixed-K intervals.
     """
-    matrix = matrix_of(folder, MATRIX)
-    known, truth = split(matrix, dataclasses.replace(design_of(matrix, "like"), new=NEW), seed)
+    matrix = load_matrix(folder, MATRIX)
+    known, truth = split(matrix, dataclasses.replace(make_design(matrix, "like"), new=NEW), seed)
     fit_key, key = jax.random.split(jax.random.key(seed))
     method = dataclasses.replace(methods.get(METHOD), cross_validated=False)
     evaluator = method.fit(known, None, fit_key)
@@ -70,7 +70,9 @@ def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
             end = int(np.argmax(high - low <= 2 * HALF + 1e-9))
             inside = low[end] - 1e-9 <= truth[model].mean() <= high[end] + 1e-9
             rows.append({"kind": kind, "used": end + 1, "covered": inside})
-    plain = next(k for k in range(1, facts.n + 1) if uniform_width(truth, k).mean() <= 2 * HALF)
+    plain = next(
+        k for k in range(1, facts.n + 1) if compute_uniform_width(truth, k).mean() <= 2 * HALF
+    )
     drawing = methods.get("model_assisted").fit(known, None, fit_key)
     for count in range(60, facts.n, 5):
         found = drawing.evaluate(MatrixOracle(truth), len(truth), count, key)
@@ -83,7 +85,7 @@ def main() -> None:
     """Prints a row for each kind."""
     parser = make_parser(__doc__)
     parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
-    parser.add_argument("--splits", type=positive, default=10)
+    parser.add_argument("--splits", type=parse_positive, default=10)
     options = parser.parse_args()
     seeds = range(FIRST, FIRST + options.splits)
     frames, plain, assisted = zip(*(measure(options.matrices, each) for each in seeds), strict=True)

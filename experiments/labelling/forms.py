@@ -60,7 +60,7 @@ def write_round(session: Session, number: int, rows: Sequence[int], images: Imag
     _check_nothing_waits(session, folder / CSV)
     ids = [session.ids[row] for row in rows]
     write_file(folder / CSV, _csv(session, ids))
-    write_file(folder / CONTACTS, contact_sheet([images[i] for i in range(len(images))]))
+    write_file(folder / CONTACTS, draw_contact_sheet([images[i] for i in range(len(images))]))
     write_file(folder / PAGE, _page(session, number, ids, images).encode())
     return folder
 
@@ -120,7 +120,7 @@ def _address(image: np.ndarray) -> str:
         return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = ()) -> bytes:
+def draw_contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = ()) -> bytes:
     """Returns a PNG of images in rows of ten, each with a caption: its number, if none is given."""
     captions = captions or [str(number) for number in range(1, len(images) + 1)]
     rows = -(-len(images) // _PER_ROW)

@@ -70,10 +70,10 @@ def load_tested_model(path: str, pool: PoolImages, stream: str | None, trust) ->
     if predictor.task.kind != SINGLE_LABEL:
         raise BadInput(f"--model={path}: its task is multi-label; one label per sample is needed.")
     classes = run.stream.dataset(predictor.task).class_names
-    return TestedModel(name, probabilities(run, predictor, pool), classes, run, predictor)
+    return TestedModel(name, predict_probabilities(run, predictor, pool), classes, run, predictor)
 
 
-def probabilities(run: KeptRun, predictor: KeptPredictor, pool: PoolImages) -> np.ndarray:
+def predict_probabilities(run: KeptRun, predictor: KeptPredictor, pool: PoolImages) -> np.ndarray:
     """Returns float64[n, c], the probabilities of a run's predictor on images of any source."""
     samples = Samples(pool.images, np.zeros(len(pool.ids), np.int32), list(pool.ids))
     answer = run.answer(predictor, [samples])
@@ -116,7 +116,7 @@ def gather(
         known = PoolImages(samples.ids, samples.images)
         small = None if images is None else _shrink(samples.images)
         answers = [(model.run, model.predictor), *others] if split == "dev" else []
-        predicted = [probabilities(*each, known) for each in answers]
+        predicted = [predict_probabilities(*each, known) for each in answers]
         return LabelledSamples(
             samples.labels,
             None if extractor is None else extractor(small),
@@ -129,7 +129,7 @@ def gather(
         model.predictions,
         None if extractor is None else extractor(images),
         images if "images" in needs else None,
-        np.stack([probabilities(*each, pool) for each in others]) if others else None,
+        np.stack([predict_probabilities(*each, pool) for each in others]) if others else None,
         _outcomes(cache, pool) if cache is not None else None,
         examples("train"),
         examples("dev"),

@@ -16,7 +16,7 @@ from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.active_testing.testing import expected_losses
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.labelling.forms import contact_sheet
+from nevis_stream.experiments.labelling.forms import draw_contact_sheet
 from nevis_stream.queries.oracle import NO_LABEL
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
 from nevis_stream.storage import write_file
@@ -125,7 +125,7 @@ def _hardest(session, out, images) -> StudyChapter:
     shown = rows[:HARDEST]
     pictures = images(session, [row for _, row, _ in shown])
     captions = [f"{n}: {settings.classes[labels[row]]}" for n, (_, row, _) in enumerate(shown, 1)]
-    sheet = contact_sheet([pictures[i] for i in range(len(pictures))], captions)
+    sheet = draw_contact_sheet([pictures[i] for i in range(len(pictures))], captions)
     write_file(out / HARDEST_SHEET, sheet)
     table = [
         {

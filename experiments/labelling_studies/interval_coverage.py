@@ -7,7 +7,7 @@ MNIST as in `under_shift`: a tested model and heads that have never seen a 7, po
 7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time. The
 surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to the
 record --record and continues where it was stopped; two of them must not work on the same loss.
-`table` prints interval_coverage.csv beside this file, the measures over all repetitions; where the
+`print_table` prints interval_coverage.csv beside this file, the measures over all repetitions; where the
 record is, it makes that file anew.
 The numbers are those of one core (`taskset -c 0`); with more the networks' last digits differ, and
 so do the draws.
@@ -29,7 +29,7 @@ from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling_studies.tested_models import (
     NO_ANSWERS,
     load,
-    shifted_repetition,
+    make_shifted_repetition,
 )
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import seed_for
@@ -78,7 +78,7 @@ def run() -> None:
             continue
         if time.monotonic() > end:
             return
-        subject = shifted_repetition(images, labels, features, FIRST_SEED + number, POOL)
+        subject = make_shifted_repetition(images, labels, features, FIRST_SEED + number, POOL)
         _measure(record, missing, number, *subject)
         print(f"{number}: {end - time.monotonic():.0f} s left", flush=True)
 
@@ -113,7 +113,7 @@ def _begun(surrogate):
     return lambda answers: surrogate(answers) if answers.values.size else first
 
 
-def table() -> None:
+def print_table() -> None:
     """Prints coverage, widths and errors, in Markdown."""
     if len(record := StudyRecord(Path(RECORD.value))):
         _summarise(record)
@@ -170,4 +170,4 @@ def _deviation(asked):
 if __name__ == "__main__":
     from nevis_stream.launch.command_line import start_run_or_table
 
-    start_run_or_table(run, table)
+    start_run_or_table(run, print_table)

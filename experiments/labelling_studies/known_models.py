@@ -14,9 +14,9 @@ from absl import flags
 
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
 from nevis_stream.experiments.labelling_studies.tested_models import (
-    known_repetition,
+    format_ratios,
+    make_known_repetition,
     print_heads,
-    ratio_rows,
 )
 from nevis_stream.experiments.scripts import describe
 
@@ -53,10 +53,10 @@ def run() -> None:
         for case in CASES
         for words in PLAN
     )
-    RECORDED.add_missing(tests, lambda key: known_repetition(*key), SECONDS.value)
+    RECORDED.add_missing(tests, lambda key: make_known_repetition(*key), SECONDS.value)
 
 
-def table() -> None:
+def print_table() -> None:
     """Prints the ratios, in Markdown."""
     print(f"{describe()}\n")
     print_heads(dict.fromkeys(("case", "loss", "surrogate", "acquisition"), "---"), SHOWN)
@@ -64,7 +64,7 @@ def table() -> None:
     for case in CASES:
         for surrogate, loss, rule in PLAN:
             paths = list(recorded.get((case, surrogate, loss, rule), {}).values())
-            for estimator, cells in (ratio_rows(paths, SHOWN, PRINTED) if paths else {}).items():
+            for estimator, cells in (format_ratios(paths, SHOWN, PRINTED) if paths else {}).items():
                 words = (case, loss, surrogate, rule, estimator, str(len(paths)), *cells)
                 print(f"| {' | '.join(words)} |")
 
@@ -72,4 +72,4 @@ def table() -> None:
 if __name__ == "__main__":
     from nevis_stream.launch.command_line import start_run_or_table
 
-    start_run_or_table(run, table)
+    start_run_or_table(run, print_table)

@@ -13,7 +13,7 @@ from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.simulation import Acquisition, simulate
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
-from nevis_stream.experiments.labelling_studies.tested_models import tested_network
+from nevis_stream.experiments.labelling_studies.tested_models import train_tested_network
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import generator, seed_for
 
@@ -22,7 +22,7 @@ TWENTIETHS = (8, 12, 16, 18, 19)
 ESTIMATORS = ("equal_steps", "lure", "difference", "tuned_difference")
 
 
-def coverage(subjects, size: int, loss: str) -> np.ndarray:
+def measure_coverage(subjects, size: int, loss: str) -> np.ndarray:
     """Returns float64[estimators, s]: shares of intervals that contain the risk, after each of
     `TWENTIETHS` of the pool.
     """
@@ -54,10 +54,12 @@ def main(_) -> None:
     print(f"{describe()}\n")
     heads = " | ".join(f"{part / 20:.0%} labelled" for part in TWENTIETHS)
     print(f"| pool | loss | estimator | {heads} |\n|---:|---|---|{'---:|' * len(TWENTIETHS)}")
-    subjects = [tested_network(number) for number in NETWORKS]
+    subjects = [train_tested_network(number) for number in NETWORKS]
     for size in SIZES:
         for loss in ("cross_entropy", "zero_one"):
-            for name, shares in zip(ESTIMATORS, coverage(subjects, size, loss), strict=True):
+            for name, shares in zip(
+                ESTIMATORS, measure_coverage(subjects, size, loss), strict=True
+            ):
                 cells = " | ".join(f"{share:.1%}" for share in shares)
                 print(f"| {size} | {loss} | {name} | {cells} |")
 

@@ -32,7 +32,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     return images.reshape(*images.shape[:3], -1), labels.astype(np.int64)
 
 
-def examples(images, labels, rows, features=None) -> LabelledSamples:
+def take_examples(images, labels, rows, features=None) -> LabelledSamples:
     """Returns the examples at some rows."""
     return LabelledSamples(labels[rows], None if features is None else features[rows], images[rows])
 
@@ -52,15 +52,15 @@ def train_networks(
     data = SurrogateData(
         np.full((len(pool), classes), 1 / classes),
         images=images[pool],
-        training=examples(images, labels, train),
-        calibration=examples(images, labels, calibration),
+        training=take_examples(images, labels, train),
+        calibration=take_examples(images, labels, calibration),
     )
     ensemble = RetrainedEnsemble(CONVOLUTIONS, "images", data, seed, members)
     return np.asarray(ensemble(NO_ANSWERS).probabilities, np.float64)
 
 
 def print_heads(columns: Mapping[str, str], shown: Sequence[int]) -> None:
-    """Prints the first two lines of a table with `ratio_rows`, in Markdown.
+    """Prints the first two lines of a table with `format_ratios`, in Markdown.
 
     Args:
       columns: heads of the columns that say which test it was, with their alignments.
@@ -71,7 +71,7 @@ def print_heads(columns: Mapping[str, str], shown: Sequence[int]) -> None:
     print(f"| {' | '.join(columns)} |\n|{'|'.join(columns.values())}|")
 
 
-def ratio_rows(
+def format_ratios(
     paths: Sequence[Mapping[str, float]], shown: Sequence[int], estimators=tuple(ESTIMATORS)
 ) -> dict[str, list[str]]:
     """Returns for each estimator that has estimates a cell for each number of labels: the ratio of
@@ -128,7 +128,7 @@ def bootstrap_interval(
 TRAINING, CALIBRATION, MISSING = 2000, 500, 7  # no network has seen the missing class
 
 
-def shifted_repetition(images, labels, features, number, size):
+def make_shifted_repetition(images, labels, features, number, size):
     """Returns the data and the pool's labels of one repetition, with a pool of a size."""
     random = generator(number, "shift")
     order = random.permutation(len(labels))
@@ -137,7 +137,7 @@ def shifted_repetition(images, labels, features, number, size):
     train, rest = known[:TRAINING], known[TRAINING:]
     seed = seed_for(number, "tested")
     (predictions,) = train_networks(images, labels, train, rest, pool, seed)
-    given = (examples(images, labels, rows, features) for rows in (train, rest))
+    given = (take_examples(images, labels, rows, features) for rows in (train, rest))
     data = SurrogateData(predictions, features[pool], images[pool], None, None, *given)
     return data, labels[pool]
 
@@ -166,13 +166,13 @@ def _train(number: int, size: int, lacks: int | None, *name: str | int):
     return answer, pool, train, held_out
 
 
-def tested_network(number: int) -> tuple[SurrogateData, np.ndarray]:
+def train_tested_network(number: int) -> tuple[SurrogateData, np.ndarray]:
     """Returns the new network's answers on the pool of a repetition, and the pool's labels."""
     predictions, pool, _, _ = _train(number, 2000, MISSING, "new")
     return SurrogateData(predictions), _data()[1][pool]
 
 
-def known_repetition(number: int, case: str) -> tuple[SurrogateData, np.ndarray]:
+def make_known_repetition(number: int, case: str) -> tuple[SurrogateData, np.ndarray]:
     """Returns the data and the pool's labels of a repetition.
 
     Args:
@@ -194,6 +194,6 @@ def known_repetition(number: int, case: str) -> tuple[SurrogateData, np.ndarray]
     features = np.zeros((len(labels), extractor.tree["projection"].shape[1]), np.float32)
     used = np.concatenate([pool, train, held_out])
     features[used] = extractor(images[used])
-    given = (examples(images, labels, rows, features) for rows in (train, held_out))
+    given = (take_examples(images, labels, rows, features) for rows in (train, held_out))
     known = np.array(outcomes, float)
     return SurrogateData(predictions, features[pool], None, None, known, *given), labels[pool]

@@ -19,10 +19,10 @@ from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPa
 from nevis_stream.experiments.labelling_studies.tested_models import (
     MISSING,
     bootstrap_interval,
+    format_ratios,
     load,
+    make_shifted_repetition,
     print_heads,
-    ratio_rows,
-    shifted_repetition,
 )
 from nevis_stream.experiments.scripts import describe
 
@@ -72,11 +72,11 @@ def run() -> None:
         for name in names
     )
     RECORDED.add_missing(
-        tests, lambda key: shifted_repetition(images, labels, features, *key), SECONDS.value
+        tests, lambda key: make_shifted_repetition(images, labels, features, *key), SECONDS.value
     )
 
 
-def table() -> None:
+def print_table() -> None:
     """Prints the table of ratios, in Markdown."""
     print(f"{describe()}\n")
     columns = {"pool": "---:", "surrogate": "---", "loss": "---", "acquisition": "---"}
@@ -91,7 +91,7 @@ def table() -> None:
 
 
 def _print(words, paths) -> None:
-    rows = ratio_rows(paths, SHOWN, PRINTED)
+    rows = format_ratios(paths, SHOWN, PRINTED)
     if "monte_carlo" in rows:
         del rows["lure"]  # the same for uniform draws
     rows["share of 7s"] = [
@@ -112,4 +112,4 @@ def _percentage(shares: np.ndarray) -> str:
 if __name__ == "__main__":
     from nevis_stream.launch.command_line import start_run_or_table
 
-    start_run_or_table(run, table)
+    start_run_or_table(run, print_table)

@@ -24,7 +24,11 @@ from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.experiments.labelling.models import gather, load_tested_model
 from nevis_stream.experiments.labelling_studies.recorded_paths import RecordedPaths
-from nevis_stream.experiments.labelling_studies.tested_models import examples, load, train_networks
+from nevis_stream.experiments.labelling_studies.tested_models import (
+    load,
+    take_examples,
+    train_networks,
+)
 from nevis_stream.experiments.scripts import call, describe
 from nevis_stream.seeds import generator, seed_for
 
@@ -52,7 +56,7 @@ SURROGATES = flags.DEFINE_list("surrogates", ["ensemble", "heads"], "Surrogates 
 RUN_DIR = flags.DEFINE_string("run_dir", "runs/label_ordinary", "Directory of the run of FT-prev.")
 
 
-def small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
+def train_small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
     """Returns the data and the pool's labels of a small network and five others.
 
     The last pictures are the pool, so the training pictures are drawn from the others; in
@@ -69,15 +73,15 @@ def small_networks(name: str) -> tuple[SurrogateData, np.ndarray]:
         images, labels, train, calibration, np.concatenate([pool, calibration]), seed, MEMBERS + 1
     )
     predictions, ensemble = answers[0, :size], answers[1:, :size]
-    held_out = examples(images, labels, calibration, features)
+    held_out = take_examples(images, labels, calibration, features)
     held_out = type(held_out)(
         held_out.labels, held_out.features, None, answers[0, size:], answers[1:, size:]
     )
-    given = examples(images, labels, train, features), held_out
+    given = take_examples(images, labels, train, features), held_out
     return SurrogateData(predictions, features[pool], None, ensemble, None, *given), labels[pool]
 
 
-def checkpoint_of_a_run() -> tuple[SurrogateData, np.ndarray]:
+def load_checkpoint() -> tuple[SurrogateData, np.ndarray]:
     """Returns the data and the labels of MNIST's test split for a checkpoint of local25."""
     command = [sys.executable, "-m", "launch.run", "--config=ft_prev", "--config.stream=local25"]
     command += ["--config.budget=small", "--config.keep=all", f"--run_dir={RUN_DIR.value}"]
@@ -99,12 +103,12 @@ def run() -> None:
     )
     RECORDED.add_missing(
         tests,
-        lambda name: checkpoint_of_a_run() if name == "mnist" else small_networks(name),
+        lambda name: load_checkpoint() if name == "mnist" else train_small_networks(name),
         SECONDS.value,
     )
 
 
-def table() -> None:
+def print_table() -> None:
     """Prints how many labels reach the median error of a random tenth, in Markdown."""
     print(f"{describe()}\n")
     print(
@@ -144,4 +148,4 @@ def _find_needed(paths) -> dict[str, str]:
 if __name__ == "__main__":
     from nevis_stream.launch.command_line import start_run_or_table
 
-    start_run_or_table(run, table)
+    start_run_or_table(run, print_table)

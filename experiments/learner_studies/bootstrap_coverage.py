@@ -31,7 +31,7 @@ from scipy import stats
 
 from nevis_stream.analysis.bootstrap import over_seeds, over_tasks
 from nevis_stream.catalogue import published
-from nevis_stream.experiments.scripts import describe, make_parser, positive
+from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 
 KEYS = 16  # sets of draws, shared by the simulations in turn
 
@@ -87,7 +87,7 @@ SEEDS_ALONE = [
 ]
 
 
-def published_effects() -> np.ndarray:
+def read_published_effects() -> np.ndarray:
     """Returns the differences in error of FT-d and Indep on the published tasks, with mean 0."""
     differences = np.array(
         [errors["ft_dynamic"] - errors["indep"] for errors in published.errors().values()]
@@ -95,7 +95,7 @@ def published_effects() -> np.ndarray:
     return differences - differences.mean()
 
 
-def standard_lognormal(
+def draw_lognormal(
     shape: tuple[int, ...], rng: np.random.Generator, sigma: float = 0.8
 ) -> np.ndarray:
     """Draws from a lognormal distribution, with mean 0 and standard deviation 1."""
@@ -110,7 +110,7 @@ def draw(
     shape = (setting.tasks, 1)
     effect = {
         "published": lambda: rng.choice(effects, shape),
-        "skewed": lambda: -0.05 * standard_lognormal(shape, rng),
+        "skewed": lambda: -0.05 * draw_lognormal(shape, rng),
         "heavy": lambda: 0.05 * rng.standard_t(3, shape) / np.sqrt(3),
         "normal": lambda: 0.05 * rng.normal(size=shape),
         "none": lambda: np.zeros(shape),
@@ -128,25 +128,25 @@ def draw(
 Method = Callable[[np.ndarray, np.ndarray, int], tuple[float, float]]
 
 
-def studentised(a: np.ndarray, b: np.ndarray, key: int) -> tuple[float, float]:
+def bound_by_tasks(a: np.ndarray, b: np.ndarray, key: int) -> tuple[float, float]:
     """Returns the interval that the project reports over tasks."""
     interval = over_tasks(a, b, key)
     return interval.low, interval.high
 
 
-def welch(a: np.ndarray, b: np.ndarray, key: int) -> tuple[float, float]:
+def bound_by_seeds(a: np.ndarray, b: np.ndarray, key: int) -> tuple[float, float]:
     """Returns the interval that the project reports over seeds; nothing is drawn for it."""
     interval = over_seeds(a, b)
     return interval.low, interval.high
 
 
-OVER_TASKS: dict[str, Method] = {"`over_tasks`": studentised}
-OVER_SEEDS: dict[str, Method] = {"Welch's t (`over_seeds`)": welch}
+OVER_TASKS: dict[str, Method] = {"`over_tasks`": bound_by_tasks}
+OVER_SEEDS: dict[str, Method] = {"Welch's t (`over_seeds`)": bound_by_seeds}
 
 
 def simulate(setting: Setting, args):
     """Yields each simulation's errors of A and B, the drawn tasks' mean effect, and a key."""
-    effects = published_effects()
+    effects = read_published_effects()
     place = [
         zlib.crc32(setting.effect.encode()),
         setting.tasks,
@@ -158,7 +158,7 @@ def simulate(setting: Setting, args):
         yield *draw(setting, effects, rng), simulation % KEYS
 
 
-def coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) -> list[str]:
+def measure_coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) -> list[str]:
     """Returns the share of simulations whose interval holds the truth.
 
     The truth is 0, or the drawn tasks' mean effect where `fixed`.
@@ -174,7 +174,7 @@ def coverage(setting: Setting, methods: dict[str, Method], args, fixed: bool) ->
     return [f"{100 * covered[name] / n:.1f} ({100 * widths[name] / n:.1f})" for name in methods]
 
 
-def table(
+def print_table(
     title: str, settings: list[Setting], methods: dict[str, Method], args, fixed: bool = False
 ) -> None:
     """Prints how often the intervals of each method cover the truth in each setting."""
@@ -186,7 +186,7 @@ def table(
     for setting in settings:
         print(
             f"| {setting.title} |"
-            + "".join(f" {cell} |" for cell in coverage(setting, methods, args, fixed)),
+            + "".join(f" {cell} |" for cell in measure_coverage(setting, methods, args, fixed)),
             flush=True,
         )
 
@@ -195,13 +195,13 @@ def print_missed(args) -> None:
     """Prints statistics of the samples of ten tasks whose interval misses, and of all samples."""
     samples = []
     for a, b, _, key in simulate(TEN, args):
-        low, high = studentised(a, b, key)
+        low, high = bound_by_tasks(a, b, key)
         differences = a.mean(axis=1) - b.mean(axis=1)
         spread = 100 * differences.std(ddof=1)
         samples.append((not low <= 0 <= high, spread, stats.skew(differences)))
     statistics = np.array(samples)
     missed = statistics[:, 0] > 0
-    effects = published_effects()
+    effects = read_published_effects()
     large = 100 * (effects < -0.15).mean()
     without_large = 100 * (1 - large / 100) ** 10
     print(
@@ -221,11 +221,11 @@ def print_missed(args) -> None:
 
 
 TABLES = {
-    "main": lambda args: table("Main settings.", MAIN, OVER_TASKS, args),
-    "hard": lambda args: table("Harder settings.", HARD, OVER_TASKS, args),
-    "few": lambda args: table("Few tasks.", FEW, OVER_TASKS, args),
+    "main": lambda args: print_table("Main settings.", MAIN, OVER_TASKS, args),
+    "hard": lambda args: print_table("Harder settings.", HARD, OVER_TASKS, args),
+    "few": lambda args: print_table("Few tasks.", FEW, OVER_TASKS, args),
     "missed": print_missed,
-    "seeds": lambda args: table(
+    "seeds": lambda args: print_table(
         "These very tasks, seeds alone.", SEEDS_ALONE, OVER_SEEDS, args, fixed=True
     ),
 }
@@ -234,7 +234,7 @@ TABLES = {
 def main() -> None:
     """Simulates, and prints the tables."""
     parser = make_parser(__doc__)
-    parser.add_argument("--simulations", type=positive, default=1000)
+    parser.add_argument("--simulations", type=parse_positive, default=1000)
     parser.add_argument(
         "--key",
         type=int,

@@ -21,12 +21,12 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     DIFFERENCES,
     RecordedRuns,
     Runs,
-    cost,
     define_choices,
     define_seeds,
-    difference,
-    errors,
-    mean_and_range,
+    format_difference,
+    read_cost,
+    read_errors,
+    summarise_errors,
 )
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.streams.named_streams import stream_rows
@@ -59,7 +59,7 @@ SEEDS = define_seeds()
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
 
 
-def target(flops: float) -> str:
+def find_target(flops: float) -> str:
     """Returns the target error at the lowest cost that is not below this one (3% allowed)."""
     return next(
         (f"{e} at {limit:.2g}" for limit, e in TARGETS.items() if flops <= 1.03 * limit), "-"
@@ -105,28 +105,28 @@ def print_tables(runs: Runs, paper: Runs) -> None:
     tasks = [row["task_id"] for row in rows]
     is_judged = [row["meta_split"] == "test" for row in rows]
     points = [name for name in POINTS if any(run[:2] == POINTS[name] for run in runs)]
-    tables = {name: errors(runs, *POINTS[name], tasks) for name in points}
+    tables = {name: read_errors(runs, *POINTS[name], tasks) for name in points}
     print(
         "\n| point | seeds | error, all tasks | target, at most | error, meta-test | FLOPs of all"
         " phases |\n|---|---:|---:|---:|---:|---:|"
     )
     for name, table in tables.items():
-        flops = cost(runs, *POINTS[name])
-        meta = mean_and_range(table[is_judged])
+        flops = read_cost(runs, *POINTS[name])
+        meta = summarise_errors(table[is_judged])
         print(
-            f"| {name} | {table.shape[1]} | {mean_and_range(table)} | {target(flops)} | {meta} |"
-            f" {flops:.4g} |"
+            f"| {name} | {table.shape[1]} | {summarise_errors(table)} | {find_target(flops)}"
+            f" | {meta} | {flops:.4g} |"
         )
     pairs = [(f"{b} − {a}", tables[b], tables[a]) for a, b in compare(points)]
     for budget in dict.fromkeys(run[0] for run in paper if run[1] == "ft_dynamic"):
-        theirs = errors(paper, budget, "ft_dynamic", tasks)
+        theirs = read_errors(paper, budget, "ft_dynamic", tasks)
         pairs += [
             (f"{name} − ft_dynamic, {budget}", table, theirs) for name, table in tables.items()
         ]
     print(DIFFERENCES)
     for name, table, base in pairs:
-        print(difference(name, "all tasks", table, base))
-        print(difference(name, "meta-test", table[is_judged], base[is_judged]))
+        print(format_difference(name, "all tasks", table, base))
+        print(format_difference(name, "meta-test", table[is_judged], base[is_judged]))
     print(f"\n| task | {' | '.join(tables)} |\n|---|{'---:|' * len(tables)}")
     for i, task in enumerate(tasks):
         print(f"| {task} | {' | '.join(f'{t[i].mean():.3f}' for t in tables.values())} |")

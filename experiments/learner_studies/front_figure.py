@@ -18,7 +18,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from nevis_stream.analysis.pareto import pareto_front
-from nevis_stream.experiments.learner_studies.recorded_runs import RecordedRuns, cost, errors
+from nevis_stream.experiments.learner_studies.recorded_runs import (
+    RecordedRuns,
+    read_cost,
+    read_errors,
+)
 from nevis_stream.streams.named_streams import stream_rows
 
 FILES = [Path(__file__).with_name(name) for name in ("front.jsonl", "paper_learners.jsonl")]
@@ -50,20 +54,20 @@ class Point:
     flops: float
 
 
-def points() -> list[Point]:
+def read_points() -> list[Point]:
     """Returns the point of every learner at every budget on record, by rising cost."""
     judged = [row["task_id"] for row in stream_rows("local25")[1] if row["meta_split"] == "test"]
     results: list[Point] = []
     for file in FILES:
         runs = RecordedRuns(file, "budget").read()
         for budget, learner in {run[:2] for run in runs}:
-            seeds = errors(runs, budget, learner, judged).mean(axis=0)
-            flops = cost(runs, budget, learner)
+            seeds = read_errors(runs, budget, learner, judged).mean(axis=0)
+            flops = read_cost(runs, budget, learner)
             results.append(Point(learner, seeds.mean(), seeds.min(), seeds.max(), flops))
     return sorted(results, key=lambda point: (point.flops, point.error))
 
 
-def sizes(places: np.ndarray) -> list[int]:
+def choose_sizes(places: np.ndarray) -> list[int]:
     """Returns the diameters of marks: those that later ones would hide are larger.
 
     Args:
@@ -77,7 +81,7 @@ def sizes(places: np.ndarray) -> list[int]:
 
 def main(_: Sequence[str]) -> None:
     """Draws the figure."""
-    results = points()
+    results = read_points()
     front = [results[i] for i in pareto_front([(p.error, p.flops) for p in results])]
     figure, axes = plt.subplots(figsize=(8, 4.6), dpi=150)
     axes.set_xscale("log")
@@ -105,7 +109,7 @@ def main(_: Sequence[str]) -> None:
     figure.tight_layout(rect=(0, 0, 0.8, 1))
     pixels = axes.transData.transform([(p.flops, p.error) for p in results])
     for order, (point, size) in enumerate(
-        zip(results, sizes(pixels * 72 / figure.dpi), strict=True)
+        zip(results, choose_sizes(pixels * 72 / figure.dpi), strict=True)
     ):
         colour, marker = styles[point.learner]
         axes.vlines(point.flops, point.low, point.high, color=colour, linewidth=1, zorder=2)

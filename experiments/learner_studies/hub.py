@@ -27,10 +27,10 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     Runs,
     define_choices,
     define_seeds,
-    difference,
-    errors,
+    format_difference,
     print_differences,
     print_points,
+    read_errors,
 )
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.streams.named_streams import stream_rows
@@ -67,7 +67,7 @@ SEEDS = define_seeds()
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
 
 
-def groups(stream: str) -> dict[str, list[str]]:
+def group_tasks(stream: str) -> dict[str, list[str]]:
     """Returns the task ids of a stream in groups, by the name of the group."""
     rows = stream_rows(stream)[1]
     tasks = [row["task_id"] for row in rows]
@@ -85,7 +85,7 @@ def groups(stream: str) -> dict[str, list[str]]:
 def print_stream(runs: Runs, stream: str) -> None:
     """Prints the points of a stream, and the differences of every pair of learners."""
     names = [name for name in LEARNERS if any(run[:2] == (stream, name) for run in runs)]
-    parts = {group: tasks for group, tasks in groups(stream).items() if tasks}
+    parts = {group: tasks for group, tasks in group_tasks(stream).items() if tasks}
     hub = next(task for task in parts["all tasks"] if task in HUBS)
     print_points(f"`{stream}`", runs, stream, names, {**parts, hub: [hub]})
     print_differences(runs, stream, names, parts)
@@ -99,22 +99,25 @@ def print_change_by_hub(runs: Runs, without: Runs) -> None:
       without: on `local25`, with the same hyper-parameters. A learner needs as many seeds on both.
     """
     group = "after the hub"
-    tasks = groups("local25_hub")[group]
+    tasks = group_tasks("local25_hub")[group]
     sides = {
-        name: (errors(runs, "local25_hub", name, tasks), errors(without, "1x2400", name, tasks))
+        name: (
+            read_errors(runs, "local25_hub", name, tasks),
+            read_errors(without, "1x2400", name, tasks),
+        )
         for name, values in LEARNERS.items()
         if values is _NETWORKS
     }
     sides = {name: (hub, none) for name, (hub, none) in sides.items() if hub.shape == none.shape}
     print(DIFFERENCES)
     for name, (hub, none) in sides.items():
-        print(difference(f"{name}, with the hub − without", group, hub, none))
+        print(format_difference(f"{name}, with the hub − without", group, hub, none))
     for first, second in itertools.combinations(sides, 2):
         (hub, none), (base_hub, base_none) = sides[second], sides[first]
         name = f"{second} − {first}"
-        print(difference(f"{name}, without the hub", group, none, base_none))
+        print(format_difference(f"{name}, without the hub", group, none, base_none))
         change, base_change = hub - none, base_hub - base_none
-        print(difference(f"{name}, with the hub − without", group, change, base_change))
+        print(format_difference(f"{name}, with the hub − without", group, change, base_change))
 
 
 def main(_) -> None:

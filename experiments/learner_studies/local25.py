@@ -22,7 +22,7 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import by_seed
 from nevis_stream.catalogue.published import LEARNERS
 from nevis_stream.errors import BadInput
-from nevis_stream.experiments.learner_studies.recorded_runs import DIFFERENCES, difference
+from nevis_stream.experiments.learner_studies.recorded_runs import DIFFERENCES, format_difference
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -32,7 +32,7 @@ from nevis_stream.vocabulary import PHASES
 Runs = Mapping[str, Sequence[Ledger]]
 
 
-def errors(ledger: Ledger) -> dict[str, float]:
+def read_errors(ledger: Ledger) -> dict[str, float]:
     """Returns the test error of every task."""
     return {record.task_id: record.error for record in ledger.of_kind(PredictRecord)}
 
@@ -50,7 +50,7 @@ def complete_runs(root: Path) -> Runs:
         if not ledger.complete:
             continue
         first = first or ledger
-        if set(errors(ledger)) != set(errors(first)):
+        if set(read_errors(ledger)) != set(read_errors(first)):
             raise BadInput(
                 f"{root}: {first.run_dir} and {ledger.run_dir} have different tasks. Give a"
                 " folder with runs of one stream and protocol."
@@ -58,10 +58,10 @@ def complete_runs(root: Path) -> Runs:
         runs.setdefault(path.parts[-3], []).append(ledger)
     if not runs:
         raise BadInput(f"{root}: no complete run below it; --help has the commands.")
-    return dict(sorted(runs.items(), key=lambda item: flops(item[1][0])))
+    return dict(sorted(runs.items(), key=lambda item: read_flops(item[1][0])))
 
 
-def flops(ledger: Ledger) -> float:
+def read_flops(ledger: Ledger) -> float:
     """Returns the FLOPs of all phases."""
     return sum(phase_flops(ledger).values())
 
@@ -85,7 +85,7 @@ def print_points(runs: Runs) -> None:
     print(f"| {' | '.join(columns)} |\n|---|---:|---:|---:|---:|{'---:|' * len(PHASES)}---:|")
     for name, ledgers in runs.items():
         judged = {r.task_id for r in ledgers[0].of_kind(TrainRecord) if r.meta_split == "test"}
-        tables = [errors(ledger) for ledger in ledgers]
+        tables = [read_errors(ledger) for ledger in ledgers]
         whole, meta = (
             spread([float(np.mean([table[task] for task in tasks])) for table in tables])
             if set(tasks) <= set(tables[0]) and tasks
@@ -107,15 +107,15 @@ def print_differences(runs: Runs, pairs: Iterable[tuple[str, str]]) -> None:
     print(DIFFERENCES)
     for first, second in pairs:
         sides = [
-            {ledger.header.seed: errors(ledger) for ledger in runs[name]}
+            {ledger.header.seed: read_errors(ledger) for ledger in runs[name]}
             for name in (second, first)
         ]
         seeds = sorted(sides[0].keys() & sides[1].keys())
-        tasks = list(errors(runs[first][0]))
+        tasks = list(read_errors(runs[first][0]))
         a, b = (
             np.asarray([[side[seed][task] for seed in seeds] for task in tasks]) for side in sides
         )
-        print(difference(f"{second} − {first}", "all tasks", a, b))
+        print(format_difference(f"{second} − {first}", "all tasks", a, b))
 
 
 def main(folder: Path) -> None:
@@ -124,10 +124,10 @@ def main(folder: Path) -> None:
     print(describe() + "\n")
     print_points(runs)
     print_differences(runs, combinations(runs, 2))
-    per_task([ledger.run_dir for ledgers in runs.values() for ledger in ledgers])
+    print_tasks([ledger.run_dir for ledgers in runs.values() for ledger in ledgers])
 
 
-def per_task(run_dirs: list[Path]) -> None:
+def print_tasks(run_dirs: list[Path]) -> None:
     """Prints each task's mean errors, its published errors, and how its data differ."""
     rows = published_comparisons(by_seed(read_runs(run_dirs)[0]))
     if not rows:

@@ -72,7 +72,7 @@ SEEDS = define_seeds()
 PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothing")
 
 
-def settings(budget: str, learner: str) -> dict[str, str]:
+def make_settings(budget: str, learner: str) -> dict[str, str]:
     """Returns the values of the config, by dotted name."""
     values = {"budget": "small", **BUDGETS[budget]}
     if learner == "bhpo":  # four trials share the steps of all trials
@@ -82,7 +82,7 @@ def settings(budget: str, learner: str) -> dict[str, str]:
     return values
 
 
-def weights(name: str, folder: Path) -> Path:
+def prepare_weights(name: str, folder: Path) -> Path:
     """Returns the file of a backbone; pre-trains it, or continues, if it is not finished."""
     file = folder / f"{name}.safetensors"
     command = [sys.executable, "-m", "launch.pretrain", "--config=indep", "--config.budget=small"]
@@ -96,9 +96,9 @@ def measure(budget: str, learner: str, seed: int, folder: Path) -> None:
     run = budget, learner, seed
     if not RECORDED.has(run):
         folder.mkdir(parents=True, exist_ok=True)
-        values: dict[str, object] = {**settings(budget, learner), "stream": STREAM}
+        values: dict[str, object] = {**make_settings(budget, learner), "stream": STREAM}
         if LEARNERS[learner]:
-            values["pretrained.path"] = weights(LEARNERS[learner], folder)
+            values["pretrained.path"] = prepare_weights(LEARNERS[learner], folder)
         RECORDED.measure(run, folder / budget / learner / f"seed-{seed}", values)
 
 

@@ -132,19 +132,19 @@ def define_seeds() -> Any:
     return flag
 
 
-def errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.ndarray:
+def read_errors(runs: Runs, setting: str, learner: str, tasks: Sequence[str]) -> np.ndarray:
     """Returns float[tasks, seeds]: the errors of a learner in one setting."""
     seeds = [run for run in sorted(runs) if run[:2] == (setting, learner)]
     return np.asarray([[runs[run]["errors"][task] for run in seeds] for task in tasks])
 
 
-def cost(runs: Runs, setting: str, learner: str) -> float:
+def read_cost(runs: Runs, setting: str, learner: str) -> float:
     """Returns the FLOPs of all phases of a learner, averaged over its seeds."""
     seeds = [each["flops"] for run, each in runs.items() if run[:2] == (setting, learner)]
     return float(np.mean([sum(flops[phase] for phase in PHASES) for flops in seeds]))
 
 
-def mean_and_range(table: np.ndarray) -> str:
+def summarise_errors(table: np.ndarray) -> str:
     """Returns the mean over seeds of the mean over tasks, with the lowest and the highest."""
     values = table.mean(axis=0)
     return f"{values.mean():.4f} ({values.min():.4f}–{values.max():.4f})"
@@ -161,8 +161,8 @@ def print_points(
     heads = (*(f"error, {group}" for group in groups), "FLOPs of all phases")
     print(f"\n| {title} | seeds | {' | '.join(heads)} |\n|---|---:|{'---:|' * len(heads)}")
     for name in learners:
-        tables = [errors(runs, setting, name, tasks) for tasks in groups.values()]
-        cells = [*map(mean_and_range, tables), f"{cost(runs, setting, name):.3g}"]
+        tables = [read_errors(runs, setting, name, tasks) for tasks in groups.values()]
+        cells = [*map(summarise_errors, tables), f"{read_cost(runs, setting, name):.3g}"]
         print(f"| {name} | {tables[0].shape[1]} | {' | '.join(cells)} |")
 
 
@@ -172,7 +172,7 @@ DIFFERENCES = (
 )
 
 
-def difference(name: str, group: str, a: np.ndarray, b: np.ndarray) -> str:
+def format_difference(name: str, group: str, a: np.ndarray, b: np.ndarray) -> str:
     """Returns a row of a table of `DIFFERENCES`: the error of A minus that of B.
 
     Args:
@@ -197,5 +197,5 @@ def print_differences(
         print(DIFFERENCES)
     for first, second in pairs:
         for group, tasks in groups.items():
-            a, b = (errors(runs, setting, name, tasks) for name in (second, first))
-            print(difference(f"{second} − {first}", group, a, b))
+            a, b = (read_errors(runs, setting, name, tasks) for name in (second, first))
+            print(format_difference(f"{second} − {first}", group, a, b))

@@ -22,14 +22,14 @@ from nevis_stream.experiments import scripts
 from nevis_stream.experiments.rollouts import page, training
 from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
 from nevis_stream.experiments.rollouts.training import BATCH, load_pool
-from nevis_stream.experiments.scripts import make_parser, positive
+from nevis_stream.experiments.scripts import make_parser, parse_positive
 from nevis_stream.terminal import TerminalProgress
 
 WANTED = {"cifar10_12k": (100, 30), "fashion_mnist": (30, 30)}  # rollouts of path and hierarchy
 DESIGNS = {"path": (1, 25), "hierarchical": (2, 5)}
 
 
-def studies(data: str, counts: Sequence[int], out: Path, images: int) -> list[Rollouts]:
+def run_designs(data: str, counts: Sequence[int], out: Path, images: int) -> list[Rollouts]:
     """Runs what is missing of a data set; returns both designs."""
     pool, fingerprint = load_pool(data, images)
     finished = []
@@ -42,7 +42,7 @@ def studies(data: str, counts: Sequence[int], out: Path, images: int) -> list[Ro
 
 def print_tables(both: Sequence[Rollouts]) -> None:
     """Prints the tables of a data set, which are those of its page."""
-    for chapter in page.chapters(both):
+    for chapter in page.make_chapters(both):
         if chapter.table is not None:
             heads = f"| {' | '.join(chapter.columns)} |\n|{'---|' * len(chapter.columns)}"
             print(f"\n{both[0].settings.data}: {chapter.title}\n\n{heads}")
@@ -50,17 +50,17 @@ def print_tables(both: Sequence[Rollouts]) -> None:
                 print(f"| {' | '.join(text for text, _ in row)} |")
     print()
     for each in both:
-        print(f"- {both[0].settings.data}, {page.stalls(each)}")
+        print(f"- {both[0].settings.data}, {page.state_stall(each)}")
 
 
 def run_vmapped() -> None:
     """Prints the time of a training step alone, and of one in a vmapped program of several."""
-    step, generator = training.training_step(), np.random.default_rng(0)
+    step, generator = training.make_training_step(), np.random.default_rng(0)
     images = generator.integers(0, 255, (BATCH, 32, 32, 3)).astype(np.uint8)
     labels = generator.integers(0, 10, BATCH).astype(np.int32)
     parameters = training.initialise(generator, 10)
-    moments, key = training.optimiser().init(parameters), jax.random.key(0)
-    now, unit = scripts.clock()
+    moments, key = training.make_optimiser().init(parameters), jax.random.key(0)
+    now, unit = scripts.choose_clock()
     options = plain_convolutions()
 
     def best(program, *arguments) -> float:
@@ -95,9 +95,9 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--out", default="runs/rollouts")
     parser.add_argument("--data", choices=list(WANTED))
-    parser.add_argument("--images", type=positive, default=2500)
-    parser.add_argument("--path", type=positive)
-    parser.add_argument("--hierarchical", type=positive)
+    parser.add_argument("--images", type=parse_positive, default=2500)
+    parser.add_argument("--path", type=parse_positive)
+    parser.add_argument("--hierarchical", type=parse_positive)
     parser.add_argument("--vmapped", action="store_true")
     arguments = parser.parse_args()
     if arguments.vmapped:
@@ -108,7 +108,7 @@ def main() -> None:
         counts = arguments.path or WANTED[data][0], arguments.hierarchical or WANTED[data][1]
         out = Path(arguments.out) / f"{data}-{arguments.images}"
         begun = time.process_time()
-        both = studies(data, counts, out, arguments.images)
+        both = run_designs(data, counts, out, arguments.images)
         print(f"{time.process_time() - begun:.0f} CPU seconds of this process")
         print_tables(both)
         print(page.write(out, both))

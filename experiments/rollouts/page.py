@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 
 from nevis_stream.cost.meter import engineering
 from nevis_stream.experiments.rollouts.statistics import (
-    correlation,
-    mean,
-    plurality_z,
-    risk_at,
-    z_statistic,
+    average_known,
+    compute_plurality_z,
+    compute_z,
+    correlate,
+    find_risk,
 )
 from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
@@ -40,7 +40,7 @@ def name_of(settings: RolloutSettings) -> str:
     return f"depth {settings.depth}, width {settings.width}"
 
 
-def by_round(rollouts: Rollouts) -> pd.DataFrame:
+def summarise_rounds(rollouts: Rollouts) -> pd.DataFrame:
     """Returns a row for each round at which the design has a vote: mean risk with its 95% interval,
     standard deviation, best and worst rollout at the end, weighted vote, vote on classes, and
     labels.
@@ -53,20 +53,20 @@ def by_round(rollouts: Rollouts) -> pd.DataFrame:
     best, worst = np.lexsort((np.nanmean(risks, axis=1), risks[:, -1]))[[0, -1]]
     rows = []
     for number in np.flatnonzero(np.isfinite(risks[0])):
-        at = mean(risks[:, number])
+        at = average_known(risks[:, number])
         rows.append(
             {"design": name_of(rollouts.settings), "round": int(number) + 1, "n": at.n}
             | {"mean_risk": at.mean, "low": np.clip(at.low, 0, 1), "high": np.clip(at.high, 0, 1)}
             | {"std": at.std}
             | {"best": risks[best, number], "worst": risks[worst, number]}
             | {"weighted_vote": float(np.mean([each.weighted[number] for each in every]))}
-            | {"plurality_risk": mean(rollouts.plurality_risks[:, number]).mean}
+            | {"plurality_risk": average_known(rollouts.plurality_risks[:, number]).mean}
             | {"labels": float(np.mean([each.labels[number] for each in every]))}
         )
     return pd.DataFrame(rows)
 
 
-def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
+def correlate_early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
     """Returns the correlations of z_T, and of the vote's risk at T, with the risk of later votes.
 
     Columns: design, vote, early (what was measured at T), round (of the later vote), correlation,
@@ -82,8 +82,10 @@ def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
         "plurality": rollouts.plurality_risks,
     }
     z = {
-        "errors": [z_statistic(errors, first) for errors in rollouts.errors],
-        "plurality": [plurality_z(each, rollouts.labels, first) for each in rollouts.predicted],
+        "errors": [compute_z(errors, first) for errors in rollouts.errors],
+        "plurality": [
+            compute_plurality_z(each, rollouts.labels, first) for each in rollouts.predicted
+        ],
     }
     rows = []
     # a hierarchy has a vote after each block only
@@ -95,21 +97,21 @@ def early_statistic(rollouts: Rollouts, first: int = EARLY) -> pd.DataFrame:
         if rollouts.settings.depth == 1:
             early[f"risk after {first} rounds"] = late_risks[:, first - 1]
         for (what, values), late in itertools.product(early.items(), rounds):
-            fit = correlation(values, late_risks[:, late - 1])
+            fit = correlate(values, late_risks[:, late - 1])
             known = values[np.isfinite(values)]
             ends = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
             rows.append(
                 {"design": name_of(rollouts.settings), "vote": vote, "early": what, "round": late}
                 | {"correlation": fit.r}
                 | {"low": fit.low, "high": fit.high, "p": fit.p, "n": fit.n}
-                | {"mean": mean(values).mean, "smallest": ends[0], "largest": ends[1]}
+                | {"mean": average_known(values).mean, "smallest": ends[0], "largest": ends[1]}
             )
     return pd.DataFrame(rows)
 
 
 def compare(path: Rollouts, other: Rollouts) -> pd.DataFrame:
     """Returns the risk of another design minus that of the path, in pairs of rollouts: after as
-    many rounds, and for as many labels (the smaller of the two totals, see `risk_at`).
+    many rounds, and for as many labels (the smaller of the two totals, see `find_risk`).
 
     Columns: design, at, difference, low, high, n, risk, path_risk, labels.
     """
@@ -119,24 +121,27 @@ def compare(path: Rollouts, other: Rollouts) -> pd.DataFrame:
         if last <= len(theirs.risks):
             rows["equal rounds"].append((ours.risks[-1], theirs.risks[last - 1], ours.labels[-1]))
         labels = int(min(ours.labels[-1], theirs.labels[-1]))
-        rows["equal labels"].append((risk_at(ours, labels), risk_at(theirs, labels), labels))
+        rows["equal labels"].append((find_risk(ours, labels), find_risk(theirs, labels), labels))
     table = []
     for at, pairs in rows.items():
         if not pairs:  # the path has fewer rounds
             continue
         values = np.array(pairs, float).reshape(-1, 3)
         values = values[np.isfinite(values).all(axis=1)]
-        difference = mean(values[:, 0] - values[:, 1])
+        difference = average_known(values[:, 0] - values[:, 1])
         table.append(
             {"design": name_of(other.settings), "at": at, "difference": difference.mean}
             | {"low": difference.low, "high": difference.high, "n": difference.n}
-            | {"risk": mean(values[:, 0]).mean, "path_risk": mean(values[:, 1]).mean}
-            | {"labels": mean(values[:, 2]).mean}
+            | {
+                "risk": average_known(values[:, 0]).mean,
+                "path_risk": average_known(values[:, 1]).mean,
+            }
+            | {"labels": average_known(values[:, 2]).mean}
         )
     return pd.DataFrame(table)
 
 
-def stalls(rollouts: Rollouts) -> str:
+def state_stall(rollouts: Rollouts) -> str:
     """Returns in a sentence whether the risk stalls above zero: the mean at the end, and the change
     over about the last fifth of the votes. It is an even number of votes back: ties count as
     errors, so votes of an even number of members are worse.
@@ -145,7 +150,7 @@ def stalls(rollouts: Rollouts) -> str:
     risks = risks[:, np.isfinite(risks[0])]
     back = 2 * max(1, round(risks.shape[1] / 10))
     before = risks[:, max(0, risks.shape[1] - 1 - back)]
-    end, change = mean(risks[:, -1]), mean(risks[:, -1] - before)
+    end, change = average_known(risks[:, -1]), average_known(risks[:, -1] - before)
     zero = int((risks[:, -1] == 0).sum())
     ties = ""
     if rollouts.settings.width % 2 == 0:
@@ -166,19 +171,19 @@ def write(out: Path, studies: Sequence[Rollouts]) -> Path:
 
     Args:
       out: directory.
-      studies: see `chapters`.
+      studies: see `make_chapters`.
     """
     settings = studies[0].settings
     title = f"{TITLE} on {settings.images:,} images of {settings.data}"
-    return write_study(out, title, INTRODUCTION, chapters(studies))
+    return write_study(out, title, INTRODUCTION, make_chapters(studies))
 
 
-def chapters(studies: Sequence[Rollouts]) -> list[StudyChapter]:
+def make_chapters(studies: Sequence[Rollouts]) -> list[StudyChapter]:
     """Returns the parts of the page; the first path among the studies is what the others are
     compared with.
     """
-    rounds = pd.concat([by_round(each) for each in studies], ignore_index=True)
-    early = pd.concat([early_statistic(each) for each in studies], ignore_index=True)
+    rounds = pd.concat([summarise_rounds(each) for each in studies], ignore_index=True)
+    early = pd.concat([correlate_early_statistic(each) for each in studies], ignore_index=True)
     smallest = 1 / min(int(each.base.right.sum()) for each in studies)
     parts = [_facts(studies), _rounds(rounds, smallest), _labels(rounds, smallest)]
     if len(early):
@@ -230,7 +235,7 @@ def _facts(studies: Sequence[Rollouts]) -> StudyChapter:
         )
     return StudyChapter(
         "Answer: does the risk stall",
-        " ".join(stalls(each) for each in studies),
+        " ".join(state_stall(each) for each in studies),
         table=pd.DataFrame(rows),
         name="rollouts",
     )
@@ -290,7 +295,9 @@ def _scatter(studies: Sequence[Rollouts]) -> Picture:
     lines = [
         Line(
             name_of(each.settings),
-            np.array([plurality_z(predicted, each.labels, EARLY) for predicted in each.predicted]),
+            np.array(
+                [compute_plurality_z(predicted, each.labels, EARLY) for predicted in each.predicted]
+            ),
             each.plurality_risks[:, -1],
             marked=True,
             joined=False,

@@ -8,7 +8,7 @@ import numpy as np
 
 from nevis_stream.experiments.rollouts.training import UNKNOWN
 from nevis_stream.experiments.theory.designs import Design, Outcome, Place, Scripted, run_design
-from nevis_stream.experiments.theory.populations import Population, majority, risk
+from nevis_stream.experiments.theory.populations import Population, compute_risk, vote_by_majority
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RiskCurve:
     labels: np.ndarray
 
 
-def curve(errors: np.ndarray, design: Design) -> RiskCurve:
+def compute_curve(errors: np.ndarray, design: Design) -> RiskCurve:
     """Returns the curve of a rollout.
 
     Args:
@@ -48,9 +48,9 @@ def curve(errors: np.ndarray, design: Design) -> RiskCurve:
     weights = np.log(1 / _fit_risks(outcome, places, n) - 1)
     for number in range(each - 1, rounds, each):
         votes = [outcome.errors[(member,)] for member in range(members[number])]
-        risks[number] = majority(votes).mean()
+        risks[number] = vote_by_majority(votes).mean()
         if design.depth == 1:
-            weighted[number] = majority(votes, weights[: number + 1]).mean()
+            weighted[number] = vote_by_majority(votes, weights[: number + 1]).mean()
     for number, place in enumerate(places[:-1]):
         # after the last classifier of a vote, what is collected are the errors of the vote
         while place[-1] == design.width - 1:
@@ -61,18 +61,18 @@ def curve(errors: np.ndarray, design: Design) -> RiskCurve:
 
 def _fit_risks(outcome: Outcome, places: list[Place], n: int) -> np.ndarray:
     """Returns each classifier's risk on what it was trained on, float64[T] between 0 and 1/2."""
-    fit = [risk(outcome.errors[place], outcome.trained_on[place]) for place in places]
+    fit = [compute_risk(outcome.errors[place], outcome.trained_on[place]) for place in places]
     return np.clip(fit, 0.5 / n, 0.5 - 1e-9)
 
 
-def plurality(predicted: np.ndarray) -> np.ndarray:
+def vote_by_plurality(predicted: np.ndarray) -> np.ndarray:
     """Returns the class that most members predict, int[n]; of classes with equally many votes that
     of the earliest member. UNKNOWN where a member's is.
 
     Args:
       predicted: int[k, n].
 
-    >>> plurality(np.array([[2, 0], [1, 1], [1, 2]])).tolist()
+    >>> vote_by_plurality(np.array([[2, 0], [1, 1], [1, 2]])).tolist()
     [1, 0]
     """
     votes = (predicted[:, None] == predicted).sum(axis=1)
@@ -80,9 +80,12 @@ def plurality(predicted: np.ndarray) -> np.ndarray:
     return np.where((predicted == UNKNOWN).any(axis=0), UNKNOWN, chosen)
 
 
-def plurality_risks(predicted: np.ndarray, labels: np.ndarray, design: Design) -> np.ndarray:
+def compute_plurality_risks(
+    predicted: np.ndarray, labels: np.ndarray, design: Design
+) -> np.ndarray:
     """Returns the risk of a vote on classes after each classifier, float64[T]: as
-    `RiskCurve.risks`, but a vote predicts the class of `plurality`. NaN where a class is UNKNOWN.
+    `RiskCurve.risks`, but a vote predicts the class of `vote_by_plurality`. NaN where a class is
+    UNKNOWN.
 
     Args:
       predicted: int[T, n], of a rollout, in the order of training.
@@ -92,23 +95,23 @@ def plurality_risks(predicted: np.ndarray, labels: np.ndarray, design: Design) -
     members, risks = predicted, np.full(len(predicted), math.nan)
     for _ in range(design.depth - 1):
         blocks = members.reshape(-1, design.width, members.shape[-1])
-        members = np.stack([plurality(block) for block in blocks])
+        members = np.stack([vote_by_plurality(block) for block in blocks])
     each = len(predicted) // len(members)  # classifiers of a member
     for number in range(1, len(members) + 1):
-        vote = plurality(members[:number])
+        vote = vote_by_plurality(members[:number])
         if UNKNOWN not in vote:
             risks[number * each - 1] = (vote != labels).mean()
     return risks
 
 
-def z_statistic(errors: np.ndarray, first: int) -> float:
+def compute_z(errors: np.ndarray, first: int) -> float:
     """Returns z_T of the first T classifiers: of the samples on which two of them err, the fraction
     on which the vote of all T errs too, averaged over ordered pairs; pairs without a common error
     are left out, and NaN if there is no other.
 
     The text does not say of which round the vote is; "measured early" suggests the vote of the T.
     Here the vote errs if more than half of them do: with ties as errors z_4 would always be 1. The
-    paper's vote is on classes: `plurality_z`.
+    paper's vote is on classes: `compute_plurality_z`.
 
     Args:
       errors: bool[T', n], T' of at least `first`.
@@ -119,17 +122,17 @@ def z_statistic(errors: np.ndarray, first: int) -> float:
     return _fraction_of_common_errors(errors[:first], errors[:first].sum(axis=0) > first / 2)
 
 
-def plurality_z(predicted: np.ndarray, labels: np.ndarray, first: int) -> float:
-    """Returns z_T as `z_statistic`, where the vote predicts the class of `plurality`: four members
-    err together also if two agree on a wrong class and the others do not agree. NaN where a class
-    is UNKNOWN.
+def compute_plurality_z(predicted: np.ndarray, labels: np.ndarray, first: int) -> float:
+    """Returns z_T as `compute_z`, where the vote predicts the class of `vote_by_plurality`: four
+    members err together also if two agree on a wrong class and the others do not agree. NaN where a
+    class is UNKNOWN.
 
     Args:
       predicted: int[T', n], T' of at least `first`.
       labels: int[n].
       first: T.
     """
-    vote = plurality(predicted[:first])
+    vote = vote_by_plurality(predicted[:first])
     if UNKNOWN in vote:
         return math.nan
     return _fraction_of_common_errors(predicted[:first] != labels, vote != labels)
@@ -143,7 +146,7 @@ def _fraction_of_common_errors(errors: np.ndarray, vote: np.ndarray) -> float:
     return float((shared[apart] / common[apart]).mean()) if apart.any() else math.nan
 
 
-def risk_at(curve: RiskCurve, labels: int) -> float:
+def find_risk(curve: RiskCurve, labels: int) -> float:
     """Returns the risk of the last vote that a number of labels allowed; NaN without one.
 
     Only votes of an odd number of members count: ties are errors, so the others are worse than the
@@ -165,10 +168,10 @@ class Correlation:
     n: int
 
 
-def correlation(x: np.ndarray, y: np.ndarray) -> Correlation:
+def correlate(x: np.ndarray, y: np.ndarray) -> Correlation:
     """Returns the correlation of two samples; pairs with a NaN are left out.
 
-    >>> correlation(np.arange(5.0), np.arange(5.0) ** 2).n
+    >>> correlate(np.arange(5.0), np.arange(5.0) ** 2).n
     5
     """
     from scipy.stats import pearsonr
@@ -195,7 +198,7 @@ class MeanInterval:
     n: int
 
 
-def mean(values: np.ndarray) -> MeanInterval:
+def average_known(values: np.ndarray) -> MeanInterval:
     """Returns the mean of the values that are not NaN."""
     from scipy.stats import t
 

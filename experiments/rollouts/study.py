@@ -16,7 +16,11 @@ import numpy as np
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.executor import Executor
-from nevis_stream.experiments.rollouts.statistics import RiskCurve, curve, plurality_risks
+from nevis_stream.experiments.rollouts.statistics import (
+    RiskCurve,
+    compute_curve,
+    compute_plurality_risks,
+)
 from nevis_stream.experiments.rollouts.training import (
     BATCH,
     UNKNOWN,
@@ -101,13 +105,15 @@ class Rollouts:
     @functools.cached_property
     def curves(self) -> list[RiskCurve]:
         """The curve of each rollout, of votes on error sets."""
-        return [curve(errors, self.settings.design) for errors in self.errors]
+        return [compute_curve(errors, self.settings.design) for errors in self.errors]
 
     @functools.cached_property
     def plurality_risks(self) -> np.ndarray:
-        """float64[r, T], of votes on classes; see `plurality_risks`."""
+        """float64[r, T], of votes on classes; see `compute_plurality_risks`."""
         design = self.settings.design
-        return np.stack([plurality_risks(each, self.labels, design) for each in self.predicted])
+        return np.stack(
+            [compute_plurality_risks(each, self.labels, design) for each in self.predicted]
+        )
 
 
 def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:

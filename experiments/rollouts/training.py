@@ -48,7 +48,7 @@ def initialise(generator: np.random.Generator, classes: int) -> Parameters:
     return parameters
 
 
-def logits(
+def compute_logits(
     parameters: Parameters, images: jax.Array, dropped: jax.Array | None = None
 ) -> jax.Array:
     """Returns float32[b, classes].
@@ -82,22 +82,22 @@ def _pool(x: jax.Array) -> jax.Array:
 
 
 @made_once
-def optimiser() -> optax.GradientTransformation:
+def make_optimiser() -> optax.GradientTransformation:
     """Returns Adam."""
     return optax.adam(LEARNING_RATE)
 
 
 @made_once
-def training_step():
+def make_training_step():
     """Returns `step(parameters, moments, images, labels, key)`, one update on a batch."""
 
     def step(parameters, moments, images, labels, key):
         def loss(parameters):
-            scores = logits(parameters, images, key)
+            scores = compute_logits(parameters, images, key)
             return optax.softmax_cross_entropy_with_integer_labels(scores, labels).mean()
 
         gradients = jax.grad(loss)(parameters)
-        updates, moments = optimiser().update(gradients, moments, parameters)
+        updates, moments = make_optimiser().update(gradients, moments, parameters)
         return optax.apply_updates(parameters, updates), moments
 
     step.compiler_options = plain_convolutions()  # type: ignore[attr-defined]
@@ -106,7 +106,7 @@ def training_step():
 
 def predict(parameters: Parameters, images: jax.Array) -> jax.Array:
     """Returns int32[b], the most probable class of each image."""
-    return jnp.argmax(logits(parameters, images), axis=-1)
+    return jnp.argmax(compute_logits(parameters, images), axis=-1)
 
 
 BATCH = 16
@@ -172,10 +172,10 @@ def train_epochs(
     """Trains a new network indefinitely; after each epoch yields a function that returns what it
     predicts, int16[n], and must be called before the next epoch. Arguments as of `fit`.
     """
-    step, answer = ctx.jit(training_step()), ctx.jit(predict)
+    step, answer = ctx.jit(make_training_step()), ctx.jit(predict)
     generator = ctx.generator("training", *name)
     parameters = initialise(generator, pool.classes)
-    moments, key = optimiser().init(parameters), key_of(ctx.seed_for("dropout", *name))
+    moments, key = make_optimiser().init(parameters), key_of(ctx.seed_for("dropout", *name))
 
     def predict_pool() -> np.ndarray:
         with ctx.phase("predict"):
@@ -225,7 +225,7 @@ class Trainer:
 EMBEDDED, SHARED = "pico_digits", "fashion_mnist"
 
 
-def default_data() -> str:
+def choose_default_data() -> str:
     """Returns the data set of the default study: Fashion-MNIST if this machine has it, else one
     that the package carries."""
     ready = sources.state(catalogue.datasets()[SHARED]["source"]).ready

@@ -23,7 +23,7 @@ class Study:
 
     def config(self) -> ml_collections.ConfigDict:
         """Returns the config, in which all other values are open."""
-        config = run_config.default(self.learner)
+        config = run_config.make_default(self.learner)
         config.update_from_flattened_dict(dict(self.values))
         return config
 

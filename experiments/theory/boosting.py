@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.experiments.theory.designs import Minimiser
-from nevis_stream.experiments.theory.populations import Population, collect, risk
+from nevis_stream.experiments.theory.populations import Population, collect, compute_risk
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,28 @@ class Boosted:
     losses: np.ndarray
 
 
-def hinge(population: Population, minimiser: Minimiser, rounds: int, step: float = 1.0) -> Boosted:
+def boost_by_hinge(
+    population: Population, minimiser: Minimiser, rounds: int, step: float = 1.0
+) -> Boosted:
     """Minimises the hinge loss: h += step × R_hinge(h) × A(D | h f < 1).
 
     Source: Appendix A.1. No normalisation over the domain is needed; the bound is O(n / t²).
     """
     target = population.target
     margins = np.zeros_like(target)
-    risks, losses = [risk(margins <= 0, target)], [risk(np.maximum(1 - margins, 0), target)]
+    risks, losses = (
+        [compute_risk(margins <= 0, target)],
+        [compute_risk(np.maximum(1 - margins, 0), target)],
+    )
     for number in range(rounds):
         errors = minimiser((number,), collect(margins < 1, target), {})
         margins = margins + step * losses[-1][..., None] * _agreement(errors)
-        risks.append(risk(margins <= 0, target))
-        losses.append(risk(np.maximum(1 - margins, 0), target))
+        risks.append(compute_risk(margins <= 0, target))
+        losses.append(compute_risk(np.maximum(1 - margins, 0), target))
     return Boosted(np.stack(risks), np.stack(losses))
 
 
-def exponential(population: Population, minimiser: Minimiser, rounds: int) -> Boosted:
+def boost_by_exponential(population: Population, minimiser: Minimiser, rounds: int) -> Boosted:
     """Minimises the exponential loss, as AdaBoost: dh = A(D_h) with D_h proportional to
     D exp(-h f), and h += 0.5 log(1 / R_{D_h}(dh) - 1) dh.
 
@@ -50,15 +55,15 @@ def exponential(population: Population, minimiser: Minimiser, rounds: int) -> Bo
     """
     target = population.target
     margins = np.zeros_like(target)
-    risks, losses = [risk(margins <= 0, target)], [risk(np.exp(-margins), target)]
+    risks, losses = [compute_risk(margins <= 0, target)], [compute_risk(np.exp(-margins), target)]
     for number in range(rounds):
         weighted = target * np.exp(-margins)
         weighted = weighted / weighted.sum(axis=-1, keepdims=True)
         errors = minimiser((number,), weighted, {})
-        wrong = np.clip(risk(errors, weighted), 1e-12, 0.5)[..., None]
+        wrong = np.clip(compute_risk(errors, weighted), 1e-12, 0.5)[..., None]
         margins = margins + 0.5 * np.log(1 / wrong - 1) * _agreement(errors)
-        risks.append(risk(margins <= 0, target))
-        losses.append(risk(np.exp(-margins), target))
+        risks.append(compute_risk(margins <= 0, target))
+        losses.append(compute_risk(np.exp(-margins), target))
     return Boosted(np.stack(risks), np.stack(losses))
 
 

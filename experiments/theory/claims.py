@@ -56,14 +56,14 @@ class Tables:
           seed: of all draws.
         """
         return cls(
-            results.worst_cases(),
-            results.stalled_risks(seed=seed),
-            results.instances(count, seed=seed),
-            results.perfect_paths(count, seed=seed),
-            results.weighted_hierarchies(seed=seed),
-            results.noise(seed=seed),
-            results.depths(),
-            results.updates(seed=seed),
+            results.run_worst_cases(),
+            results.run_stalled_paths(seed=seed),
+            results.run_random_paths(count, seed=seed),
+            results.run_perfect_paths(count, seed=seed),
+            results.run_weighted_hierarchies(seed=seed),
+            results.measure_noise(seed=seed),
+            results.measure_depths(),
+            results.run_updates(seed=seed),
         )
 
 
@@ -92,7 +92,7 @@ SOURCES = {
 
 
 def _of_exponents(cases: pd.DataFrame) -> list[Claim]:
-    fitted, claimed = results.exponents(cases), cases.groupby("case")["exponent"].first()
+    fitted, claimed = results.fit_exponents(cases), cases.groupby("case")["exponent"].first()
     return [
         Claim(
             source,
@@ -172,7 +172,7 @@ def _of_depth(cases: pd.DataFrame) -> Claim:
     rows = cases[cases["case"] == "depth 2, width 3, adversary"]
     path = cases[cases["case"] == "path, 3 rounds, worst case"]
     worse = int((rows["risk"].to_numpy() > path["risk"].to_numpy()).sum())
-    fit = results.exponents(rows)["depth 2, width 3, adversary"]
+    fit = results.fit_exponents(rows)["depth 2, width 3, adversary"]
     return Claim(
         "Theorem 4.1",
         "depth 2, width 3: the risk falls faster than that of a path, as eps³ where d = 0 (constant"

@@ -16,7 +16,13 @@ from typing import Protocol
 
 import numpy as np
 
-from nevis_stream.experiments.theory.populations import Population, collect, majority, mix, risk
+from nevis_stream.experiments.theory.populations import (
+    Population,
+    collect,
+    compute_risk,
+    mix,
+    vote_by_majority,
+)
 
 Place = tuple[int, ...]
 """Where a member is in the hierarchy: its index at each depth, the outermost first; () is the
@@ -87,7 +93,7 @@ class Outcome:
     def largest_fit_risk(self) -> np.ndarray:
         """float64[...]: the largest risk of a classifier on what it was trained on; at most eps if
         the minimiser kept its promise."""
-        return np.max([risk(self.errors[p], d) for p, d in self.trained_on.items()], axis=0)
+        return np.max([compute_risk(self.errors[p], d) for p, d in self.trained_on.items()], axis=0)
 
 
 def run_design(population: Population, minimiser: Minimiser, design: Design) -> Outcome:
@@ -104,7 +110,7 @@ def run_design(population: Population, minimiser: Minimiser, design: Design) -> 
             weights = design.mixing(number) if design.mixing else None
             members.append(build((*place, number), mix(parts, weights), depth - 1))
             parts.append(collect(members[-1], population.target))
-        outcome.errors[place] = majority(members, design.voting)
+        outcome.errors[place] = vote_by_majority(members, design.voting)
         return outcome.errors[place]
 
     build((), population.start, design.depth)

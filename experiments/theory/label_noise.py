@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.theory.designs import Design, Outcome, Place, fill, run_design
-from nevis_stream.experiments.theory.populations import Population, risk
+from nevis_stream.experiments.theory.populations import Population, compute_risk
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,20 @@ class NoisyMinimiser:
         return errors
 
 
-def noisy_path(noisy: NoisyPopulation, eps: float, rounds: int, seed: int = 0) -> Outcome:
+def run_noisy_path(noisy: NoisyPopulation, eps: float, rounds: int, seed: int = 0) -> Outcome:
     """Runs a path on a noisy population (Theorem 3.6)."""
     minimiser = NoisyMinimiser(eps, noisy, np.random.default_rng(seed))
     return run_design(noisy.population, minimiser, Design.path(rounds))
 
 
-def noisy_shares(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:
+def compute_noisy_fractions(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:
     """Returns float64[rounds], Pr_{D_t}(x in the noisy part) for t = 0, 1, …"""
     places = sorted(outcome.trained_on)
-    return np.stack([risk(noisy.noisy, outcome.trained_on[place]) for place in places])
+    return np.stack([compute_risk(noisy.noisy, outcome.trained_on[place]) for place in places])
 
 
 def clean_risks(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:
     """Returns float64[rounds], the risk of each h_t on the clean part alone."""
     clean = noisy.population.target * ~noisy.noisy
     places = sorted(outcome.trained_on)
-    return np.stack([risk(outcome.errors[place], clean / clean.sum()) for place in places])
+    return np.stack([compute_risk(outcome.errors[place], clean / clean.sum()) for place in places])

@@ -15,7 +15,7 @@ from nevis_stream.experiments.theory.populations import Population
 Instance = tuple[Population, Scripted]
 
 
-def stalled_path(
+def build_stalled_path(
     inverse_eps: int, rounds: int, mixing: Callable[[int], Sequence[float]] | None = None
 ) -> Instance:
     """Returns a path whose vote errs on one of 8 / eps² atoms, however many rounds it has.
@@ -47,7 +47,7 @@ def stalled_path(
     return Population.uniform(atoms), Scripted(script)
 
 
-def shared_core(inverse_eps: int, depth: int, width: int = 3) -> Instance:
+def build_shared_core(inverse_eps: int, depth: int, width: int = 3) -> Instance:
     """Returns a hierarchy whose vote errs with probability eps^(depth + 1) exactly.
 
     The members of a vote of depth k err with probability eps^k each and share a core of

@@ -48,7 +48,7 @@ def _claims(claims: list[Claim]) -> StudyChapter:
 
 
 def _exponents(cases: pd.DataFrame) -> StudyChapter:
-    fitted = results.exponents(cases)
+    fitted = results.fit_exponents(cases)
     rows = [
         {"case": case, "claimed exponent": int(rows["exponent"].iloc[0])}
         | {"exponent": fitted[case].exponent, "low": fitted[case].low, "high": fitted[case].high}

@@ -53,10 +53,10 @@ class Population:
         return abs(self.start - self.target).sum(axis=-1) / 2
 
 
-def risk(errors: np.ndarray, distribution: np.ndarray) -> np.ndarray:
+def compute_risk(errors: np.ndarray, distribution: np.ndarray) -> np.ndarray:
     """Returns float64[...], the probability of the error set.
 
-    >>> float(risk(np.array([True, False]), np.array([0.25, 0.75])))
+    >>> float(compute_risk(np.array([True, False]), np.array([0.25, 0.75])))
     0.25
     """
     return np.sum(errors * distribution, axis=-1)
@@ -83,7 +83,9 @@ def mix(parts: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> 
     return mixed / mixed.sum(axis=-1, keepdims=True)
 
 
-def majority(votes: Sequence[np.ndarray], weights: Sequence[float] | None = None) -> np.ndarray:
+def vote_by_majority(
+    votes: Sequence[np.ndarray], weights: Sequence[float] | None = None
+) -> np.ndarray:
     """Returns the error set of a (weighted) majority vote, bool[..., n]; a tie is an error.
 
     Args:

@@ -21,7 +21,7 @@ from nevis_stream.experiments.theory.designs import (
     Unseen,
     WorstOfThree,
 )
-from nevis_stream.experiments.theory.populations import Population, majority, risk
+from nevis_stream.experiments.theory.populations import Population, compute_risk, vote_by_majority
 
 FEWEST = 3
 
@@ -70,7 +70,7 @@ STEPS = (1.0, 0.3, 0.1, 0.03)  # of hinge updates
 KEPT = 1 + 1e-9  # a fit risk above eps by rounding alone
 
 
-def three_round_bound(eps, distance):
+def compute_three_round_bound(eps, distance):
     """Returns 11 eps² + 8 eps d, the bound of Theorem 3.4 with the constants of its proof."""
     return 11 * eps**2 + 8 * eps * distance
 
@@ -79,7 +79,7 @@ def _measure(population: Population, minimiser: Minimiser, design: Design, eps) 
     """Returns the risk of the vote, after checking that the minimiser kept its promise."""
     outcome = designs.run_design(population, minimiser, design)
     _check_promise(outcome, eps)
-    return float(risk(outcome.vote, population.target))
+    return float(compute_risk(outcome.vote, population.target))
 
 
 def _check_promise(outcome: Outcome, eps) -> None:
@@ -87,7 +87,7 @@ def _check_promise(outcome: Outcome, eps) -> None:
         raise ArithmeticError("a minimiser exceeded eps on what it was trained on")
 
 
-def worst_cases(inverses: Sequence[int] = INVERSE_EPS) -> pd.DataFrame:
+def run_worst_cases(inverses: Sequence[int] = INVERSE_EPS) -> pd.DataFrame:
     """Returns the risk of constructed and adversarial runs on uniform atoms with D0 = D.
 
     Columns: case, exponent (the claimed one), eps, risk, constant (risk / eps^exponent).
@@ -101,10 +101,10 @@ def worst_cases(inverses: Sequence[int] = INVERSE_EPS) -> pd.DataFrame:
             ("path, 3 rounds, worst case", 2): _measure(population, worst, Design.path(3), eps),
             ("path, 3 rounds, greedy", 2): _measure(population, greedy, Design.path(3), eps),
             ("path, 10 rounds, construction", 2): _measure(
-                *lower_bounds.stalled_path(inverse, 10), Design.path(10), eps
+                *lower_bounds.build_stalled_path(inverse, 10), Design.path(10), eps
             ),
             ("depth 2, width 3, construction", 3): _measure(
-                *lower_bounds.shared_core(inverse, 2), Design(2, 3), eps
+                *lower_bounds.build_shared_core(inverse, 2), Design(2, 3), eps
             ),
             ("depth 2, width 3, adversary", 3): max(
                 _measure(
@@ -120,15 +120,15 @@ def worst_cases(inverses: Sequence[int] = INVERSE_EPS) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def exponents(cases: pd.DataFrame) -> dict[str, Exponent]:
-    """Returns the fitted exponent of each case of `worst_cases`."""
+def fit_exponents(cases: pd.DataFrame) -> dict[str, Exponent]:
+    """Returns the fitted exponent of each case of `run_worst_cases`."""
     return {
         case: fit_exponent(rows["eps"].to_numpy(), rows["risk"].to_numpy())
         for case, rows in cases.groupby("case", sort=False)
     }
 
 
-def stalled_risks(
+def run_stalled_paths(
     inverse_eps: int = 16, rounds: Sequence[int] = (3, 5, 10, 25, 50, 101, 201), seed: int = 0
 ) -> pd.DataFrame:
     """Returns the construction's risk after more and more rounds (Theorem 3.5): with equal weights,
@@ -144,7 +144,7 @@ def stalled_risks(
             ("equal", None, None),
             ("random", drawn.__getitem__, votes),
         ):
-            instance = lower_bounds.stalled_path(inverse_eps, count, mixing)
+            instance = lower_bounds.build_stalled_path(inverse_eps, count, mixing)
             design = Design.path(count, mixing=mixing, voting=voting)
             measured = _measure(*instance, design, 1 / inverse_eps)
             rows.append(
@@ -154,14 +154,14 @@ def stalled_risks(
     return pd.DataFrame(rows)
 
 
-def weighted_hierarchies(inverse_eps: int = 16, draws: int = 20, seed: int = 0) -> pd.DataFrame:
+def run_weighted_hierarchies(inverse_eps: int = 16, draws: int = 20, seed: int = 0) -> pd.DataFrame:
     """Returns the construction's risk at depth 2 and width 3, first with equal weights of the
     mixtures and the votes, then with random ones (Theorem 4.2).
 
     Columns: weights, risk, constant (risk / eps³).
     """
     generator, rows = np.random.default_rng(seed), []
-    population, script = lower_bounds.shared_core(inverse_eps, 2)
+    population, script = lower_bounds.build_shared_core(inverse_eps, 2)
     for draw in range(draws):
         mixtures = [generator.dirichlet(np.ones(number + 1)) for number in range(3)]
         weights = (mixtures.__getitem__, generator.dirichlet(np.ones(3))) if draw else (None, None)
@@ -174,7 +174,7 @@ def weighted_hierarchies(inverse_eps: int = 16, draws: int = 20, seed: int = 0) 
     return pd.DataFrame(rows)
 
 
-def random_populations(
+def draw_populations(
     count: int, atoms: int, shift: str, generator: np.random.Generator
 ) -> Population:
     """Returns `count` random populations with shapes [count, atoms].
@@ -198,7 +198,7 @@ def random_populations(
     return Population(target, start / start.sum(axis=1, keepdims=True))
 
 
-def instances(count: int = 10_000, atoms: int = 600, seed: int = 0) -> pd.DataFrame:
+def run_random_paths(count: int = 10_000, atoms: int = 600, seed: int = 0) -> pd.DataFrame:
     """Returns random and adversarial paths of three rounds (Theorem 3.4).
 
     Columns: minimiser, shift, eps, distance, risk, bound (11 eps² + 8 eps d).
@@ -214,7 +214,7 @@ def instances(count: int = 10_000, atoms: int = 600, seed: int = 0) -> pd.DataFr
         size = count // len(cells) + (number < count % len(cells))
         for begin in range(0, size, 500):
             many = min(500, size - begin)
-            population = random_populations(many, atoms, shift, generator)
+            population = draw_populations(many, atoms, shift, generator)
             eps = generator.uniform(0.05, 0.25, many)
             outcome = designs.run_design(
                 population, kinds[name](eps, population.target), Design.path(3)
@@ -227,15 +227,15 @@ def instances(count: int = 10_000, atoms: int = 600, seed: int = 0) -> pd.DataFr
                         "shift": shift,
                         "eps": eps,
                         "distance": population.distance,
-                        "risk": risk(outcome.vote, population.target),
+                        "risk": compute_risk(outcome.vote, population.target),
                     }
                 )
             )
     table = pd.concat(tables, ignore_index=True)
-    return table.assign(bound=three_round_bound(table["eps"], table["distance"]))
+    return table.assign(bound=compute_three_round_bound(table["eps"], table["distance"]))
 
 
-def perfect_paths(
+def run_perfect_paths(
     count: int = 1000, atoms: int = 200, rounds: int = 12, seed: int = 0
 ) -> pd.DataFrame:
     """Returns paths of perfect minimisers (eps = 0) from D0 with a part of D's support: Proposition
@@ -245,21 +245,24 @@ def perfect_paths(
     largest alpha × number of classifiers with a risk above alpha; at most 1).
     """
     generator = np.random.default_rng(seed)
-    population = random_populations(count, atoms, "missing", generator)
+    population = draw_populations(count, atoms, "missing", generator)
     fraction = generator.uniform(0.05, 1, count)
     outcome = designs.run_design(
         population, Unseen(fraction, population.target, generator), Design.path(rounds)
     )
     _check_promise(outcome, 0.0)
     members = [outcome.errors[(number,)] for number in range(rounds)]
-    votes = [risk(majority(members[:number]), population.target) for number in range(3, rounds + 1)]
-    risks = np.sort([risk(member, population.target) for member in members], axis=0)[::-1]
+    votes = [
+        compute_risk(vote_by_majority(members[:number]), population.target)
+        for number in range(3, rounds + 1)
+    ]
+    risks = np.sort([compute_risk(member, population.target) for member in members], axis=0)[::-1]
     # below the k-th largest risk, k classifiers are bad
     bad = (risks * np.arange(1, rounds + 1)[:, None]).max(axis=0)
     return pd.DataFrame({"largest_vote_risk": np.max(votes, axis=0), "bad_times_alpha": bad})
 
 
-def noise(
+def measure_noise(
     deltas: Sequence[float] = (0.04, 0.1, 0.2), ratios: Sequence[float] = (5, 10, 20), seed: int = 0
 ) -> pd.DataFrame:
     """Returns the fraction, `share`, of D_t on the noisy part for each round up to delta / eps
@@ -272,15 +275,15 @@ def noise(
         for ratio in ratios:
             eps = delta / ratio
             noisy = label_noise.NoisyPopulation.make(delta, 400, 20_000)
-            outcome = label_noise.noisy_path(noisy, eps, int(ratio) + 1, seed)
-            shares = label_noise.noisy_shares(noisy, outcome)
+            outcome = label_noise.run_noisy_path(noisy, eps, int(ratio) + 1, seed)
+            shares = label_noise.compute_noisy_fractions(noisy, outcome)
             clean = label_noise.clean_risks(noisy, outcome)
             facts = {"delta": delta, "eps": eps, "round": np.arange(len(shares))}
             tables.append(pd.DataFrame(facts | {"share": shares, "clean_risk": clean}))
     return pd.concat(tables, ignore_index=True)
 
 
-def depths(
+def measure_depths(
     inverse_eps: int = 48, distances: Sequence[float] = (0, 0.02, 0.05, 0.1, 0.2)
 ) -> pd.DataFrame:
     """Returns the largest risk that adversaries reached at depths 0, 1 and 2 (Theorem 4.1).
@@ -309,7 +312,7 @@ def depths(
     return pd.DataFrame(rows)
 
 
-def updates(
+def run_updates(
     eps_values: Sequence[float] = (0.1, 0.3), atoms: int = 400, rounds: int = 60, seed: int = 0
 ) -> pd.DataFrame:
     """Returns the alternative of Appendix A, round by round.
@@ -326,10 +329,16 @@ def updates(
             ("greedy", Greedy(eps, population.target)),
         ):
             runs = [
-                ("hinge", step, boosting.hinge(population, minimiser, rounds, step))
+                ("hinge", step, boosting.boost_by_hinge(population, minimiser, rounds, step))
                 for step in STEPS
             ]
-            runs += [("exponential", np.nan, boosting.exponential(population, minimiser, rounds))]
+            runs += [
+                (
+                    "exponential",
+                    np.nan,
+                    boosting.boost_by_exponential(population, minimiser, rounds),
+                )
+            ]
             for loss, step, boosted in runs:
                 bound = np.exp(-((1 - 2 * eps) ** 2) * number / 2)
                 if loss == "hinge":

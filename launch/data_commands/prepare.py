@@ -21,7 +21,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, sources
 from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.errors import BadInput, NevisStreamError, unknown
-from nevis_stream.launch.data_commands.show import dataset_of
+from nevis_stream.launch.data_commands.show import find_dataset
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.progress import Silent
 from nevis_stream.storage.reading import absence
@@ -151,7 +151,7 @@ def _find_wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
         raise BadInput("choose what to prepare, for example --stream=short or --task=mnist,usps.")
     wanted = [row["source"] for row in stream_rows(stream)[1]] if stream else []
-    for task in map(dataset_of, tasks):
+    for task in map(find_dataset, tasks):
         valid = {*catalogue.file_layouts(), *catalogue.shared()}
         if task not in valid:
             raise BadInput(unknown("data set", task, valid))
@@ -192,7 +192,7 @@ def import_file(
 
     if not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path}: {absence(path)}.")
-    task = dataset_of(task)
+    task = find_dataset(task)
     new = task not in catalogue.datasets()
     check_name(task, "--task")
     if new and year is None:

@@ -16,7 +16,7 @@ from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.prepared import MEANINGS
 from nevis_stream.datasets.splits import divide, to_csv
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.launch.command_line import console
+from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.storage.tables import quote
 from nevis_stream.streams.named_streams import load_stream, stream_rows
@@ -32,7 +32,7 @@ SHOWN = (
 )  # fmt: skip
 
 
-def dataset_of(task: str) -> str:
+def find_dataset(task: str) -> str:
     """Returns the data set of a task (`mnist_2`: `mnist`), or the word itself if it is no task."""
     tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
     return tasks.get(task, task)
@@ -124,7 +124,7 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
         )
     for row in rows:
         table.add_row(*(row[column] for column in SHOWN))
-    terminal = console()
+    terminal = make_console()
     terminal.print(table)
     states = {row["dataset_id"]: row["state"] for row in rows}.values()
     counts = Counter(state.partition(",")[0] for state in states)
@@ -150,7 +150,7 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
 
 def verify(tasks: Sequence[str]) -> None:
     """Verifies prepared data and prints which files have changed."""
-    tasks = [dataset_of(task) for task in tasks]
+    tasks = [find_dataset(task) for task in tasks]
     ready = [(name, origin) for name, origin in prepared.all_ready() if not tasks or name in tasks]
     missing = set(tasks) - {name for name, _ in ready}
     if missing:
@@ -184,7 +184,7 @@ def show(task: str, out: Path) -> None:
     """Prints counts and histograms of a data set and writes its contact sheet."""
     from nevis_stream.datasets import show as showing
 
-    dataset_id = dataset_of(task)
+    dataset_id = find_dataset(task)
     if dataset_id in catalogue.datasets():
         source = catalogue.datasets()[dataset_id]["source"]
     elif prepared.is_ready(dataset_id, "local"):
@@ -193,7 +193,7 @@ def show(task: str, out: Path) -> None:
         raise BadInput(unknown("task", task, catalogue.datasets()))
     dataset = sources.load(dataset_id, source)
     splits = divide(dataset)
-    terminal = console()
+    terminal = make_console()
     imported = " (imported, not the published data)" if dataset.local else ""
     terminal.print(
         f"{task}: {dataset.kind}, {dataset.num_classes} classes{imported}", highlight=False
@@ -227,7 +227,7 @@ def show(task: str, out: Path) -> None:
     )
 
 
-def overlap(stream: str, form: str) -> None:
+def print_overlap(stream: str, form: str) -> None:
     """Prints how many test images of each task earlier tasks of a stream train on."""
     with TerminalProgress("overlap") as progress:
         overlaps = load_stream(stream).overlaps(progress)
@@ -251,7 +251,7 @@ def overlap(stream: str, form: str) -> None:
     )
     for row in overlaps:
         table.add_row(*map(str, dataclasses.astuple(row)))
-    terminal = console()
+    terminal = make_console()
     terminal.print(table)
     terminal.print(
         "exact: images with the same pixels; near: other images with the same perceptual hash,"

@@ -23,15 +23,15 @@ from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import flops
+from nevis_stream.launch.command_line import format_flops
 from nevis_stream.launch.evaluate_commands.caches import (
-    budget,
-    one_cache,
+    open_one_cache,
+    parse_count_or_price,
+    parse_sample_count,
     print_groups,
     print_import,
-    samples_or_amount,
 )
-from nevis_stream.launch.evaluate_commands.flags import reading_of
+from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
 from nevis_stream.progress import Progress, Silent, Within
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import (
@@ -85,13 +85,13 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
             f"--model={model}: {absence(model)}. It is a file, a checkpoint"
             " (RUN/checkpoints/EVENT-TASK) or a run."
         )
-    cache = one_cache(Path(values.cache))
+    cache = open_one_cache(Path(values.cache))
     if not all(cache.shape):
         raise BadInput(
             f"{cache.directory}: has no model yet; to add some: python -m launch.evaluate import"
             f" FILE --cache={cache.directory}"
         )
-    table = read_for(cache, model, **reading_of(values))
+    table = read_for(cache, model, **get_reading_choices(values))
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]
@@ -113,9 +113,9 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
 def _check(values: FlagValues) -> None:
     """Refuses an invalid budget or method before anything is read."""
     if "prices" in values:
-        samples_or_amount(values.budget)
+        parse_count_or_price(values.budget)
     else:
-        budget(values.budget)
+        parse_sample_count(values.budget)
     if "choice_flops" in values and np.isnan(values.choice_flops):
         raise BadInput("--choice_flops=nan: a number of at least 0 is expected.")
     if values.method is not None:
@@ -145,7 +145,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         )
     for dataset_id in dataset_ids:
         added = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset_id}
-        directory = one_cache(Path(values.cache), dataset_id).directory
+        directory = open_one_cache(Path(values.cache), dataset_id).directory
         cache = open_cache(directory, run, next(iter(added.values())))
         asks = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
         prices = {name: run.flops_each(predictor) for name, predictor in added.items()}
@@ -170,7 +170,7 @@ def _add(
     facts = cache.facts()
     kind = "samples" if facts.image is None or available else "images"
     size = facts.n if available and facts.prompt is None else facts.points
-    given = samples_or_amount(values.budget, size, kind, cache)
+    given = parse_count_or_price(values.budget, size, kind, cache)
     asked = given
     if isinstance(given, str) or values.prices is not None:
         asked = priced_budget(Board(cache), given, values.prices)
@@ -254,10 +254,10 @@ def _print_choice(method: str, reason: str) -> None:
 def fit(_: Sequence[str], values: FlagValues) -> None:
     """Fits a method to the known models of the cache --cache and stores the fit there."""
     _check(values)
-    cache = one_cache(Path(values.cache))
+    cache = open_one_cache(Path(values.cache))
     facts = cache.facts()
     kind = "samples" if facts.image is None else "images"
-    cells = budget(values.budget, facts.points, kind, cache)
+    cells = parse_sample_count(values.budget, facts.points, kind, cache)
     with TerminalProgress(f"fit {cache.directory.name}") as progress:
         name, reason, cost = adding.fit_method(
             cache,
@@ -270,8 +270,8 @@ def fit(_: Sequence[str], values: FlagValues) -> None:
     if reason:
         _print_choice(name, reason)
     print(
-        f"{name} is fitted for a budget of {cells}: {flops(cost)}, charged to the first model that"
-        " is added with it"
+        f"{name} is fitted for a budget of {cells}: {format_flops(cost)}, charged to the first"
+        " model that is added with it"
     )
 
 
@@ -282,10 +282,10 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     if bool(values.samples) == bool(values.splits):
         raise BadInput("add-samples needs either --samples=FILE or --splits=NAME.")
     _check(values)
-    cache = one_cache(Path(values.cache))
+    cache = open_one_cache(Path(values.cache))
     asks: dict[str, Oracle]
     if values.samples:
-        table = read_for(cache, values.samples, **reading_of(values))
+        table = read_for(cache, values.samples, **get_reading_choices(values))
         source = Path(values.samples)
         print_import(str(source), Imported(source.name, table.remarks, table.left_out))
         samples = list(table.samples)
@@ -314,7 +314,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
             for split, part in zip(values.splits, parts, strict=True)
             for facts in sample_facts(task, split, part)
         ]
-    cells = budget(values.budget, cache.shape[0], "models", cache)
+    cells = parse_sample_count(values.budget, cache.shape[0], "models", cache)
     with TerminalProgress(f"{cache.directory.name}, {values.method}", lines=True) as progress:
         asking = _Asking(progress, cells * len(samples))
         asking.stage("learning from the known models")
@@ -481,11 +481,11 @@ def _print_account(
 
 
 def _cost_text(addition: Addition, from_file: bool) -> str:
-    method = f"the method itself: {flops(addition.flops_method)}"
+    method = f"the method itself: {format_flops(addition.flops_method)}"
     if addition.flops_spent is None:
         where = " in the file" if from_file else ""
         return f"cost of the answers: not recorded{where}; {method}"
-    spent = f"spent {flops(addition.flops_spent)} ({method})"
+    spent = f"spent {format_flops(addition.flops_spent)} ({method})"
     if addition.flops_saved is None:
         return f"{spent}; the cost of the other answers is not recorded"
-    return f"{spent}, saved {flops(addition.flops_saved)}"
+    return f"{spent}, saved {format_flops(addition.flops_saved)}"

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from nevis_stream.dynamic_evaluation.standings import Leaderboard, Standing, rank_models
 from nevis_stream.errors import plural
-from nevis_stream.launch.command_line import console
-from nevis_stream.launch.evaluate_commands.caches import one_cache
+from nevis_stream.launch.command_line import make_console
+from nevis_stream.launch.evaluate_commands.caches import open_one_cache
 from nevis_stream.report.study_page import StudyChapter, write_study
 from nevis_stream.storage import write_file
 from nevis_stream.storage.tables import csv_bytes
@@ -30,11 +30,11 @@ _OUTDATED = (
 )
 
 
-def board(words: Sequence[str], values: FlagValues) -> None:
+def show_board(words: Sequence[str], values: FlagValues) -> None:
     """Prints a table of the models in a cache, and writes all of it to --csv, and as a page to
     --out.
     """
-    cache = one_cache(Path(words[0]))
+    cache = open_one_cache(Path(words[0]))
     leaderboards = rank_models(cache)
     for each in leaderboards:
         _print(str(cache.directory), each)
@@ -69,7 +69,7 @@ def _print(directory: str, leaderboard: Leaderboard) -> None:
     table = Table(title=f"{directory}: {_title(leaderboard)}")
     for column in ("rank", "model", "score", "95% interval", "observed"):
         table.add_column(column, justify="left" if column == "model" else "right")
-    terminal = console()
+    terminal = make_console()
     shown, width = [], terminal.width - _FIXED
     for dataset in leaderboard.datasets if len(leaderboard.datasets) > 1 else ():
         width -= max(len(dataset), 6) + 3

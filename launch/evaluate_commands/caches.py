@@ -17,7 +17,7 @@ from nevis_stream.errors import BadInput, DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.integrity import advice, list_unchecked
 from nevis_stream.evaluation_cache.records import Imported
-from nevis_stream.launch.command_line import console
+from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.queries.prices import parse_budget
 from nevis_stream.storage.reading import describe_fault
@@ -25,7 +25,7 @@ from nevis_stream.storage.reading import describe_fault
 _MOST_GROUPS = 40  # rows of a table
 
 
-def directories_of_caches(directory: Path) -> list[Path]:
+def find_cache_directories(directory: Path) -> list[Path]:
     """Returns the directory if it is a cache, else the caches in it.
 
     Raises:
@@ -45,22 +45,22 @@ def directories_of_caches(directory: Path) -> list[Path]:
     return [directory] if is_cache else paths
 
 
-def caches_in(directory: Path) -> list[EvaluationCache]:
+def open_caches(directory: Path) -> list[EvaluationCache]:
     """Returns the cache in a directory, or all caches in a folder of caches.
 
     Raises:
       BadInput: there is no cache, or one cannot be opened.
     """
-    return [EvaluationCache(path) for path in directories_of_caches(directory)]
+    return [EvaluationCache(path) for path in find_cache_directories(directory)]
 
 
-def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
+def open_one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
     """Returns the cache in a directory; in a folder of several caches, the one of a data set.
 
     Raises:
       BadInput: there is no cache, or it is unclear which one is meant.
     """
-    caches = caches_in(directory)
+    caches = open_caches(directory)
     candidates = [cache for cache in caches if cache.directory.name == dataset_id] or caches
     if len(candidates) > 1:
         names = ", ".join(str(cache.directory) for cache in caches)
@@ -68,7 +68,7 @@ def one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
     return candidates[0]
 
 
-def budget(
+def parse_sample_count(
     text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
 ) -> int:
     """Returns the number of samples (or models) that --budget specifies.
@@ -100,16 +100,16 @@ def budget(
     return int(value)
 
 
-def samples_or_amount(
+def parse_count_or_price(
     text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
 ) -> int | str:
-    """Returns the number of samples that --budget specifies, see `budget`; or the text, where it is
-    an amount with a unit of price. Arguments as of `budget`.
+    """Returns the number of samples that --budget specifies, see `parse_sample_count`; or the text,
+    where it is an amount with a unit of price. Arguments as of `parse_sample_count`.
     """
     if len(text.split()) > 1:
         parse_budget(text)
         return text
-    return budget(text, size, unit, cache)
+    return parse_sample_count(text, size, unit, cache)
 
 
 def print_import(source: str, record: Imported) -> None:
@@ -132,7 +132,7 @@ def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:
         better = ["lower" if group.lower else "higher"] if directions else []
         cells = group.dataset or "–", group.group or "all", f"{group.samples:,}", ends
         table.add_row(*cells, *better, mean)
-    console().print(table)
+    make_console().print(table)
     if len(groups) > _MOST_GROUPS:
         print(f"and {len(groups) - _MOST_GROUPS} more groups")
 
@@ -150,7 +150,7 @@ _COLUMNS = (
 )
 
 
-def stats(_: Sequence[str], values: FlagValues) -> None:
+def print_stats(_: Sequence[str], values: FlagValues) -> None:
     """Prints a row for each cache, and the means of its data sets and of their groups of samples,
     if the samples say to which they belong.
     """
@@ -158,11 +158,11 @@ def stats(_: Sequence[str], values: FlagValues) -> None:
     table.add_column("cache")
     for column in _COLUMNS:
         table.add_column(column, justify="right")
-    caches = caches_in(Path(values.cache))
+    caches = open_caches(Path(values.cache))
     for cache in caches:
         counts = cache.stats()
         table.add_row(str(cache.directory), *(_text(counts[column]) for column in _COLUMNS))
-    console().print(table)
+    make_console().print(table)
     for cache in caches:
         for erratum in cache.errata():
             print(f"{cache.directory}: {erratum.line()}")
@@ -179,7 +179,7 @@ def verify(_: Sequence[str], values: FlagValues) -> None:
     if a cache cannot be checked.
     """
     wrong = 0
-    for path in directories_of_caches(Path(values.cache)):
+    for path in find_cache_directories(Path(values.cache)):
         try:
             lines, hints = _verify(path)
         except (NevisStreamError, OSError) as error:  # the other caches are still checked
@@ -195,10 +195,10 @@ def verify(_: Sequence[str], values: FlagValues) -> None:
         sys.exit(INCOMPLETE)
 
 
-def damage(directory: Path) -> str:
+def find_damage(directory: Path) -> str:
     """Returns what is damaged in the first damaged cache of a directory; "" if there is none."""
     with contextlib.suppress(NevisStreamError, OSError):
-        for path in directories_of_caches(directory):
+        for path in find_cache_directories(directory):
             lines, hints = _verify(path)
             if lines:
                 what = f"{path}: is damaged, so the command was not run"

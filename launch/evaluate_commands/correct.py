@@ -11,14 +11,14 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import errata_state, read_additions
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.values import join_words
-from nevis_stream.launch.evaluate_commands.caches import one_cache
-from nevis_stream.launch.evaluate_commands.flags import reading_of
+from nevis_stream.launch.evaluate_commands.caches import open_one_cache
+from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
 from nevis_stream.queries.matrix import is_observed
 
 
 def remove(_: Sequence[str], values: FlagValues) -> None:
     """Removes the cells of --models on --samples from the cache --cache."""
-    cache = one_cache(Path(values.cache))
+    cache = open_one_cache(Path(values.cache))
     check_no_copy(cache)
     models = _names(values.models, cache.models())
     samples = _names(values.samples, cache.samples())
@@ -36,9 +36,9 @@ def remove(_: Sequence[str], values: FlagValues) -> None:
 
 def amend(words: Sequence[str], values: FlagValues) -> None:
     """Gives cells of the cache --cache the values of a file."""
-    cache, path = one_cache(Path(values.cache)), Path(words[0])
+    cache, path = open_one_cache(Path(values.cache)), Path(words[0])
     check_no_copy(cache)
-    table = read_for(cache, path, **reading_of(values))
+    table = read_for(cache, path, **get_reading_choices(values))
     for kind, names, known in (
         ("model", table.models, {*cache.models()}),
         ("sample", table.samples, {*cache.samples()}),

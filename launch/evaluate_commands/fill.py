@@ -20,10 +20,10 @@ from nevis_stream.evaluation_cache.matrix_files import import_matrix
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import Ranges
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
-from nevis_stream.launch.command_line import flops
+from nevis_stream.launch.command_line import format_flops
 from nevis_stream.launch.entry import use_compilation_cache
-from nevis_stream.launch.evaluate_commands.caches import caches_in, one_cache, print_import
-from nevis_stream.launch.evaluate_commands.flags import reading_of
+from nevis_stream.launch.evaluate_commands.caches import open_caches, open_one_cache, print_import
+from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.ledger import FILE_NAME, find_run_dirs
 from nevis_stream.storage.reading import absence
@@ -67,7 +67,7 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
         else:
             _import_file(path, target, values)
     if values.dataset_weights:
-        one_cache(target).set_dataset_weights(values.dataset_weights)
+        open_one_cache(target).set_dataset_weights(values.dataset_weights)
     elif (target / INDEX).is_file():
         _say_unused_weights(EvaluationCache(target))
 
@@ -121,7 +121,7 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
         datasets = dict(zip(cache.samples(), map(dataset, provenances), strict=True))
         all_provenances += provenances
     for path in _together(files, ()):
-        table = read_values(path, values.threshold, **reading_of(values))
+        table = read_values(path, values.threshold, **get_reading_choices(values))
         provenances = table.sample_provenance or [{}] * len(table.samples)
         datasets |= dict(zip(table.samples, map(dataset, provenances), strict=True))
         all_provenances += provenances
@@ -162,7 +162,7 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
             values.threshold,
             features=features if values.features else None,
             progress=progress,
-            **reading_of(values),
+            **get_reading_choices(values),
         )
     print_import(name, Imported(Path(name).name, table.remarks, table.left_out))
     print(_size(EvaluationCache(target)))
@@ -170,7 +170,7 @@ def _import_file(path: Path | tuple[Path, ...], target: Path, values: FlagValues
 
 def _import_matrix(path: Path, target: Path, values: FlagValues) -> None:
     """Adds a bare matrix to a cache."""
-    how = reading_of(values)
+    how = get_reading_choices(values)
     used = {"value_range", "errors"}
     given = [name for name in how if name not in used and how[name]]
     if given or values.threshold is not None or values.features:
@@ -221,13 +221,13 @@ def import_run(
         )
     for added in additions:
         print(
-            f"{path}: {plural(added.models, 'new model')}, {flops(added.flops)};"
+            f"{path}: {plural(added.models, 'new model')}, {format_flops(added.flops)};"
             f" {_size(EvaluationCache(added.cache))}"
         )
     for added in additions if backbone else ():
         with TerminalProgress(f"features for {added.cache}"):
             features, spent = add_features(EvaluationCache(added.cache), run, *backbone)
-        print(f"{added.cache}: {features.shape[1]} features of each sample, {flops(spent)}")
+        print(f"{added.cache}: {features.shape[1]} features of each sample, {format_flops(spent)}")
     if not run.ledger.complete:
         print(
             f"{path}: the run is unfinished; import it again later: what is already in the cache"
@@ -242,7 +242,7 @@ def merge(words: Sequence[str], values: FlagValues) -> None:
     folder = Path(values.cache)
     for path in map(Path, words):
         single = (path / INDEX).is_file() or (folder / INDEX).is_file()
-        for source in caches_in(path):
+        for source in open_caches(path):
             directory = folder if single else folder / source.directory.name
             target = EvaluationCache(directory, create=True, about=source.about)
             with TerminalProgress(f"merge {source.directory}") as progress:
@@ -258,13 +258,13 @@ def export(words: Sequence[str], values: FlagValues) -> None:
     path = Path(words[0])
     if path.suffix != ".npz":
         raise BadInput(f"{path}: the file to export to must end in .npz.")
-    export_npz(one_cache(Path(values.cache)), path)
+    export_npz(open_one_cache(Path(values.cache)), path)
     print(f"written: {path}")
 
 
 def repair(_: Sequence[str], values: FlagValues) -> None:
     """Copies the undamaged parts of --cache to the new cache --out, and prints what is left out."""
-    cache, target = one_cache(Path(values.cache)), Path(values.out)
+    cache, target = open_one_cache(Path(values.cache)), Path(values.out)
     with TerminalProgress(f"repair {values.cache}") as progress:
         damage = cache.repair(target, progress)
     if not (lines := damage.lines()):

@@ -21,7 +21,7 @@ class _Parser(flags.ArgumentParser):
         self.parse = parse
 
 
-def reading_of(values: flags.FlagValues) -> dict[str, Any]:
+def get_reading_choices(values: flags.FlagValues) -> dict[str, Any]:
     """Returns how files of values are read, as arguments of `read_values` and its callers.
 
     Raises:
@@ -190,8 +190,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     meaning = "Also keep the class probabilities of a run's predictors."
     flag("import", flags.DEFINE_bool, "probabilities", False, meaning)
     for name in f"import {adding}".split():
-        command_line.recorded_stream(values_of[name])
-        command_line.data_dir(values_of[name])
+        command_line.define_recorded_stream(values_of[name])
+        command_line.define_data_dir(values_of[name])
     meaning = "Modules outside this project whose learners may be imported and run."
     flag(f"import {adding}", words, "trust", [], meaning)
 

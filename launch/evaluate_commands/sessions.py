@@ -28,9 +28,9 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
     format_for_lm_eval,
 )
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import console, estimate_cells
-from nevis_stream.launch.evaluate_commands.caches import samples_or_amount
-from nevis_stream.launch.evaluate_commands.flags import reading_of
+from nevis_stream.launch.command_line import estimate_cells, make_console
+from nevis_stream.launch.evaluate_commands.caches import parse_count_or_price
+from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
 from nevis_stream.storage import write_file
 from nevis_stream.terminal import TerminalProgress
 
@@ -39,15 +39,15 @@ def start(words: Sequence[str], values: FlagValues) -> None:
     """Begins the session --out over a leaderboard."""
     entry.use_compilation_cache()
     if values.budget is not None:
-        samples_or_amount(values.budget)
-    reading = {name: each for name, each in reading_of(values).items() if each}
+        parse_count_or_price(values.budget)
+    reading = {name: each for name, each in get_reading_choices(values).items() if each}
     if values["errors"].using_default_value:
         del reading["errors"]
     board = read_board(Path(words[0]), **reading)
     print(*board.understood or [repr(board)], sep="\n")
     count = None
     if values.budget is not None:
-        count = samples_or_amount(values.budget, board.shape[1], "samples")
+        count = parse_count_or_price(values.budget, board.shape[1], "samples")
     with TerminalProgress("start") as progress:
         session = Session.start(
             values.out,
@@ -126,7 +126,7 @@ def tell_file(session: Session, file: Path, model: str | None, values: FlagValue
       model: whose the answers are; None: the file says it, or there is only one.
       values: flags of `tell`.
     """
-    told = read_told(session, file, model, reading_of(values))
+    told = read_told(session, file, model, get_reading_choices(values))
     for line in told.remarks:
         print(f"{file}: {line}")
     correct = "correct" in values and values.correct
@@ -137,7 +137,7 @@ def tell_file(session: Session, file: Path, model: str | None, values: FlagValue
     print(f"{file}: {plural(new, 'answer')} recorded{same}")
 
 
-def status(words: Sequence[str], values: FlagValues) -> None:
+def print_status(words: Sequence[str], values: FlagValues) -> None:
     """Prints the estimates; ends with status 1 as long as the session goes on."""
     entry.use_compilation_cache()
     show_status(Session(words[0]), population=values.population, clusters=values.clusters)
@@ -155,7 +155,7 @@ def show_status(session: Session, **of: Any) -> None:
         answers = f"{each.answered:,} of {each.budget:,}"
         waiting = "ended" if each.ended else f"{each.waiting:,}"
         table.add_row(each.model, value, interval, answers, f"{each.failed:,}", waiting)
-    console().print(table)
+    make_console().print(table)
     for each in rows:
         if each.estimate.spending is not None:
             print(f"{each.model}: {each.estimate.spending}")

@@ -30,10 +30,10 @@ from nevis_stream.evaluation_cache.facts import read_features, read_model_facts,
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import console
+from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.evaluate_commands import study_checks
-from nevis_stream.launch.evaluate_commands.caches import caches_in, print_groups, print_import
-from nevis_stream.launch.evaluate_commands.flags import reading_of
+from nevis_stream.launch.evaluate_commands.caches import open_caches, print_groups, print_import
+from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
 from nevis_stream.launch.evaluate_commands.study_checks import cross
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.report import palette
@@ -81,7 +81,7 @@ _PARTS = (
 )
 
 
-def study(words: Sequence[str], values: FlagValues) -> None:
+def run_study(words: Sequence[str], values: FlagValues) -> None:
     """Tries methods on files of values; writes OUT/study.csv, and a figure for each file."""
     if values.config:
         _apply(Path(values.config), values)
@@ -95,7 +95,7 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         raise BadInput(f"--out={folder}: is a file; a folder is expected.")
     matrices = []
     for path in paths:
-        table = read_values(path, values.threshold, **reading_of(values))
+        table = read_values(path, values.threshold, **get_reading_choices(values))
         if values.features:
             features, lines = read_features(values.features, table.samples)
             remarks = (*table.remarks, *lines)
@@ -107,11 +107,11 @@ def study(words: Sequence[str], values: FlagValues) -> None:
         matrices += parts
     design = _design(values, matrices)
     for matrix in matrices:
-        for remark in study_checks.remarks(matrix, design):
+        for remark in study_checks.list_remarks(matrix, design):
             print(f"{matrix.name}: {remark}")
-    for remark in study_checks.too_small(matrices, design):
+    for remark in study_checks.list_too_small_budgets(matrices, design):
         print(remark)
-    record = method_study.open_record(folder / RECORD, study_checks.settings(matrices, design))
+    record = method_study.open_record(folder / RECORD, study_checks.list_settings(matrices, design))
     frame = _run(matrices, design, record, folder / TABLE)
     summary = study_summary.summarise(matrices, design, frame)
     study_summary.write(folder, summary)
@@ -192,13 +192,13 @@ def _seeds(design: StudyDesign) -> str:
     return f"{plural(design.seeds, 'repetition')} on one split"
 
 
-def metrics(_: Sequence[str], values: FlagValues) -> None:
+def measure_methods(_: Sequence[str], values: FlagValues) -> None:
     """Tries methods on each cache of --cache, prints how well they do and the means of its data
     sets and groups of samples, and writes into the cache what a report shows.
     """
     entry.use_compilation_cache()
     left_out: list[evaluation_summary.TooSmall] = []
-    caches = caches_in(Path(values.cache))
+    caches = open_caches(Path(values.cache))
     for cache in caches:
         read_additions(cache.directory)  # a damaged line is an error before the work, not after it
         try:
@@ -213,7 +213,7 @@ def metrics(_: Sequence[str], values: FlagValues) -> None:
         if len(parts) > 1:
             print(f"{cache.directory}: {_PARTS.format(len(parts))}")
         design = _design(values, parts)
-        for remark in (line for each in parts for line in study_checks.remarks(each, design)):
+        for remark in (line for each in parts for line in study_checks.list_remarks(each, design)):
             print(f"{cache.directory}: {remark}")
         for name in (RECORD, TABLE):  # the cache may have grown since
             (cache.directory / name).unlink(missing_ok=True)
@@ -252,7 +252,7 @@ def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
     names = [*values.methods, *pairs] or [
         name for name in MAIN if methods.get(name).takes_scores or not scores
     ]
-    study_checks.takes_scores(names, matrices)
+    study_checks.check_score_methods(names, matrices)
     names = tuple(dict.fromkeys(names))
     way = ModelSplit.parse(split)
     return StudyDesign(
@@ -306,4 +306,4 @@ def _show(frame: pd.DataFrame, title: str) -> None:
                 "–" if pd.isna(value) else f"{value:.4f}" for value in rows[list(_SHOWN)].mean()
             )
             table.add_row(method, str(budget), str(len(rows)), *values)
-    console().print(table)
+    make_console().print(table)

@@ -17,7 +17,7 @@ from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.queries.samples import SampleFacts
 
 
-def remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
+def list_remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
     """Returns lines that say what of a study a matrix does not allow.
 
     Raises:
@@ -83,7 +83,7 @@ def _span(numbers: Sequence[int]) -> str:
     return " to ".join(f"{number:,}" for number in dict.fromkeys((numbers[0], numbers[-1])))
 
 
-def too_small(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
+def list_too_small_budgets(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
     """Returns a line for each method whose policy cannot be used with some of the budgets.
 
     Raises:
@@ -106,7 +106,7 @@ def too_small(matrices: Sequence[Matrix], design: StudyDesign) -> list[str]:
     return remarks
 
 
-def settings(matrices: Sequence[Matrix], design: StudyDesign) -> dict[str, Any]:
+def list_settings(matrices: Sequence[Matrix], design: StudyDesign) -> dict[str, Any]:
     """Returns what identifies a study: rows of another one would be taken for rows of this one.
     Further matrices, methods, budgets and splits may be added to a study.
     """
@@ -130,7 +130,7 @@ def _fingerprint(matrix: Matrix) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def takes_scores(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
+def check_score_methods(names: Sequence[str], matrices: Sequence[Matrix]) -> None:
     """Raises BadInput if a method is unknown, or takes outcomes only and a matrix has scores."""
     refused = [name for name in dict.fromkeys(names) if not methods.get(name).takes_scores]
     scored = [matrix.name for matrix in matrices if matrix.values.dtype != np.uint8]

@@ -17,7 +17,7 @@ from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.experiments.labelling import forms
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import console, estimate_cells
+from nevis_stream.launch.command_line import estimate_cells, make_console
 from nevis_stream.launch.label_commands.surrogate_data import (
     Subject,
     check_flags,
@@ -201,7 +201,7 @@ def record(words: Sequence[str], values: FlagValues) -> None:
 FEWEST_TO_STOP = 100  # labels; who stops sooner has too often seen too few large losses
 
 
-def status(words: Sequence[str], values: FlagValues) -> None:
+def print_status(words: Sequence[str], values: FlagValues) -> None:
     """Prints the estimates; ends with status 1 if an interval is wider than --until."""
     session = Session(Path(words[0]))
     settings = session.settings
@@ -213,7 +213,7 @@ def status(words: Sequence[str], values: FlagValues) -> None:
         value, interval = estimate_cells(estimate)
         width = "–" if np.isnan(account.width) else f"{account.width:.4f}"
         table.add_row(account.name, value, interval, width, str(estimate.observed))
-    console().print(table)
+    make_console().print(table)
     print(f"session {settings.name}: {session.counts()}")
     used = rows[0].estimate.observed
     recorded = used + rows[0].estimate.failed

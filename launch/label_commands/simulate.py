@@ -14,7 +14,7 @@ from nevis_stream.active_testing.simulation import HIGHEST
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.study import StudySettings, run_study, write_page
 from nevis_stream.launch import command_line, entry
-from nevis_stream.launch.command_line import console
+from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.label_commands.surrogate_data import check_flags, load_subject, pool_labels
 from nevis_stream.terminal import TerminalProgress
 
@@ -78,5 +78,5 @@ def simulate(_: Sequence[str], values: FlagValues) -> None:
     for row in last.itertuples(index=False):
         numbers = ("–" if np.isnan(each) else f"{each:.3g}" for each in row[4:])
         shown.add_row(*map(str, row[:4]), *numbers)
-    console().print(shown)
+    make_console().print(shown)
     print(write_page(out, settings, table))

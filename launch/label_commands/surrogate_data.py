@@ -19,7 +19,7 @@ from nevis_stream.evaluation_cache.facts import natural_sort_key
 from nevis_stream.experiments.labelling.models import TestedModel, gather, load_tested_model
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.launch.evaluate_commands.caches import one_cache
+from nevis_stream.launch.evaluate_commands.caches import open_one_cache
 from nevis_stream.terminal import TerminalProgress
 
 _SHOWN = 10  # names of classes in a note
@@ -110,14 +110,14 @@ def load_subject(
         if classes and counts != [len(classes)]:
             raise BadInput(f"the models have {counts[0]} classes; the session has {len(classes)}.")
         order = classes or tested[0].classes
-        tested = [in_order(order, model) for model in tested]
+        tested = [reorder_classes(order, model) for model in tested]
         if surrogate is None:
             surrogate = "heads" if tested[0].run is not None else "tested_model"
         runs = [open_run(Path(run), values.stream, values.trust) for run in values.run_dir]
         cache = None
         if values.cache is not None:
             first = tested[0].predictor
-            cache = one_cache(Path(values.cache), first.task.dataset_id if first else "")
+            cache = open_one_cache(Path(values.cache), first.task.dataset_id if first else "")
         progress.stage(f"what the surrogate {surrogate!r} needs")
         kind = SURROGATES[surrogate]
         data = gather(tested[0], pool, kind.needs, runs, cache, seed)
@@ -127,7 +127,7 @@ def load_subject(
     return Subject(pool, tested, data, surrogate)
 
 
-def in_order(classes: Sequence[str], model: TestedModel) -> TestedModel:
+def reorder_classes(classes: Sequence[str], model: TestedModel) -> TestedModel:
     """Returns a model whose classes are in this order.
 
     Classes without names have their numbers as names. Where one has numbers and the other names,

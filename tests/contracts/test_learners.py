@@ -31,7 +31,7 @@ def build(tmp_path_factory):
     )
 
     def build(name):
-        config = run_config.default(name)
+        config = run_config.make_default(name)
         if "network" in config:
             config.network.update(name="mlp", hidden=(8,), resolution=8)
             config.train.update(steps=4, validate_every=2)

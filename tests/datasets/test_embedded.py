@@ -112,7 +112,7 @@ def test_the_document_describes_every_data_set():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_counts_classes_sizes_and_baselines_are_as_documented(built, name):
-    now = [c.strip() for c in pico_contact_sheet.row(built[name]).strip("|").split("|")]
+    now = [c.strip() for c in pico_contact_sheet.format_row(built[name]).strip("|").split("|")]
     then = documented_rows()[name]
     assert now[:5] == then[:5]
     # Rendering may differ a little between versions of Pillow and FreeType.
@@ -121,12 +121,12 @@ def test_counts_classes_sizes_and_baselines_are_as_documented(built, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nearest_neighbours_beat_a_constant(built, name):
-    nearest, constant = pico_contact_sheet.baselines(built[name])
+    nearest, constant = pico_contact_sheet.measure_baselines(built[name])
     assert nearest > constant
 
 
 def test_most_tasks_are_not_trivial(built):
-    nearest = [pico_contact_sheet.baselines(built[name])[0] for name in NAMES]
+    nearest = [pico_contact_sheet.measure_baselines(built[name])[0] for name in NAMES]
     assert np.median(nearest) < 0.8 and max(nearest) < 1
 
 

@@ -47,8 +47,8 @@ def test_widths_are_relative_at_equal_coverage_in_the_geometric_mean():
             made("faq", {"a": 0.2, "b": 0.2}, 0.2),
         ]
     )
-    scaled = efficiency.scaled_widths(rows)
-    found = efficiency.relative_widths(scaled)["like", 20]
+    scaled = efficiency.scale_widths(rows)
+    found = efficiency.compare_widths(scaled)["like", 20]
     by_hand = efficiency.factor(rows[rows["method"] == "ours"]) / efficiency.factor(
         rows[rows["method"] == "faq"]
     )
@@ -60,6 +60,6 @@ def test_the_width_of_plain_draws_is_that_of_their_mean():
     truth = (np.random.default_rng(0).random((1, 200)) < 0.7).astype(np.uint8)
     random = np.random.default_rng(1)
     means = [truth[0, random.choice(200, 50, replace=False)].mean() for _ in range(4000)]
-    assert efficiency.uniform_width(truth, 50)[0] == pytest.approx(
+    assert efficiency.compute_uniform_width(truth, 50)[0] == pytest.approx(
         2 * 1.96 * np.std(means), rel=0.05
     )

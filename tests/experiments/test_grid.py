@@ -6,7 +6,7 @@ from nevis_stream.experiments import grid, plan, run_config
 
 
 def config(**values):
-    created = run_config.default("indep")
+    created = run_config.make_default("indep")
     created.update_from_flattened_dict(
         {name.replace("__", "."): value for name, value in values.items()}
     )
@@ -23,13 +23,13 @@ def config(**values):
     ],
 )
 def test_values_have_the_type_of_their_key(text, value):
-    (cell,) = grid.cells(config(), [grid.axis(text)])
+    (cell,) = grid.list_cells(config(), [grid.parse_axis(text)])
     (result,) = cell.values.values()
     assert (result, type(result)) == (value, type(value))
 
 
 def test_every_combination_with_names_that_say_what_it_is():
-    cells = grid.cells(
+    cells = grid.list_cells(
         config(),
         [
             ("search.trials", "2,4"),
@@ -50,25 +50,25 @@ def test_every_combination_with_names_that_say_what_it_is():
     ]
     names = [
         cell.name
-        for cell in grid.cells(config(), [("stream", "random_40@1,my/own.csv,pico+partial")])
+        for cell in grid.list_cells(config(), [("stream", "random_40@1,my/own.csv,pico+partial")])
     ]
     assert names == ["stream-random_40@1", "stream-my_own.csv", "stream-pico+partial"]
 
 
 @pytest.mark.parametrize(("steps", "look"), [(240, 60), (10, 3), (2, 1), (0, 1), (50_000, 12_500)])
 def test_four_looks_unless_told_otherwise(steps, look):
-    (cell,) = grid.cells(config(), [("train.steps", str(steps))])
+    (cell,) = grid.list_cells(config(), [("train.steps", str(steps))])
     assert cell.config.own.train.validate_every == cell.settings["train.validate_every"] == look
     assert -(-steps // look) <= 4
-    (cell,) = grid.cells(config(train__validate_every=7), [("train.steps", str(steps))])
+    (cell,) = grid.list_cells(config(train__validate_every=7), [("train.steps", str(steps))])
     assert cell.config.own.train.validate_every == 7 and "train.validate_every" not in cell.settings
-    (cell,) = grid.cells(config(), [("search.trials", "2")])
+    (cell,) = grid.list_cells(config(), [("search.trials", "2")])
     assert cell.config.own.train.validate_every == 30  # the budget's
 
 
 def test_the_given_config_stays_as_it_was():
     shared = config()
-    grid.cells(shared, [("search.trials", "2,4"), ("train.steps", "8")])
+    grid.list_cells(shared, [("search.trials", "2,4"), ("train.steps", "8")])
     assert shared == config()
 
 
@@ -76,13 +76,13 @@ def test_two_names_of_one_run_are_refused():
     with pytest.raises(
         ValueError, match="budget=tiny and budget=tiny would have the same directory"
     ):
-        grid.cells(config(), [("budget", "tiny,tiny")])
+        grid.list_cells(config(), [("budget", "tiny,tiny")])
     with pytest.raises(ValueError, match="unknown config key"):
-        grid.cells(config(), [("trials", "2")])
+        grid.list_cells(config(), [("trials", "2")])
 
 
 def test_a_combination_whose_runs_cannot_be_used_has_no_point_but_a_reason(tmp_path, capsys):
-    cells = grid.cells(config(), [("search.trials", "2")])
+    cells = grid.list_cells(config(), [("search.trials", "2")])
     plan.print_results(cells, {"trials-2": [tmp_path / "none"]})
     printed = "".join(capsys.readouterr().out.split())
     assert "│2│120│0│-│-│-│-│-│" in printed and "nosuchdirectory" in printed

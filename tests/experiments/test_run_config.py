@@ -16,7 +16,7 @@ FAMILY = [name for name, row in TABLE.items() if row.values]
 
 
 def config(learner="indep", **values):
-    created = run_config.default(learner)
+    created = run_config.make_default(learner)
     created.update_from_flattened_dict(
         {name.replace("__", "."): value for name, value in values.items()}
     )
@@ -36,7 +36,7 @@ def built(*args, **values):
     ],
 )
 def test_every_learner_resolves_at_every_budget(name, budget):
-    created = run_config.default(name)
+    created = run_config.make_default(name)
     created.budget = budget
     resolved = run_config.resolve(created)
     assert resolved.label == name

@@ -15,7 +15,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.packing import TileFile
 from nevis_stream.launch.evaluate import SUBCOMMANDS
-from nevis_stream.launch.evaluate_commands.caches import budget
+from nevis_stream.launch.evaluate_commands.caches import parse_sample_count
 from tests import forked
 
 M, N = 14, 80
@@ -149,10 +149,15 @@ def test_each_command_has_its_own_help():
 
 
 def test_a_budget_is_a_number_or_a_share():
-    assert [budget(text, 791) for text in ("64", "5%", "0.01%", "100%")] == [64, 40, 1, 791]
+    assert [parse_sample_count(text, 791) for text in ("64", "5%", "0.01%", "100%")] == [
+        64,
+        40,
+        1,
+        791,
+    ]
     for text in ("0", "-3", "2.5", "5 %%", "0%", "101%", "nan%", "many"):
         with pytest.raises(BadInput, match=f"--budget={text}: a whole number"):
-            budget(text, 791)
+            parse_sample_count(text, 791)
 
 
 def test_damage_is_found_by_name(cache):

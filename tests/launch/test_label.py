@@ -14,7 +14,7 @@ from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.models import TestedModel
-from nevis_stream.launch.label_commands.surrogate_data import Subject, in_order, pool_labels
+from nevis_stream.launch.label_commands.surrogate_data import Subject, pool_labels, reorder_classes
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.study_record import StudyRecord
 from tests import forked
@@ -264,12 +264,15 @@ def test_classes_called_by_numbers_are_joined_by_these(folder):
     values = np.eye(12)
     down = TestedModel("down.csv", values[:, ::-1], names[::-1])
     for wanted in (names, ()):
-        assert np.array_equal(in_order(wanted, down).predictions, values)
+        assert np.array_equal(reorder_classes(wanted, down).predictions, values)
     assert np.array_equal(
-        in_order(names[::-1], TestedModel("bare.npz", values)).predictions[0], values[11]
+        reorder_classes(names[::-1], TestedModel("bare.npz", values)).predictions[0], values[11]
     )
     animals = [f"animal {name}" for name in names]
-    assert "order animal 0, animal 1" in in_order(animals, TestedModel("bare.npz", values)).remark
+    assert (
+        "order animal 0, animal 1"
+        in reorder_classes(animals, TestedModel("bare.npz", values)).remark
+    )
     place = folder / "pool"
     for name in names:
         (place / name).mkdir(parents=True)

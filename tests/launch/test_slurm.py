@@ -192,10 +192,10 @@ def test_what_a_run_takes_is_sent(words, tmp_path):
 def test_jobs_that_only_read_run_directories_may_share_them():
     add = ["launch.evaluate", "add-samples", "--splits=test", "--run_dir=runs", "--budget=8"]
     words = [*add, "--cache=caches/a", "+", *add, "--cache=caches/b"]
-    assert len(commands.jobs(words)) == 2
+    assert len(commands.list_jobs(words)) == 2
     run = ["launch.run", NCM, "--run_dir=runs"]
     with pytest.raises(BadInput, match="two jobs would write"):
-        commands.jobs([*run, "+", *run])
+        commands.list_jobs([*run, "+", *run])
 
 
 def test_weights_that_are_not_there_yet_are_no_mistake():
@@ -227,22 +227,22 @@ def test_a_file_without_a_config_is_named(returned, message, tmp_path):
 def test_each_seed_is_a_job():
     words = ["launch.run", NCM, "--config.budget=small", "--run_dir", "runs/a", "--seeds=3"]
     head = ["launch.run", NCM, "--config.budget=small"]
-    result = commands.jobs(
+    result = commands.list_jobs(
         [*words, "--config.seed=4", "+", "launch.report", "runs/b", "--out=page"]
     )
     assert result[:3] == [
         [*head, f"--config.seed={seed}", f"--run_dir=runs/a/seed-{seed}"] for seed in (4, 5, 6)
     ]
     assert result[3:] == [["launch.report", "runs/b", "--out=page"]]
-    assert [job[-2] for job in commands.jobs(words)] == [
+    assert [job[-2] for job in commands.list_jobs(words)] == [
         "--config.seed=0",
         "--config.seed=1",
         "--config.seed=2",
     ]
     alone = ["launch.run", NCM, "--run_dir=runs/a", "--seeds=1"]
-    assert commands.jobs(alone) == [alone]
+    assert commands.list_jobs(alone) == [alone]
     with pytest.raises(BadInput, match="two jobs would write"):
-        commands.jobs([*words, "+", "launch.run", FT, "--run_dir=runs/../runs/a/seed-2"])
+        commands.list_jobs([*words, "+", "launch.run", FT, "--run_dir=runs/../runs/a/seed-2"])
 
 
 def test_seeds_begin_where_the_config_says(tmp_path):
@@ -251,7 +251,7 @@ def test_seeds_begin_where_the_config_says(tmp_path):
         "import ml_collections\n\ndef get_config():\n    return ml_collections.ConfigDict({'seed':"
         " 7})\n"
     )
-    result = commands.jobs(["launch.run", f"--config={config}", "--run_dir=a", "--seeds=2"])
+    result = commands.list_jobs(["launch.run", f"--config={config}", "--run_dir=a", "--seeds=2"])
     assert [job[-1] for job in result] == ["--run_dir=a/seed-7", "--run_dir=a/seed-8"]
 
 

@@ -214,7 +214,7 @@ def test_commands_do_the_same_runs_and_can_be_sent(small_stream, tmp_path):
     ]
     printed = sweep(*words, "--commands")
     assert printed.returncode == 0, printed.stderr
-    result = commands.jobs(shlex.split(printed.stdout))
+    result = commands.list_jobs(shlex.split(printed.stdout))
     assert len(result) == 4 and not (tmp_path / "c").exists()
     first = forked.run(*result[0])
     assert first.returncode == 0, first.stderr

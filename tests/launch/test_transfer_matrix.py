@@ -124,7 +124,7 @@ def test_what_is_no_complete_run_of_indep_is_refused(indep, tmp_path):
         TransferMatrixRun(indep, tmp_path, ["alpha"], str(indep.parent / "three.csv"))
     with pytest.raises(BadInput, match="not the directory of a run"):
         TransferMatrixRun(tmp_path, tmp_path)
-    config = run_config.default("nearest_class_mean")
+    config = run_config.make_default("nearest_class_mean")
     config = run_config.resolve(config)
     run(config.build(), "pico", tmp_path / "ncm", config=run_config.to_json(config))
     refused = forked.run("launch.transfer_matrix", f"--indep={tmp_path / 'ncm'}", "--dry_run")

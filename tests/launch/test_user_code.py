@@ -143,7 +143,7 @@ def test_the_sweep_has_every_command():
     assert sorted(COMMANDS) == list(console.COMMANDS)
     for name, words in COMMANDS.items():
         if isinstance(words, dict):
-            module = importlib.import_module(console.module(name))
+            module = importlib.import_module(console.find_module(name))
             assert sorted(words) == sorted(each.name for each in module.SUBCOMMANDS)
 
 

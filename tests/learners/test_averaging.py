@@ -93,7 +93,7 @@ def blobs(labels, dev_labels=None, noise=30, name="blobs"):
 
 def learner(**values):
     small = {"sample": 60, "centres": 200, "pictures": 200, "components": 8, "pixels": 8}
-    config = run_config.default("frontier")
+    config = run_config.make_default("frontier")
     config.update(small | {"gradients": (16,)} | values)
     return run_config.resolve(config).build()
 

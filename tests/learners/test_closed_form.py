@@ -375,7 +375,7 @@ def stripes(n, seed=0):
 
 
 def learner(**values):
-    config = run_config.default("closed_form")
+    config = run_config.make_default("closed_form")
     config.update(values)
     return run_config.resolve(config).build()
 

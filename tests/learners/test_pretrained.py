@@ -55,7 +55,7 @@ def learner(initialisation):
 
 
 def config(**options):
-    created = run_config.default("indep")
+    created = run_config.make_default("indep")
     created.network.update(name="resnet", stage_sizes=(1,), width=4, stem="strided", resolution=8)
     created.train.update(steps=20, validate_every=5)
     created.search.trials = 2
@@ -132,7 +132,7 @@ def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file,
     facts = weights.Facts(weights.describe_network(NETWORK), "drawn shapes", 5, "ImageNet")
     (tmp_path / "a.safetensors").write_bytes(weights.encode(variables(), facts))
     (tmp_path / "b.safetensors").write_bytes(weights.encode(variables(1), facts))
-    created = run_config.default("pt_isup")
+    created = run_config.make_default("pt_isup")
     digests = []
     for name in "ab":
         created.pretrained = {"path": str(tmp_path / f"{name}.safetensors")}
@@ -143,7 +143,7 @@ def test_a_stand_in_shows_in_the_ledger_and_another_file_is_another_config(file,
         digests.append(resolved.own.pretrained.digest)
     assert digests[0] != digests[1]
     with pytest.raises(BadInput, match="--config.pretrained.path is missing"):
-        run_config.resolve(run_config.default("pt_ft")).build()
+        run_config.resolve(run_config.make_default("pt_ft")).build()
 
 
 class Stop(Exception):
@@ -162,7 +162,7 @@ class StopAt(Silent):
 
 
 def start_from(path, run_dir, progress=None):
-    created = run_config.default("pt_isup")
+    created = run_config.make_default("pt_isup")
     created.pretrained.path = str(path)
     created.train.update(steps=6, validate_every=3)
     created = run_config.resolve(created)
@@ -212,7 +212,7 @@ def test_weights_that_change_while_they_are_wanted_are_refused(file, tmp_path):
 
 
 def test_the_network_is_that_of_the_weights_unless_the_config_names_one(file):
-    created = run_config.default("pt_isup")
+    created = run_config.make_default("pt_isup")
     created.pretrained.path = str(file)
     assert run_config.resolve(created).build().recipe.network == NETWORK
     created.network.update(name="mlp", hidden=(4,))

@@ -99,7 +99,7 @@ def test_labels_of_several_are_matched_too():
 
 
 def learner(**values):
-    config = run_config.default("frontier")
+    config = run_config.make_default("frontier")
     config.update(values)
     return run_config.resolve(config).build()
 

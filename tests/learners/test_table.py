@@ -97,7 +97,7 @@ def test_a_class_that_is_no_learner_is_refused(tmp_path, monkeypatch):
 def test_the_small_learners_have_keys_of_their_own():
     from nevis_stream.experiments import run_config
 
-    config = run_config.default("nearest_class_mean")
+    config = run_config.make_default("nearest_class_mean")
     config.resolution = 4
     resolved = run_config.resolve(config)
     assert resolved.build() == NearestClassMean(4)

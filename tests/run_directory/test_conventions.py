@@ -116,6 +116,6 @@ def test_learners_that_compare_tasks_follow_relatedness():
         if not name.startswith("pt_")  # they need weights
         and name != "bhpo"  # it warns of few trials
         and "relatedness"
-        in environment.conventions_of(run_config.resolve(run_config.default(name)).build())
+        in environment.conventions_of(run_config.resolve(run_config.make_default(name)).build())
     }
     assert following == {"ft_dynamic", "ft_static", "mt"}

@@ -42,7 +42,7 @@ def run_on(folder, datasets):
     rows = [row for row in stream_rows("pico")[1] if row["dataset_id"] in datasets]
     lines += [",".join(row[name] for name in lines[0].split(",")) for row in rows]
     (folder / "few.csv").write_text("\n".join(lines) + "\n")
-    config = run_config.default("indep")
+    config = run_config.make_default("indep")
     config.update_from_flattened_dict(
         {
             "stream": str(folder / "few.csv"),

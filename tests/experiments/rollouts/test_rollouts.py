@@ -12,28 +12,28 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.rollouts import page, study, training
 from nevis_stream.experiments.rollouts.statistics import (
-    correlation,
-    curve,
-    mean,
-    plurality,
-    plurality_risks,
-    plurality_z,
-    risk_at,
-    z_statistic,
+    average_known,
+    compute_curve,
+    compute_plurality_risks,
+    compute_plurality_z,
+    compute_z,
+    correlate,
+    find_risk,
+    vote_by_plurality,
 )
 from nevis_stream.experiments.rollouts.study import run_rollouts
 from nevis_stream.experiments.rollouts.training import (
     UNKNOWN,
     ImagePool,
     Trainer,
-    default_data,
+    choose_default_data,
     draw,
     fit,
     load_pool,
 )
 from nevis_stream.experiments.theory.designs import Design, run_design
-from nevis_stream.experiments.theory.lower_bounds import stalled_path
-from nevis_stream.experiments.theory.populations import Population, majority
+from nevis_stream.experiments.theory.lower_bounds import build_stalled_path
+from nevis_stream.experiments.theory.populations import Population, vote_by_majority
 from nevis_stream.learner import Context
 from nevis_stream.storage import checkpoint
 from nevis_stream.storage.checkpoint import Checkpoint
@@ -90,10 +90,10 @@ def rows(*texts):
 
 def test_curves_by_hand():
     errors = rows("1100", "0110", "0010", "0000")
-    path = curve(errors, Design.path(4))
+    path = compute_curve(errors, Design.path(4))
     assert path.risks.tolist() == [0.5, 0.75, 0.5, 0.5]  # ties are errors
     assert path.labels.tolist() == [0, 2, 4, 5]
-    deep = curve(errors, Design(2, 2))
+    deep = compute_curve(errors, Design(2, 2))
     assert np.isnan(deep.risks[[0, 2]]).all() and deep.risks[[1, 3]].tolist() == [0.75, 0.75]
     # after the first classifier 2, after the first vote 3 more, after the third classifier 1
     assert deep.labels.tolist() == [0, 2, 5, 6]
@@ -101,52 +101,64 @@ def test_curves_by_hand():
 
 def test_a_weighted_vote_trusts_classifiers_with_less_risk():
     errors = rows("111110000000", "000000000000", "111110000000")
-    path = curve(errors, Design.path(3))
+    path = compute_curve(errors, Design.path(3))
     assert path.weighted[2] == 0 and path.risks[2] == pytest.approx(5 / 12)
 
 
 def test_z_is_one_for_the_bad_construction_and_zero_without_a_common_vote():
-    population, script = stalled_path(6, 12)
+    population, script = build_stalled_path(6, 12)
     errors = np.stack([script.errors[(t,)] for t in range(12)])
-    assert z_statistic(errors, 4) == 1.0
-    assert z_statistic(rows("1100", "1000", "0000", "0000", "0000"), 5) == 0.0
-    assert np.isnan(z_statistic(rows("1000", "0100"), 2))
+    assert compute_z(errors, 4) == 1.0
+    assert compute_z(rows("1100", "1000", "0000", "0000", "0000"), 5) == 0.0
+    assert np.isnan(compute_z(rows("1000", "0100"), 2))
 
 
 def test_a_vote_on_classes_by_hand():
     labels = np.zeros(5, int)
     predicted = np.array([[0, 1, 1, 1, 0], [0, 1, 2, 1, 1], [1, 2, 3, 0, 1], [2, 0, 0, 0, 2]])
     # two agree on a wrong class in columns 1 and 4; of ties the earliest, wrong in columns 2 and 3
-    assert plurality(predicted).tolist() == [0, 1, 1, 1, 1]
-    assert plurality_risks(predicted, labels, Design.path(4)).tolist() == [0.6, 0.6, 0.8, 0.8]
-    deep = plurality_risks(predicted, labels, Design(2, 2))  # votes 0 1 1 1 0 and 1 2 3 0 1
+    assert vote_by_plurality(predicted).tolist() == [0, 1, 1, 1, 1]
+    assert compute_plurality_risks(predicted, labels, Design.path(4)).tolist() == [
+        0.6,
+        0.6,
+        0.8,
+        0.8,
+    ]
+    deep = compute_plurality_risks(predicted, labels, Design(2, 2))  # votes 0 1 1 1 0 and 1 2 3 0 1
     assert np.isnan(deep[[0, 2]]).all() and deep[[1, 3]].tolist() == [0.6, 0.6]
     # pairs err together on columns 1 2 3 | 1 2 | none | 1 2 4 | 4 | 0 4
-    assert plurality_z(predicted, labels, 4) == pytest.approx(np.mean([1, 1, 1, 1, 1 / 2]))
+    assert compute_plurality_z(predicted, labels, 4) == pytest.approx(np.mean([1, 1, 1, 1, 1 / 2]))
     # more than half err on columns 1, 2 and 4 alone
-    assert z_statistic(predicted != labels, 4) == pytest.approx(np.mean([2 / 3, 1, 1, 1, 1 / 2]))
+    assert compute_z(predicted != labels, 4) == pytest.approx(np.mean([2 / 3, 1, 1, 1, 1 / 2]))
     predicted[1, 0] = UNKNOWN
-    assert np.isnan(plurality_z(predicted, labels, 4))
-    assert np.isfinite(plurality_risks(predicted, labels, Design.path(4))).tolist() == [1, 0, 0, 0]
+    assert np.isnan(compute_plurality_z(predicted, labels, 4))
+    assert np.isfinite(compute_plurality_risks(predicted, labels, Design.path(4))).tolist() == [
+        1,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_the_last_vote_that_labels_allow():
     errors = rows("1100", "0110", "0010", "0000")
-    deep = curve(errors, Design(2, 2))
-    assert [risk_at(deep, labels) for labels in (2, 5, 100)] == [0.75, 0.75, 0.75]
-    assert np.isnan(risk_at(deep, 1))
-    path = curve(errors, Design.path(4))  # the vote of two, with a risk of 0.75, does not count
-    assert [risk_at(path, labels) for labels in (0, 3, 4, 100)] == [0.5] * 4
+    deep = compute_curve(errors, Design(2, 2))
+    assert [find_risk(deep, labels) for labels in (2, 5, 100)] == [0.75, 0.75, 0.75]
+    assert np.isnan(find_risk(deep, 1))
+    path = compute_curve(
+        errors, Design.path(4)
+    )  # the vote of two, with a risk of 0.75, does not count
+    assert [find_risk(path, labels) for labels in (0, 3, 4, 100)] == [0.5] * 4
 
 
 def test_curves_of_any_depth_have_the_votes_and_labels_of_the_design():
     errors = np.random.default_rng(0).random((27, 60)) < 0.3
-    deep = curve(errors, Design(3, 3))
-    inner = [majority(errors[start : start + 3]) for start in range(0, 27, 3)]
-    middle = [majority(inner[start : start + 3]) for start in (0, 3, 6)]
+    deep = compute_curve(errors, Design(3, 3))
+    inner = [vote_by_majority(errors[start : start + 3]) for start in range(0, 27, 3)]
+    middle = [vote_by_majority(inner[start : start + 3]) for start in (0, 3, 6)]
     finished = np.isfinite(deep.risks)
     assert np.flatnonzero(finished).tolist() == [8, 17, 26]
-    votes = [majority(middle[:count]).mean() for count in (1, 2, 3)]
+    votes = [vote_by_majority(middle[:count]).mean() for count in (1, 2, 3)]
     assert deep.risks[finished].tolist() == pytest.approx(votes)
     assert deep.members[finished].tolist() == [1, 2, 3]
     # collected: all members but the last of each vote, at all three levels
@@ -158,12 +170,12 @@ def test_curves_of_any_depth_have_the_votes_and_labels_of_the_design():
 def test_correlations_and_means_have_intervals():
     generator = np.random.default_rng(0)
     x = generator.normal(size=60)
-    fit_ = correlation(x, x + generator.normal(size=60))
+    fit_ = correlate(x, x + generator.normal(size=60))
     assert fit_.low < 0.71 < fit_.high and fit_.n == 60 and fit_.p < 0.001
-    assert np.isnan(correlation(x[:3], x[:3]).r) and np.isnan(correlation(x, np.ones(60)).r)
-    value = mean(np.array([1.0, 2.0, 3.0, np.nan]))
+    assert np.isnan(correlate(x[:3], x[:3]).r) and np.isnan(correlate(x, np.ones(60)).r)
+    value = average_known(np.array([1.0, 2.0, 3.0, np.nan]))
     assert (value.mean, value.n) == (2.0, 3) and value.low < 0 < value.high
-    assert np.isnan(mean(np.array([1.0])).low)
+    assert np.isnan(average_known(np.array([1.0])).low)
 
 
 def test_a_study_is_resumed_and_grows(tmp_path):
@@ -192,7 +204,7 @@ def test_a_study_of_an_earlier_version_opens_and_grows(tmp_path):
     assert np.array_equal(grown.errors[1, :3], now.errors[0, :3])
     # which classes were predicted is not known there, and nothing is made up
     assert np.isnan(grown.plurality_risks[0][-1]) and np.isfinite(now.plurality_risks).all()
-    table = page.early_statistic(grown)
+    table = page.correlate_early_statistic(grown)
     assert table.set_index(["vote", "early"]).loc[("plurality", "z_4"), "n"] == 0
     assert "z_4" in page.write(tmp_path / "out", [grown]).read_text()
 
@@ -218,14 +230,14 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
     path, deep = rollouts(tmp_path / "a", 3, width=4), rollouts(tmp_path / "b", 3, depth=2, width=2)
     table = page.compare(path, deep).set_index("at")
     final = [
-        curve(each.errors[i], each.settings.design).risks[-1]
+        compute_curve(each.errors[i], each.settings.design).risks[-1]
         for each in (deep, path)
         for i in range(3)
     ]
     expected = np.mean(final[:3]) - np.mean(final[3:])
     assert table.loc["equal rounds", "difference"] == pytest.approx(expected)
     labels = [
-        curve(each.errors[i], each.settings.design).labels[-1]
+        compute_curve(each.errors[i], each.settings.design).labels[-1]
         for each in (deep, path)
         for i in range(3)
     ]
@@ -234,7 +246,7 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
     assert "change over the last 2 votes" in html and "z_4" in html
     rounds = pd.read_csv(tmp_path / "out" / "risk-by-round.csv")
     assert rounds["n"].tolist() == [3] * 6 and (rounds["low"] <= rounds["mean_risk"]).all()
-    early = page.early_statistic(path)
+    early = page.correlate_early_statistic(path)
     assert early["early"].tolist() == ["z_4", "risk after 4 rounds"] * 2
     assert early["vote"].tolist() == ["errors"] * 2 + ["plurality"] * 2
     assert early["round"].tolist() == [4] * 4 and (early["n"] <= 3).all()
@@ -244,8 +256,8 @@ def test_designs_are_compared_in_pairs_and_a_page_is_written(tmp_path):
 def test_a_page_of_few_rounds_has_no_early_statistic(tmp_path):
     short = rollouts(tmp_path / "a", 2, width=3)
     assert "z_4" not in page.write(tmp_path / "out", [short]).read_text()
-    assert "even number of members" not in page.stalls(short)
-    assert "even number of members" in page.stalls(rollouts(tmp_path / "b", 1, width=2))
+    assert "even number of members" not in page.state_stall(short)
+    assert "even number of members" in page.state_stall(rollouts(tmp_path / "b", 1, width=2))
 
 
 def test_a_base_classifier_that_cannot_be_so_accurate(tmp_path, monkeypatch):
@@ -258,7 +270,7 @@ def test_a_base_classifier_that_cannot_be_so_accurate(tmp_path, monkeypatch):
 
 def test_data_come_from_the_package_where_nothing_is_shared(tmp_path, monkeypatch):
     monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path / "nowhere"))
-    assert default_data() == "pico_digits"
+    assert choose_default_data() == "pico_digits"
     pool, fingerprint = load_pool("pico_digits", 64)
     assert pool.images.shape == (64, 32, 32, 3) and len(fingerprint) == 16
     with pytest.raises(BadInput, match="unknown data set 'pico_digit'. Did you mean"):

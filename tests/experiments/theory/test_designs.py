@@ -15,7 +15,13 @@ from nevis_stream.experiments.theory.designs import (
     fill,
     run_design,
 )
-from nevis_stream.experiments.theory.populations import Population, collect, majority, mix, risk
+from nevis_stream.experiments.theory.populations import (
+    Population,
+    collect,
+    compute_risk,
+    mix,
+    vote_by_majority,
+)
 
 
 def sets(*rows):
@@ -25,7 +31,7 @@ def sets(*rows):
 def test_operations_on_four_atoms_by_hand():
     target = np.array([0.1, 0.2, 0.3, 0.4])
     errors = sets([1, 1, 0, 0])[0]
-    assert risk(errors, target) == pytest.approx(0.3)
+    assert compute_risk(errors, target) == pytest.approx(0.3)
     assert collect(errors, target) == pytest.approx([1 / 3, 2 / 3, 0, 0])
     assert not collect(np.zeros(4, bool), target).any()
     mixed = mix([target, collect(errors, target)])
@@ -37,9 +43,9 @@ def test_operations_on_four_atoms_by_hand():
 
 def test_a_vote_errs_if_half_of_the_weight_does():
     members = sets([1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0])
-    assert majority(members).tolist() == [False, True, True, False]
-    assert majority(members[:2]).tolist() == [True, True, True, False]  # ties
-    assert majority(members, [2, 1, 0.5]).tolist() == [True, True, False, False]
+    assert vote_by_majority(members).tolist() == [False, True, True, False]
+    assert vote_by_majority(members[:2]).tolist() == [True, True, True, False]  # ties
+    assert vote_by_majority(members, [2, 1, 0.5]).tolist() == [True, True, False, False]
 
 
 def test_distances():
@@ -85,8 +91,8 @@ def test_a_path_votes_after_every_round():
     script = {(t,): row for t, row in enumerate(sets([1, 0], [0, 1], [0, 1]))}
     outcome = run_design(Population.uniform(2), Scripted(script), Design.path(3))
     members = [outcome.errors[place] for place in sorted(outcome.trained_on)]
-    votes = [majority(members[:count]) for count in (1, 2, 3)]
-    assert [risk(vote, np.array([0.5, 0.5])) for vote in votes] == [0.5, 1.0, 0.5]
+    votes = [vote_by_majority(members[:count]) for count in (1, 2, 3)]
+    assert [compute_risk(vote, np.array([0.5, 0.5])) for vote in votes] == [0.5, 1.0, 0.5]
 
 
 def test_filling_takes_the_best_value_per_cost():
@@ -124,7 +130,9 @@ def test_the_worst_case_of_three_rounds_is_six_eps_squared(inverse):
     population, eps = Population.uniform(inverse**3), 1 / inverse
     outcome = run_design(population, WorstOfThree(eps, population.target), Design.path(3))
     best = 6 * eps**2 / (1 + 2 * eps)
-    assert best - 1 / inverse**3 < risk(outcome.vote, population.target) <= best * (1 + 1e-9)
+    assert (
+        best - 1 / inverse**3 < compute_risk(outcome.vote, population.target) <= best * (1 + 1e-9)
+    )
 
 
 def test_perfect_minimisers_leave_no_error_after_three_rounds():
@@ -142,33 +150,33 @@ def test_a_path_that_stalls_for_any_weights(rounds, weighted):
     generator = np.random.default_rng(rounds)
     drawn = [generator.dirichlet(np.ones(number + 1)) for number in range(rounds)]
     mixing = drawn.__getitem__ if weighted else None
-    population, script = lower_bounds.stalled_path(12, rounds, mixing)
+    population, script = lower_bounds.build_stalled_path(12, rounds, mixing)
     outcome = run_design(population, script, Design.path(rounds, mixing=mixing))
     assert outcome.largest_fit_risk <= 1 / 12 * (1 + 1e-9)
-    assert risk(outcome.vote, population.target) == pytest.approx(1 / 12**2 / 8)
+    assert compute_risk(outcome.vote, population.target) == pytest.approx(1 / 12**2 / 8)
 
 
 @pytest.mark.parametrize(("depth", "width"), [(0, 3), (1, 3), (2, 3), (1, 5), (3, 2)])
 def test_hierarchies_share_a_core(depth, width):
-    population, script = lower_bounds.shared_core(12, depth, width)
+    population, script = lower_bounds.build_shared_core(12, depth, width)
     outcome = run_design(population, script, Design(depth, width))
     assert outcome.largest_fit_risk <= 1 / 12 * (1 + 1e-9)
-    vote = risk(outcome.vote, population.target)
+    vote = compute_risk(outcome.vote, population.target)
     # with two members a tie is an error, so the vote of two errs on more than the core
     assert vote == pytest.approx(12.0 ** -(depth + 1)) or width == 2
 
 
 def test_constructions_say_which_eps_they_need():
     with pytest.raises(BadInput, match="1 / eps is 8; depth 2 and width 3 need 9"):
-        lower_bounds.shared_core(8, 2)
+        lower_bounds.build_shared_core(8, 2)
     with pytest.raises(BadInput, match="needs at least 2"):
-        lower_bounds.stalled_path(1, 3)
+        lower_bounds.build_stalled_path(1, 3)
 
 
 def test_label_noise_keeps_a_constant_share():
     noisy = label_noise.NoisyPopulation.make(0.1, 200, 10_000)
-    outcome = label_noise.noisy_path(noisy, 0.01, 11)
-    shares = label_noise.noisy_shares(noisy, outcome)
+    outcome = label_noise.run_noisy_path(noisy, 0.01, 11)
+    shares = label_noise.compute_noisy_fractions(noisy, outcome)
     assert shares[0] == pytest.approx(0.1) and shares[1:].min() > 0.4
     clean = label_noise.clean_risks(noisy, outcome)
     assert clean[-1] > 5 * clean[0]  # the clean part is lost
@@ -182,7 +190,7 @@ def test_label_noise_keeps_a_constant_share():
 def test_exponential_updates_keep_their_bound(eps):
     population = Population.uniform(200)
     for minimiser in (RandomErrors(eps, np.random.default_rng(0)), Greedy(eps, population.target)):
-        boosted = boosting.exponential(population, minimiser, 60)
+        boosted = boosting.boost_by_exponential(population, minimiser, 60)
         bound = np.exp(-((1 - 2 * eps) ** 2) * np.arange(61) / 2)
         assert np.all(boosted.risks <= bound + 1e-12) and boosted.risks[-1] == 0
         assert np.all(boosted.losses >= boosted.risks)
@@ -190,8 +198,8 @@ def test_exponential_updates_keep_their_bound(eps):
 
 def test_hinge_updates_need_a_minimiser_that_is_right_elsewhere():
     population = Population.uniform(200)
-    random = boosting.hinge(population, RandomErrors(0.1, np.random.default_rng(0)), 60)
+    random = boosting.boost_by_hinge(population, RandomErrors(0.1, np.random.default_rng(0)), 60)
     assert random.risks[-1] == 0 and random.losses[-1] < 0.02
     for step in (1.0, 0.1):
-        greedy = boosting.hinge(population, Greedy(0.1, population.target), 200, step)
+        greedy = boosting.boost_by_hinge(population, Greedy(0.1, population.target), 200, step)
         assert greedy.risks[-1] >= 0.1  # no better than a single classifier
