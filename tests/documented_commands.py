@@ -470,7 +470,10 @@ def run_page(page: Path, folder: Path) -> Iterator[str]:
 if __name__ == "__main__":
     sources.build_embedded = small_dataset
     choice.CANDIDATES = ("linear_gaussian",)  # and the stratified mean: a price takes seconds
-    for name, less in (("worst_cases", (10, 12, 16)), ("depths", 10)):  # once, for all pages
+    for name, less in (
+        ("run_worst_cases", (10, 12, 16)),
+        ("measure_depths", 10),
+    ):  # once, for all pages
         less_of_it = functools.partial(getattr(results, name), less)
         setattr(results, name, functools.cache(less_of_it))
     pages = [ROOT / page for page in sys.argv[2:]] or PAGES + HELP
