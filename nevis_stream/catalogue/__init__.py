@@ -12,7 +12,7 @@ Reading them loads only the standard library.
 | `published_variants.csv` | published errors of FT-d on variants of the stream (Table 5)                    |
 | `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.raw_formats)   |
 | `embedded.csv`         | data sets made of images that installed packages carry                         |
-| `shared.csv`           | small files of real data sets in the folder of shared data sets                |
+| `shared.csv`           | small files of real data sets in the folder of shared data sets, and what they were made from |
 | `streams/*.csv`        | streams of these                                                               |
 
 Source of the streams: NEVIS'22, Appendices B and F, Table 5. A name may carry a seed,

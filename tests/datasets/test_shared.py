@@ -25,8 +25,11 @@ KNOWN = {
 }
 
 
-def test_every_file_of_the_catalogue_is_there():
-    assert {row["source"] for row in KNOWN.values()} <= set(ROWS)
+def test_every_file_of_the_catalogue_is_there_and_said_where_it_is_from():
+    for row in KNOWN.values():
+        about = ROWS[row["source"]]
+        made_from = about["source_repo"], about["source_path"], about["sha256"]
+        assert (row["repository"], row["files"], row["sha256"]) == made_from
 
 
 # 3.5 images per class leave some class out of train
