@@ -19,13 +19,14 @@ STATUS = re.compile(r"^\*\*Status\.\*\* (In force\b|Superseded by \[\d{4}\]\(\d{
 
 @pytest.mark.parametrize("page", EVIDENCE, ids=lambda page: page.stem)
 def test_a_page_of_evidence_begins_with_its_answer(page):
-    """Title, answer of one or two lines, and then a command, a date, and a machine."""
+    """Title, answer of one or two lines and at most 80 words, a command, a date, and a machine."""
     text = page.read_text()
     title, empty, first, second, *_ = text.split("\n")
     assert title.startswith("# ") and not empty
     assert (
         first and len(first) + len(second) > 60 and not first.startswith(("|", "```", "20", "*Not"))
     )
+    assert len(text.split("\n\n")[1].split()) <= 80, "the answer is long"
     assert re.search(r"```bash\n|python -m ", text), "the command"
     assert re.search(r"\b2\d{3}-\d\d-\d\d", text), "the date"
     assert re.search(r"EPYC|Xeon|H\d00", text), "the machine"
