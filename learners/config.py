@@ -319,6 +319,8 @@ def _check(values: Mapping[str, Any]) -> None:
             raise BadInput(f"config.{name} is {values[name]}; it must contain a number.")
         if method != "grid" and len(values[name]) != 2:
             raise BadInput(f"config.{name} is {values[name]}; {method} search needs (low, high).")
+        if method != "grid" and values[name][0] > values[name][1]:
+            raise BadInput(f"config.{name} is {values[name]}, (low, high): low is above high.")
     if not values["search.batch"]:
         raise BadInput(
             f"config.search.batch is {values['search.batch']}; it must contain a whole number."

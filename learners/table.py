@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _FAMILY = "nevis_stream.learners.config:BaselineConfig"
-_BUILD = "nevis_stream.learners.parts.build:build"
+_BUILD = "nevis_stream.learners.parts.baseline:build"
 
 
 @dataclass(frozen=True)

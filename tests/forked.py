@@ -31,7 +31,7 @@ _PROJECT = (
     " launch.data_commands.prepare launch.evaluate_commands.add launch.evaluate_commands.fill"
     " launch.evaluate_commands.sessions launch.evaluate_commands.study"
     " launch.label_commands.sessions launch.label_commands.simulate launch.job launch.run_screen"
-    " learners.closed_form.frontier learners.parts.build report.build"
+    " learners.closed_form.frontier learners.parts.baseline report.build"
 )
 _forks.set_forkserver_preload(
     _LIBRARIES.split()

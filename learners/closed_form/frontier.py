@@ -20,7 +20,7 @@ from nevis_stream.learners.closed_form import repeats
 from nevis_stream.learners.closed_form.config import FrontierConfig
 from nevis_stream.learners.closed_form.learner import ClosedForm, error_of, log_probabilities
 from nevis_stream.learners.parts.augmentation import Augmentation
-from nevis_stream.learners.parts.baseline import train_trial
+from nevis_stream.learners.parts.fit import train_trial
 from nevis_stream.learners.parts.model import Network, predict_probabilities
 from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.storage.checkpoint import Tree

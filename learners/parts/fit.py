@@ -16,6 +16,7 @@ from nevis_stream.learners.parts.model import (
     Network,
     begin,
     head_size,
+    initialise_program,
     predict_probabilities,
     several_steps,
 )
@@ -152,6 +153,49 @@ def fit(
     if "position" in result:
         result["position"]["seed"] = seed
     return result
+
+
+def train_trial(
+    ctx: Context,
+    item: Mapping[str, Any],
+    *,
+    task: TaskView,
+    backbone: Tree | None,
+    recipe: Recipe,
+    helpers: Sequence[TaskView],
+    drawn: int | None = None,
+) -> Tree:
+    """Trains one trial from its initial parameters, or continues it from a position.
+
+    `item` contains `hyper`, and may contain `position` and `until` (see `fit`, also for `drawn`).
+    """
+    hyper, position = item["hyper"], item.get("position")
+    recipe, fresh = recipe.of_trial(hyper), None
+    if position is None:
+        random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32])
+        words = random.randint(2**32, size=(1 + len(helpers), 4), dtype=np.uint32)
+        fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words[0])
+        if backbone is not None:
+            fresh = {
+                "params": {
+                    "backbone": backbone["params"]["backbone"],
+                    "head": fresh["params"]["head"],
+                },
+                "batch_stats": backbone["batch_stats"],
+            }
+        if helpers:
+            initial = [
+                ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(
+                    words[1 + number]
+                )
+                for number, helper in enumerate(helpers)
+            ]
+            heads = {
+                str(number): variables["params"]["head"] for number, variables in enumerate(initial)
+            }
+            fresh["params"] = {**fresh["params"], "helpers": heads}
+    result = fit(ctx, task, fresh, hyper, recipe, helpers, position, item.get("until"), drawn=drawn)
+    return result | {"trial": ctx.trial}
 
 
 def _pieces(

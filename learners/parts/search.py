@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.storage.checkpoint import Tree
 
@@ -64,17 +63,6 @@ def _value(name: str, values: Sequence[Any], share: float) -> Any:
     return float(low + share * (high - low))
 
 
-def _check(space: Space) -> None:
-    for name, values in space.items():
-        if name in CHOICES:
-            if not values:
-                raise BadInput(f"search space of {name}: it has no choices.")
-            continue
-        low, high = values
-        if not low <= high or (name in LOGARITHMIC and low <= 0):
-            raise BadInput(f"search space of {name}: {low} to {high} is not a valid range.")
-
-
 class _DrawnSearch(ABC):
     """A search that draws the values of all trials before any result is known."""
 
@@ -105,9 +93,6 @@ class RandomSearch(_DrawnSearch):
 
     trials: int
     space: Space = field(default_factory=dict)
-
-    def __post_init__(self):
-        _check(self.space)
 
     def draw(self, seed: int) -> list[Hyper]:
         """Returns the values of each trial, which do not depend on the number of trials."""
@@ -165,9 +150,6 @@ class BayesianSearch:
     trials: int
     space: Space = field(default_factory=dict)
     kappa: float = 1.96
-
-    def __post_init__(self):
-        _check(self.space)
 
     @property
     def at_once(self) -> int:

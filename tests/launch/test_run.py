@@ -104,6 +104,10 @@ def test_a_run_makes_its_config_and_its_learner_once(tmp_path, last):
             [FT, "--config.search.learning_rate=(1,)", "--run_dir=x"],
             "random search needs (low, high)",
         ),
+        (
+            [FT, "--config.search.learning_rate=(0.1,0.01)", "--dry_run"],
+            "config.search.learning_rate is (0.1, 0.01), (low, high): low is above high.",
+        ),
     ],
 )
 def test_a_mistake_gets_one_clear_message(words, message):
