@@ -9,11 +9,10 @@ from typing import Any
 
 import ml_collections
 
-from nevis_stream import user_code
+from nevis_stream import learners, user_code
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Learner
-from nevis_stream.learners import fields
 from nevis_stream.learners.table import TABLE
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, kept_model
 
@@ -56,7 +55,7 @@ def to_config(config: Mapping[str, Any]) -> ml_collections.ConfigDict:
 
 def _known(config: Mapping[str, Any], learner: str) -> dict[str, Any]:
     """Returns the recorded values of the learner's fields, with the table's for open ones."""
-    values, fields_by_name = fields.flat(config), run_config.list_fields(learner)
+    values, fields_by_name = learners.flatten(config), run_config.list_fields(learner)
     row = TABLE[learner].values if learner in TABLE else {}
     recorded = {
         name: value

@@ -1,8 +1,8 @@
 """The config of a run: the typed values that fully determine it.
 
-It consists of common values and the fields of the learner's frozen dataclass (learners.fields). A
-value of None is open: the learner's row of the table or the preset sets it. Values from the command
-line or a config file are never changed.
+It consists of common values and the fields of the learner's frozen dataclass
+(nevis_stream.learners). A value of None is open: the learner's row of the table or the preset sets
+it. Values from the command line or a config file are never changed.
 """
 
 import ast
@@ -22,8 +22,7 @@ from nevis_stream import learners, user_code
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.executor import Executor
 from nevis_stream.learner import Learner
-from nevis_stream.learners import fields
-from nevis_stream.learners.fields import Field
+from nevis_stream.learners import Field
 from nevis_stream.learners.table import TABLE
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory.ledger import Ledger
@@ -55,7 +54,7 @@ class Common:
     )
 
 
-COMMON = tuple(fields.fields_of(Common))
+COMMON = tuple(learners.fields_of(Common))
 
 
 @dataclass(frozen=True)
@@ -92,14 +91,14 @@ def list_fields(learner: str) -> dict[str, Field]:
     Raises:
       BadInput: no such learner, or it has a field with the name of a common one.
     """
-    own = fields.fields_of(learners.class_of(learner))
+    own = learners.fields_of(learners.class_of(learner))
     for name in own:
         if name.partition(".")[0] in COMMON:
             raise BadInput(
                 f"learner {learner}: its field {name} must have another name, because every config"
                 f" has values named {', '.join(COMMON)}."
             )
-    return fields.fields_of(Common) | own
+    return learners.fields_of(Common) | own
 
 
 def make_default(learner: str) -> ml_collections.ConfigDict:
@@ -113,7 +112,7 @@ def make_default(learner: str) -> ml_collections.ConfigDict:
         name: config_dict.placeholder(field.type) if field.default is None else field.default
         for name, field in list_fields(learner).items()
     }
-    return ml_collections.ConfigDict(fields.nest(values | {"learner": learner}))
+    return ml_collections.ConfigDict(learners.nest(values | {"learner": learner}))
 
 
 def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collections.ConfigDict:
@@ -137,7 +136,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     """
     values = flatten(config)
     _check_keys(values)
-    common = fields.check(Common, values)
+    common = learners.check_values(Common, values)
     last_kept(common["keep"])
     learner = common["learner"]
     section = learners.class_of(learner)
@@ -149,7 +148,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
         defaults = _fill(section, learner, common["budget"], {})
         differing = [
             f"{name}={own_values[name]}"
-            for name, field in fields.fields_of(section).items()
+            for name, field in learners.fields_of(section).items()
             if field.label and own_values[name] != defaults[name]
         ]
         common["label"] = ", ".join([learner.rpartition(":")[2], *differing])
@@ -167,7 +166,7 @@ def get_presets(section: Any) -> Mapping[str, Mapping[str, Any]] | None:
 def _fill(section: Any, learner: str, preset: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of a learner's fields, checked, with every open one filled in."""
     row = TABLE[learner].values if learner in TABLE else {}
-    checked = fields.check(
+    checked = learners.check_values(
         section, {**values, **{k: v for k, v in row.items() if values.get(k) is None}}
     )
     presets = get_presets(section)
@@ -180,7 +179,7 @@ def _fill(section: Any, learner: str, preset: str, values: Mapping[str, Any]) ->
 
 def _make(section: type, values: Mapping[str, Any], learner: str) -> Any:
     try:
-        return fields.make(section, values)
+        return learners.make_config(section, values)
     except BadInput:
         raise
     except Exception as error:  # a user's __post_init__ may raise anything
@@ -201,7 +200,7 @@ def _check_keys(values: Mapping[str, Any]) -> None:
 
 def flatten(config: ml_collections.ConfigDict | RunConfig) -> dict[str, Any]:
     """Returns the values by dotted name."""
-    return fields.flat(config.to_dict())
+    return learners.flatten(config.to_dict())
 
 
 def describe_wrong_type(field: Field, text: str) -> str:

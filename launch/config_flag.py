@@ -14,8 +14,7 @@ from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments import run_config, studies
 from nevis_stream.launch import entry
-from nevis_stream.learners import class_of
-from nevis_stream.learners.fields import Field
+from nevis_stream.learners import Field, class_of
 from nevis_stream.learners.table import TABLE
 from nevis_stream.storage.reading import absence
 

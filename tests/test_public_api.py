@@ -338,9 +338,9 @@ def test_the_former_names_give_the_same_modules(tmp_path):
     checkout = (
         "import nevis_stream.experiments.run_config as a\n"
         "from nevis_stream.experiments import run_config as b\n"
-        "import experiments.grid, nevis_stream.experiments.grid, learners.fields\n"
-        "import nevis_stream.learners.fields as fields\n"
-        "same = experiments.grid is nevis_stream.experiments.grid, learners.fields is fields\n"
+        "import experiments.grid, nevis_stream.experiments.grid, learners.table\n"
+        "import nevis_stream.learners.table as table\n"
+        "same = experiments.grid is nevis_stream.experiments.grid, learners.table is table\n"
         "print(a is b, *same)"
     )
     done = subprocess.run(
@@ -350,7 +350,7 @@ def test_the_former_names_give_the_same_modules(tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "nevis_stream").symlink_to(ROOT / "nevis_stream")
     (tmp_path / "own.py").write_text(
-        "import experiments\nfrom learners import fields\nSAME = fields, experiments.MINE\n"
+        "import experiments\nfrom learners import table\nSAME = table, experiments.MINE\n"
     )
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "__init__.py").write_text("MINE = 3\n")
@@ -362,8 +362,8 @@ def test_the_former_names_give_the_same_modules(tmp_path):
         "from nevis_stream import user_code\n"
         f"user_code.look_in([{str(tmp_path)!r}])\n"
         "own = user_code.import_module('own')\n"
-        "import nevis_stream.learners.fields as fields\n"
-        "print(own.SAME[0] is fields, own.SAME[1])"
+        "import nevis_stream.learners.table as table\n"
+        "print(own.SAME[0] is table, own.SAME[1])"
     )
     done = subprocess.run([sys.executable, "-c", wheel], cwd="/", capture_output=True, text=True)
     assert done.stdout == "True 3\n", done.stderr

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from nevis_stream import learners
 from nevis_stream.cost.flops import count
 from nevis_stream.cost.meter import total
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Context
-from nevis_stream.learners import fields
 from nevis_stream.learners.closed_form import learner as closed_form
 from nevis_stream.learners.closed_form import maps, patches, ridge
 from nevis_stream.learners.closed_form.config import ClosedFormConfig
@@ -599,5 +599,5 @@ def test_values_that_make_no_sense_are_refused(values, message):
 
 def test_the_budget_fills_only_what_is_open():
     assert learner(components=10).config.components == 10
-    open_values = fields.check(ClosedFormConfig, {"components": None})
+    open_values = learners.check_values(ClosedFormConfig, {"components": None})
     assert ClosedFormConfig.fill(open_values, ClosedFormConfig.PRESETS["huge"])["components"] > 64

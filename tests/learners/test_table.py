@@ -9,14 +9,13 @@ import pytest
 
 from nevis_stream import learners
 from nevis_stream.errors import BadInput
-from nevis_stream.learners import fields
 from nevis_stream.learners.nearest_class_mean import NearestClassMean
 from nevis_stream.learners.table import TABLE
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_row_sets_fields_of_its_class_and_says_what_it_gives(name):
-    row, known = TABLE[name], fields.fields_of(learners.class_of(name))
+    row, known = TABLE[name], learners.fields_of(learners.class_of(name))
     for key, value in row.values.items():
         assert known[key].check(value) == value and known[key].default is None
     assert 0 < row.error < 1 and row.flops > 1e6
@@ -25,7 +24,7 @@ def test_a_row_sets_fields_of_its_class_and_says_what_it_gives(name):
 
 def test_every_field_has_its_help():
     for name in TABLE:
-        for known in fields.fields_of(learners.class_of(name)).values():
+        for known in learners.fields_of(learners.class_of(name)).values():
             assert known.help, f"{name}: {known.name}"
 
 
@@ -42,11 +41,11 @@ class Own:
 
 
 def test_fields_are_read_from_types_and_metadata():
-    known = fields.fields_of(Own)
+    known = learners.fields_of(Own)
     assert list(known) == ["part.rates", "kind", "share"]
     assert (known["part.rates"].type, known["part.rates"].element) == (tuple, float)
     assert (known["kind"].choices, known["share"].range) == (("one", "two"), (0, 1))
-    created = fields.make(Own, {"part.rates": [1, 0.5], "share": 1})
+    created = learners.make_config(Own, {"part.rates": [1, 0.5], "share": 1})
     assert created == Own(Part((1, 0.5)), "one", 1.0) and type(created.share) is float
 
 
@@ -63,19 +62,19 @@ def test_fields_are_read_from_types_and_metadata():
 )
 def test_a_value_that_does_not_fit_is_refused(values, message):
     with pytest.raises(BadInput, match=message.partition(" Did")[0]):
-        fields.make(Own, values)
+        learners.make_config(Own, values)
 
 
 def test_a_class_that_cannot_be_configured_is_refused():
     with pytest.raises(BadInput, match="must be a frozen dataclass"):
-        fields.fields_of(dataclasses.make_dataclass("Open", [("a", int, 1)]))
+        learners.fields_of(dataclasses.make_dataclass("Open", [("a", int, 1)]))
     with pytest.raises(BadInput, match="More: a learner's class must be a frozen dataclass"):
-        fields.fields_of(type("More", (Own,), {"__annotations__": {"more": int}, "more": 1}))
-    assert fields.fields_of(type("Same", (Own,), {})) == fields.fields_of(Own)
+        learners.fields_of(type("More", (Own,), {"__annotations__": {"more": int}, "more": 1}))
+    assert learners.fields_of(type("Same", (Own,), {})) == learners.fields_of(Own)
     with pytest.raises(BadInput, match="Wild.a is of type <class 'dict'>"):
-        fields.fields_of(dataclasses.make_dataclass("Wild", [("a", dict, None)], frozen=True))
+        learners.fields_of(dataclasses.make_dataclass("Wild", [("a", dict, None)], frozen=True))
     with pytest.raises(BadInput, match="Bare.a has no default"):
-        fields.fields_of(dataclasses.make_dataclass("Bare", [("a", int)], frozen=True))
+        learners.fields_of(dataclasses.make_dataclass("Bare", [("a", int)], frozen=True))
     with pytest.raises(BadInput, match="unknown learner 'indp'. Did you mean 'indep'"):
         learners.class_of("indp")
 
