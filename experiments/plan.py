@@ -25,7 +25,7 @@ def plan(config: RunConfig, stream: Stream) -> list[dict]:
     learner = config.build()
     rows, earlier = [], 0
     for event in stream.events(config.protocol):
-        if event.kind == "train":
+        if event.split is None:
             continue
         task, splits = event.task, stream.splits(event.task)
         row = {
