@@ -4,7 +4,7 @@ guessers and broken ones.
     python -m experiments.evaluation_studies.any_model run --out=FOLDER [--regimes other …]
     python -m experiments.evaluation_studies.any_model table --out=FOLDER
 
-`run` adds the cells that FOLDER/study.jsonl lacks, one split of all matrices after the other, and
+`run` adds the cells that FOLDER/study.jsonl lacks, all splits of one matrix after another, and
 may be stopped at any time; `print_table` prints error, coverage and width, means over new models
 and splits, then each regime over all matrices, which weigh the same, with bootstrap intervals over
 new models.
@@ -160,12 +160,13 @@ def run(folder: Path, options: argparse.Namespace) -> None:
     seeds = range(options.first, options.first + options.splits)
     passes = [part for part in PASSES if set(part) & set(options.methods)]
     groups = [part for part in BUDGETS if set(part) & set(options.budgets)]
-    for used_methods, budgets, seed in itertools.product(passes, groups, seeds):
-        for name, regime in itertools.product(MATRICES, options.regimes):
+    for used_methods, budgets, name in itertools.product(passes, groups, MATRICES):
+        jax.clear_caches()
+        # one split after the other: their shapes are the same, so they share compiled programs
+        for regime, seed in itertools.product(options.regimes, seeds):
             cell = {"matrix": name, "seed": seed, "regime": regime}
             cell |= {"budgets": budgets, "methods": used_methods}
             if name in REGIMES[regime] and cell not in record:
-                jax.clear_caches()
                 start = time.process_time()
                 record.add(cell, list(run_split(folder, name, regime, seed, budgets, used_methods)))
                 seconds = time.process_time() - start

@@ -64,6 +64,7 @@ class Prediction:
       notes: for people, on each model's estimate, m texts; None: nothing is to be said.
       others: float64[3, m], value, low and high of an estimate that holds for others, where it
         differs, else NaN; None: there is none.
+      within: float64[2, m], low and high of what each interval contains at least; NaN: nothing.
     """
 
     values: np.ndarray
@@ -74,6 +75,7 @@ class Prediction:
     holds_for: Sequence[str] | None = None
     notes: Sequence[str] | None = None
     others: np.ndarray | None = None
+    within: np.ndarray | None = None
 
     @property
     def unit(self) -> np.ndarray:
@@ -442,6 +444,9 @@ class Evaluator:
             reason = intervals.NEEDS_BOUNDS
         elif prediction.interval is not None:
             (low, high), reason = prediction.interval, ""
+        if prediction.within is not None:
+            start, end = prediction.within
+            low, high = np.where(start < low, start, low), np.where(end > high, end, high)
         if not unbounded:  # a model that was right on all samples so far may be right on all others
             right, wrong = ((answers.values == end).all(axis=1) for end in (1, 0))
             high = np.where(right & (high < 1), 1.0, high)
@@ -453,12 +458,7 @@ class Evaluator:
         ]
         notes = list(prediction.notes or [""] * len(mean))
         return Estimates(
-            prediction.values,
-            answers,
-            mean,
-            low,
-            high,
-            reason,
+            *(prediction.values, answers, mean, low, high, reason),
             holds_for=holds_for,
             notes=notes,
             others=prediction.others,

@@ -8,7 +8,7 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.predictors import guarded
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation import difference
-from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOBODY, MatrixOracle
+from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, NOBODY, MatrixOracle, Query
 from tests.dynamic_evaluation.making import one_order
 
 N, BUDGET = 150, 40
@@ -160,3 +160,50 @@ def test_a_round_at_a_time_before_the_stages_are_whole():
         estimates = evaluator.predict(part, BUDGET)
         assert 0 <= estimates.accuracy[0] <= 1
         assert np.isnan(estimates.low[0]) == (count < 20)
+
+
+def test_what_few_answers_leave_possible_is_in_the_interval(evaluator, monkeypatch):
+    """Of models that are not found to be unlike; one near the end of the range is moved too."""
+    monkeypatch.setattr(
+        guarded.GuardedPosterior, "unlike", lambda self, answers, ctx: never(answers)
+    )
+    before = evaluate(evaluator, STRONG)
+    possible = np.array([0.05, 0.5, 0.95])
+    monkeypatch.setattr(
+        guarded.GuardedPosterior,
+        "quantiles",
+        lambda self, answers, look, ctx: np.repeat(possible[:, None], len(answers.values), axis=1),
+    )
+    monkeypatch.setattr(guarded, "MAY_REACH", -np.inf)
+    inside = evaluate(evaluator, STRONG)
+    assert (inside.low <= 0.05).all() and (inside.high >= 0.95).all()
+    monkeypatch.setattr(guarded, "MAY_REACH", np.inf)
+    outside = evaluate(evaluator, STRONG)
+    np.testing.assert_allclose(outside.accuracy, (inside.accuracy + 0.5) / 2)
+    assert set(before.holds_for) == set(outside.holds_for) == {LIKE_KNOWN}
+
+
+def never(answers):
+    return np.zeros(len(answers.values), bool)
+
+
+def test_quantiles_of_what_is_possible(evaluator):
+    """They contain the means of weaker, stronger and broken models in most cases, get narrower, and
+    of a model that has answered every sample are its mean.
+    """
+    random = np.random.default_rng(0)
+    broken = (KNOWN[-10:] * (random.random((10, N)) >= 0.4)).astype(np.uint8)
+    truth = np.concatenate([MATRIX[:5], STRONG[:5], broken])
+    posterior = evaluator.plan(BUDGET).posterior
+    widths = []
+    for count in (20, 60, N):
+        asked = np.argsort(random.random(truth.shape), axis=1)[:, :count]
+        answers = MatrixOracle(truth)(Query(asked))
+        look = posterior.look(answers, evaluator.ctx)
+        low, median, high = posterior.quantiles(answers, look, evaluator.ctx)
+        means = truth.mean(axis=1)
+        assert ((low <= means + 1e-6) & (means - 1e-6 <= high)).mean() >= 0.85
+        assert ((low <= median) & (median <= high)).all()
+        widths.append(float((high - low).mean()))
+    assert widths[0] > 1.3 * widths[1] and widths[2] < 1e-6
+    np.testing.assert_allclose(median, means, atol=1e-6)

@@ -4,7 +4,9 @@ for any model.
 A fit to the known models is wrong for models unlike them: samples that every known model fails tell
 nothing about who solves them, so the mean of a stronger model is pulled towards the known ones.
 Two things are looked at (`GuardedPosterior.unlike`): whether the model may lie beyond the best, or
-the worst, known model, and how improbable the answers are under the fit.
+the worst, known model, and how improbable the answers are under the fit. A few answers do not find
+all such models. So the interval of the others contains what the answers leave possible if the model
+may be unlike the known ones in these two ways (`GuardedPosterior.quantiles`).
 """
 
 import functools
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri, softmax
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
@@ -26,6 +28,7 @@ from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
+from nevis_stream.estimation.intervals import NORMAL_975
 from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
 from nevis_stream.storage.checkpoint import Tree
@@ -36,13 +39,18 @@ SURROGATE = ModelAssisted()
 # of others one in ten (docs/evidence/any-model.md).
 REACH = 0.7
 MAY_REACH = 1.96 * 1.5  # the same, of models that may lie beyond it in spite of that
-BEYOND = 1.5  # factor of the interval of these
+BEYOND = 1.5  # factor of the interval of these, if the values are scores
 MISFIT = 0.75  # log Bayes factor against the fit above which answers are improbable under it
 # What a misfit may be: P(right) = guess + (1 - guess - slip) P(right under the fit), the upper and
 # the lower asymptote of item response models (Barton and Lord 1981): answers that are lost at
 # random, guesses among four or two, and a part of both.
 MISFITS = ((0.0, 0.4), (0.0, 0.55), (0.0, 0.25), (0.15, 0.6), (0.25, 0.75), (0.5, 0.5))
-ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of the Bayes factor
+# of which answers under the fit are the first, as probable as all misfits together
+HYPOTHESES = np.array(((0.0, 0.0), *MISFITS), np.float32)
+LOG_PRIOR = np.log([0.5, *[0.5 / len(MISFITS)] * len(MISFITS)])
+ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of a new model
+PART = 1024  # samples that are predicted for all abilities together
+QUANTILES = (0.025, 0.5, 0.975)
 
 
 class GuardedPosterior(LookedAt):
@@ -82,12 +90,47 @@ class GuardedPosterior(LookedAt):
         )
         np.put_along_axis(p, answers.samples, answers.values, axis=1)
         mean = p @ weights.astype(np.float64)
+        noise = np.sqrt((p * (1 - p)) @ weights.astype(np.float64) ** 2)
         misfit = np.zeros(len(mean))  # scores have no probability under the fit
         if answers.values.dtype == np.uint8:
-            misfit += np.asarray(
-                ctx.jit(_misfit)(self.surrogate.items, padded_answers, _abilities())
-            )
-        return Look(mean, deviation, misfit, self.ends)
+            logs, _ = self._likelihoods(padded_answers, ctx)
+            evidence = logsumexp(logs, axis=2)
+            misfit = logsumexp(evidence[:, 1:], axis=1) - np.log(len(MISFITS)) - evidence[:, 0]
+        return Look(mean, deviation, misfit, noise, self.ends)
+
+    def quantiles(self, answers: Responses, look: "Look", ctx: Compute) -> np.ndarray:
+        """Returns the `QUANTILES` of the posterior of each model's mean, float64[3, m], if its
+        ability may lie far from those of the known models, and its answers may be a misfit.
+
+        Args:
+          answers: outcomes of m models.
+          look: what these answers say.
+          ctx: compiles, and counts FLOPs.
+        """
+        padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
+        logs, asked = self._likelihoods(padded_answers, ctx)
+        surrogate, weights = self.surrogate, self.surrogate.weights.astype(np.float64)
+        total = np.asarray(ctx.jit(_means)(surrogate.items, surrogate.weights, _abilities()))
+        guess, slip = HYPOTHESES.T[:, :, None]
+        found = []
+        for model, samples in enumerate(answers.samples):
+            seen = weights[samples]
+            rest = guess * (1 - seen.sum()) + (1 - guess - slip) * (total - asked[model])
+            means = (seen @ answers.values[model] + rest).ravel()
+            order, chances = np.argsort(means), softmax(logs[model] + LOG_PRIOR[:, None]).ravel()
+            low, median, high = np.interp(QUANTILES, np.cumsum(chances[order]), means[order])
+            half = NORMAL_975 * look.noise[model]  # of the outcomes, given the ability
+            below, above = np.hypot(median - low, half), np.hypot(high - median, half)
+            found.append((median - below, median, median + above))
+        return np.clip(np.array(found).T, 0, 1)
+
+    def _likelihoods(
+        self, padded_answers: PaddedAnswers, ctx: Compute
+    ) -> tuple[np.ndarray, np.ndarray]:
+        weights = self.surrogate.weights
+        found = ctx.jit(_likelihoods)(self.surrogate.items, padded_answers, weights, _abilities())
+        logs, asked = (np.asarray(each, np.float64) for each in found)
+        return logs, asked
 
 
 @dataclass(frozen=True)
@@ -98,12 +141,14 @@ class Look:
       mean, deviation: float64[m], of the models' means under the fit.
       misfit: float64[m], the log of the Bayes factor of `MISFITS`, each as probable as the others,
         against the fit.
+      noise: float64[m], the standard deviation of the means if the abilities were known.
       ends: see `GuardedPosterior`.
     """
 
     mean: np.ndarray
     deviation: np.ndarray
     misfit: np.ndarray
+    noise: np.ndarray
     ends: tuple[float, float]
 
     def beyond(self, reach: float | None = None) -> np.ndarray:
@@ -150,7 +195,7 @@ class GuardedPredictor(ScorePredictor):
 
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Fits the other predictor and an item response model."""
-        surrogate, means = SURROGATE.fit(known, key, ctx), _means(known)
+        surrogate, means = SURROGATE.fit(known, key, ctx), _known_means(known)
         return {
             "base": self.base.fit(known, key, ctx),
             "surrogate": surrogate,
@@ -230,19 +275,26 @@ class GuardedPredictor(ScorePredictor):
                 )
             notes.append(note)
         # beyond the known models the calibration on them is not enough
-        outside = look.beyond(MAY_REACH) & ~switched
-        wider = np.where(outside, BEYOND, 1.0)
-        low, high = mean - wider * (mean - low), mean + wider * (high - mean)
+        outside, wider = look.beyond(MAY_REACH) & ~switched, np.ones(len(mean))
+        within = None
+        if answers.values.dtype == np.uint8:
+            within = np.where(switched, np.nan, posterior.quantiles(answers, look, ctx))
+            moved = np.where(outside, (within[1] - mean) / 2, 0.0)
+            mean, low, high, within = mean + moved, low + moved, high + moved, within[[0, 2]]
+        else:
+            wider = np.where(outside, BEYOND, 1.0)
+            low, high = mean - wider * (mean - low), mean + wider * (high - mean)
         holds_for = [ANY_MODEL if each else LIKE_KNOWN for each in switched]
         return Prediction(
             *(values, mean, (low, high), wider * base.unit, base.keeps_answers),
             holds_for=holds_for,
             notes=notes,
             others=others,
+            within=within,
         )
 
 
-def _means(known: KnownModels) -> np.ndarray:
+def _known_means(known: KnownModels) -> np.ndarray:
     """Returns the weighted mean of each known model's observed samples, float64[m]."""
     matrix, weights = known.matrix(), known.facts.weights
     mask = is_observed(matrix)
@@ -273,24 +325,54 @@ def _abilities() -> np.ndarray:
     return (WIDE * ndtri(np.stack(columns, axis=1))).astype(np.float32)
 
 
-def _misfit(
-    items: Items, padded_answers: PaddedAnswers, abilities: Float[jax.Array, "draws factors"]
-) -> Float[jax.Array, " models"]:
-    """Returns `Look.misfit`, float32[m]: marginal likelihoods over abilities, float32[s, k]."""
+def _outcomes(
+    items: Items, abilities: Float[jax.Array, "draws factors"]
+) -> Float[jax.Array, "draws samples"]:
+    """Returns P(right) of each sample for each ability."""
     extended = jnp.concatenate([jnp.ones((len(abilities), 1)), abilities], axis=1)
     second = (extended[:, :, None] * extended[:, None, :]).reshape(len(abilities), -1)
+    variance = second @ items.covariance.reshape(len(items.mean), -1).T
+    return jax.nn.sigmoid(response.moderate(extended @ items.mean.T, variance))
 
-    def of_one(one: tuple[jax.Array, ...]) -> jax.Array:
+
+def _likelihoods(
+    items: Items,
+    padded_answers: PaddedAnswers,
+    weights: Float[jax.Array, " samples"],
+    abilities: Float[jax.Array, "draws factors"],
+) -> tuple[Float[jax.Array, "models hypotheses draws"], Float[jax.Array, "models draws"]]:
+    """Returns the log likelihood of each model's answers under each of `HYPOTHESES` and abilities,
+    and what the fit expects of the asked samples: their weighted sum.
+    """
+
+    def of_one(one: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         samples, values, mask = one
-        variance = second @ items.covariance[samples].reshape(len(samples), -1).T
-        p = jax.nn.sigmoid(response.moderate(extended @ items.mean[samples].T, variance))
+        p = _outcomes(Items(items.mean[samples], items.covariance[samples]), abilities)
 
-        def log_likelihood(guess: float, slip: float) -> jax.Array:
+        def log_likelihood(hypothesis: jax.Array) -> jax.Array:
+            guess, slip = hypothesis
             q = jnp.clip(guess + (1 - guess - slip) * p, 1e-3, 1 - 1e-3)
-            terms = values * jnp.log(q) + (1 - values) * jnp.log(1 - q)
-            return jax.nn.logsumexp(terms @ mask)
+            return (values * jnp.log(q) + (1 - values) * jnp.log(1 - q)) @ mask
 
-        others = jnp.array([log_likelihood(*each) for each in MISFITS])
-        return jax.nn.logsumexp(others) - jnp.log(len(MISFITS)) - log_likelihood(0.0, 0.0)
+        logs = jnp.stack([log_likelihood(each) for each in jnp.asarray(HYPOTHESES)])
+        return logs, p @ (weights[samples] * mask)
 
     return jax.lax.map(of_one, (padded_answers.samples, padded_answers.values, padded_answers.mask))
+
+
+def _means(
+    items: Items,
+    weights: Float[jax.Array, " samples"],
+    abilities: Float[jax.Array, "draws factors"],
+) -> Float[jax.Array, " draws"]:
+    """Returns the weighted mean of all samples that is expected for each ability."""
+
+    def of_part(part: tuple[jax.Array, ...]) -> jax.Array:
+        return _outcomes(Items(*part[:2]), abilities) @ part[2]
+
+    filled = -len(weights) % PART
+    padded = (
+        jnp.pad(each, [(0, filled)] + [(0, 0)] * (each.ndim - 1)).reshape(-1, PART, *each.shape[1:])
+        for each in (items.mean, items.covariance, weights)
+    )
+    return jax.lax.map(of_part, tuple(padded)).sum(axis=0)
