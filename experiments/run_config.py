@@ -115,6 +115,9 @@ def make_default(learner: str) -> ml_collections.ConfigDict:
     return ml_collections.ConfigDict(learners.nest(values | {"learner": learner}))
 
 
+default = make_default  # its former name
+
+
 def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collections.ConfigDict:
     """Returns a config with another learner; values of a learner of the same class are kept."""
     learner = user_code.written_name(learner)
@@ -190,7 +193,8 @@ def _check_keys(values: Mapping[str, Any]) -> None:
     """Refuses unknown keys, which a config file may contain."""
     if not isinstance(values.get("learner"), str):
         raise BadInput(
-            "config.learner is missing: start from run_config.default(NAME) (docs/learners.md)."
+            "config.learner is missing: start from run_config.make_default(NAME)"
+            " (docs/learners.md)."
         )
     valid = list_fields(values["learner"])
     for key in values:

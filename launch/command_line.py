@@ -25,7 +25,7 @@ flags.disclaim_key_flags()  # they belong to the command that defines them with 
 
 
 def define_config() -> FlagHolder:
-    """Defines --config; `config_flag.words().config()` is its value."""
+    """Defines --config; `config_flag.get_words().config()` is its value."""
     return flags.DEFINE_string(
         "config", None, "Name of a learner, or path of a config file (PATH.py)."
     )

@@ -155,8 +155,8 @@ def _load(path: str, argument: str) -> ml_collections.ConfigDict:
     if not isinstance(config, ml_collections.ConfigDict):
         result = "nothing" if config is None else f"a {type(config).__name__}"
         raise BadInput(
-            f"{path}: its get_config returns {result}; it must return run_config.default(NAME),"
-            " with the changes you want (docs/learners.md)."
+            f"{path}: its get_config returns {result}; it must return"
+            " run_config.make_default(NAME), with the changes you want (docs/learners.md)."
         )
     return config
 

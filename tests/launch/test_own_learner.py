@@ -124,7 +124,7 @@ def test_a_config_file_finds_it_from_any_directory_and_as_a_job(folder, small_st
     pytest.importorskip("submitit", reason="jobs are sent with submitit, which is not installed")
     (folder / "wide.py").write_text(
         "from nevis_stream.experiments import run_config\n\ndef get_config():\n"
-        f"    config = run_config.default({OWN!r})\n    config.side = 6\n    return config\n"
+        f"    config = run_config.make_default({OWN!r})\n    config.side = 6\n    return config\n"
     )
     words = [f"--config={folder / 'wide.py'}", f"--config.stream={small_stream}", "--run_dir=run"]
     (tmp_path / "empty").mkdir()
@@ -137,7 +137,7 @@ def test_a_config_file_finds_it_from_any_directory_and_as_a_job(folder, small_st
 def test_ray_runs_it(folder, small_stream, tmp_path):
     (folder / "narrow.py").write_text(
         "from nevis_stream.experiments import run_config\n\ndef get_config():\n"
-        f"    return run_config.default({OWN!r})\n"
+        f"    return run_config.make_default({OWN!r})\n"
     )
     (tmp_path / "empty").mkdir()
     words = [f"--config={folder / 'narrow.py'}", f"--config.stream={small_stream}"]

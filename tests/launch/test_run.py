@@ -141,7 +141,8 @@ def test_a_mistake_gets_one_clear_message(words, message):
         (
             (
                 "from nevis_stream.experiments import run_config\n\ndef get_config():\n    config ="
-                " run_config.default('indep')\n    config.train.steps = 'abc'\n    return config\n"
+                " run_config.make_default('indep')\n    config.train.steps = 'abc'\n"
+                "    return config\n"
             ),
             "own.py, line 5: TypeError: ",
         ),
