@@ -13,10 +13,10 @@ import random
 import tempfile
 from pathlib import Path
 
-from nevis_stream.analysis.answering import CONTROL, against_control, rule_results
+from nevis_stream.analysis.answering import CONTROL, compare_with_control, summarise_rules
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.cost.meter import engineering
+from nevis_stream.analysis.seeds import group_by_seed
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.errors import plural
 from nevis_stream.experiments import run_config, scripts
 from nevis_stream.experiments.recorded import open_run
@@ -82,9 +82,9 @@ def show(folders: list[Path]) -> None:
     by_stream: dict[str, list] = {}
     for run in runs:
         by_stream.setdefault(run.header.stream_digest, []).append(run)
-    groups = [group for members in by_stream.values() for group in by_seed(members)]
+    groups = [group for members in by_stream.values() for group in group_by_seed(members)]
     print(scripts.describe())
-    for compared in rule_results(groups):
+    for compared in summarise_rules(groups):
         first = compared[0]
         print(f"\n{first.learner} on {first.pool}: {first.design}\n")
         print(
@@ -95,14 +95,14 @@ def show(folders: list[Path]) -> None:
         for each in compared:
             difference = "–"
             if each.rule != CONTROL and first.rule == CONTROL:
-                against = against_control(each, first)
+                against = compare_with_control(each, first)
                 difference = (
                     f"{against.difference:+.4f} ({against.low:+.4f} to {against.high:+.4f})"
                 )
             print(
                 f"| {each.rule.partition(' (')[0]} | {len(each.seeds)} |"
                 f" {each.errors[0].mean():.4f} | {each.errors[-1].mean():.4f} | {difference} |"
-                f" {each.labels:.0f} | {each.labels_seen:.0f} | {engineering(each.flops)} |"
+                f" {each.labels:.0f} | {each.labels_seen:.0f} | {format_engineering(each.flops)} |"
             )
 
 

@@ -28,7 +28,7 @@ BATCH = 256
 
 def write_raw_mnist(folder: Path) -> int:
     """Writes the four idx files as published (compressed); returns the number of images."""
-    with np.load(catalogue.shared_directory() / "data" / "mnist.npz") as file:
+    with np.load(catalogue.find_shared_directory() / "data" / "mnist.npz") as file:
         arrays = [
             file[f"{kind}_{part}"] for part in ("train", "test") for kind in ("images", "labels")
         ]
@@ -54,7 +54,7 @@ def measure_reading() -> tuple[list[float], int]:
 
     Reads all training images of MNIST at 64×64 in shuffled batches of 256.
     """
-    assert prepared.about("mnist", "published")["format"] == prepared.RAW
+    assert prepared.read_about("mnist", "published")["format"] == prepared.RAW
     stored = prepared.load("mnist", "published").parts["train"].images.resized(64)
     rates = []
     for repeat in range(REPEATS):

@@ -25,10 +25,10 @@ def read_matrix(name: str):
     """Returns uint8[models, samples]."""
     import numpy as np
 
-    from nevis_stream.catalogue import shared_directory
+    from nevis_stream.catalogue import find_shared_directory
 
     if name != "synthetic":
-        return np.load(shared_directory() / "matrices" / f"{name}.npz")["correct"]
+        return np.load(find_shared_directory() / "matrices" / f"{name}.npz")["correct"]
     random = np.random.default_rng(0)
     odds = random.normal(size=(60, 1)) - random.normal(size=(1, 2000))
     return (random.random(odds.shape) < 1 / (1 + np.exp(-odds))).astype(np.uint8)

@@ -24,9 +24,9 @@ from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import (
     EnsemblePredictions,
     KnownLabels,
-    active_test,
     choose_samples,
-    expected_losses,
+    expect_losses,
+    run_active_test,
 )
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments.scripts import describe
@@ -81,11 +81,11 @@ def step(n: int, members) -> None:
 
     def acquire():
         choose_samples([pool], members, left, 20, random, "xwed", ProportionalSampling())
-        expected_losses(pool, members)
+        expect_losses(pool, members)
 
     acquired = _measure(acquire)
     predictions = EnsemblePredictions(members)
-    *_, draws = active_test(
+    *_, draws = run_active_test(
         pool, lambda answers: predictions, KnownLabels(labels), 1000, random, batch=1000
     )
     begun = time.perf_counter()

@@ -32,7 +32,9 @@ VIEW = 16  # side of the images that are compared
 def list_dataset_ids() -> list[str]:
     """Returns the data sets of the stream pico in the order in which they first occur."""
     return list(
-        dict.fromkeys(r["dataset_id"] for r in catalogue.read_csv(catalogue.stream_path("pico")))
+        dict.fromkeys(
+            r["dataset_id"] for r in catalogue.read_csv(catalogue.find_stream_path("pico"))
+        )
     )
 
 

@@ -33,14 +33,14 @@ from nevis_stream.experiments.scripts import (
 )
 from nevis_stream.launch import entry
 from nevis_stream.learners.config import PRESETS
-from nevis_stream.learners.parts.augmentation import Augmentation, training_view
+from nevis_stream.learners.parts.augmentation import Augmentation, augment_batch
 from nevis_stream.learners.parts.feed import Batches
 from nevis_stream.learners.parts.model import (
     Network,
     TaskShape,
     begin,
+    chain_steps,
     initialise_program,
-    several_steps,
 )
 from nevis_stream.learners.parts.recipe import Recipe
 
@@ -89,7 +89,7 @@ def step_arguments(recipe: Recipe, batch: int) -> tuple[Any, ...]:
 
 
 def stack_arguments(arguments: tuple[Any, ...], steps: int) -> tuple[Any, ...]:
-    """Returns the arguments of `several_steps`: those that change have a first axis of `steps`."""
+    """Returns the arguments of `chain_steps`: those that change have a first axis of `steps`."""
     stored, sizes, target, key, index, rate, smoothing, shape = arguments
     stacked = [jnp.stack([jnp.asarray(x)] * steps) for x in (stored, sizes, target, index, rate)]
     return (*stacked[:3], key, *stacked[3:], smoothing, shape)
@@ -122,7 +122,7 @@ def step_rows(
     for batch in batches:
         function, arguments = recipe.step(10), step_arguments(recipe, batch)
         if together > 1:
-            function, arguments = several_steps(function), stack_arguments(arguments, together)
+            function, arguments = chain_steps(function), stack_arguments(arguments, together)
         program = count_flops(function, donate_argnums=0)
         carry = [begin(jax.jit(initialise_program(network, 64))(words))]
         flops = program.flops(carry[0], *arguments) / together
@@ -153,7 +153,7 @@ def print_input_rows(repeats: int) -> None:
     stored = images.banded(80)
     store_seconds = (time.process_time() - start) / len(images)
     sizes = images.sizes
-    view = jax.jit(lambda key, images, sizes: training_view(key, images, sizes, 64, Augmentation()))
+    view = jax.jit(lambda key, images, sizes: augment_batch(key, images, sizes, 64, Augmentation()))
     for batch in (16, 64, 256):
         draw, key = Batches(len(stored), batch, 0), jax.random.key(0)
 

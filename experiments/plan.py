@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from nevis_stream.analysis.methods import MethodPoint, method_points
+from nevis_stream.analysis.methods import MethodPoint, list_method_points
 from nevis_stream.analysis.runs import group_by_stream, read_runs
-from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.cost.meter import cost_text, engineering
+from nevis_stream.analysis.seeds import group_by_seed
+from nevis_stream.cost.meter import format_cost, format_engineering
 from nevis_stream.experiments.grid import STEPS, TRIALS, Cell, format_value, shorten_key
 from nevis_stream.experiments.run_config import RunConfig, flatten
 from nevis_stream.streams.stream import Stream
@@ -67,7 +67,7 @@ def print_plan(config: RunConfig, stream: Stream, seeds: int = 1) -> None:
         cells = [row[k] for k in ("year", "task_id", "classes", "n_train", "n_dev", "n_predict")]
         cells += [row.get(k, "-") for k in ("trials", "steps", "batch")]
         table.add_row(
-            *map(str, cells), *(engineering(flops[p]) if p in flops else "-" for p in phases)
+            *map(str, cells), *(format_engineering(flops[p]) if p in flops else "-" for p in phases)
         )
     console.print(table)
     if not all("flops" in row for row in rows):
@@ -81,8 +81,9 @@ def print_plan(config: RunConfig, stream: Stream, seeds: int = 1) -> None:
         f"{len(rows)} tasks, {sum(r['trials'] for r in rows)} trials,"
         f" {sum(r['trials'] * r['steps'] for r in rows)}"
         f" steps{f', for each of {seeds} seeds' if seeds > 1 else ''}. Estimated FLOPs of one seed:"
-        f" {engineering(sum(totals.values()))}, of which {engineering(totals['train'])} are"
-        " training (the cost that the paper reports). Nothing was run.",
+        f" {format_engineering(sum(totals.values()))}, of which"
+        f" {format_engineering(totals['train'])} are training (the cost that the paper reports)."
+        " Nothing was run.",
         soft_wrap=True,
     )
 
@@ -109,7 +110,7 @@ def print_sweep_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds
                 sum(sum(row["flops"].values()) for row in rows),
             ]
             sums = [total + seeds * cost for total, cost in zip(sums, costs, strict=True)]
-            shown = [engineering(cost) for cost in costs]
+            shown = [format_engineering(cost) for cost in costs]
         else:
             uncounted.add(cell.config.learner)
             shown = ["-", "-"]
@@ -127,8 +128,8 @@ def print_sweep_plan(cells: Sequence[Cell], load: Callable[[str], Stream], seeds
         cost = f"{runs} with an unknown number of FLOPs"
     else:
         cost = (
-            f"{runs} with an estimated {engineering(sums[1])} FLOPs, of which"
-            f" {engineering(sums[0])} are training (the cost that the paper reports)"
+            f"{runs} with an estimated {format_engineering(sums[1])} FLOPs, of which"
+            f" {format_engineering(sums[0])} are training (the cost that the paper reports)"
         )
     console.print(f"{cost}. Nothing was run.", highlight=False)
 
@@ -153,7 +154,7 @@ def print_results(cells: Sequence[Cell], directories: Mapping[str, Sequence[Path
             table.add_row(*_cells(cell, keys), "0", *5 * "-")
             continue
         spread = f"{point.error.std:.4f}" if point.error.n > 1 else ""
-        costs = cost_text(point.paper_total.mean), cost_text(point.full_total.mean)
+        costs = format_cost(point.paper_total.mean), format_cost(point.full_total.mean)
         mark = "*" if point.on_paper_front else ""
         table.add_row(
             *_cells(cell, keys), str(point.error.n), f"{point.error.mean:.4f}", spread, *costs, mark
@@ -172,7 +173,7 @@ def _points(directories: Sequence[Path]) -> tuple[dict[Path, MethodPoint], list[
     runs, left_out = read_runs(directories)
     points_by_path = {}
     for group in group_by_stream(runs).values():
-        for point in method_points(by_seed(group)):
+        for point in list_method_points(group_by_seed(group)):
             points_by_path |= {run.path: point for run in point.group.runs}
     return points_by_path, [f"{skipped.path}: {skipped.reason}" for skipped in left_out]
 

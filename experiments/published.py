@@ -90,8 +90,8 @@ def list_tasks() -> list[Task]:
             domain=row["domain"],
             num_classes=int(row["num_classes"]),
         )
-        for task_id, row in published.facts().items()
-        if task_id in published.errors()
+        for task_id, row in published.read_facts().items()
+        if task_id in published.read_errors()
     ]
 
 
@@ -127,11 +127,13 @@ def make_records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
         flops=None,
         flops_reason=FLOPS_REASON,
         left_out={
-            task_id: NO_VALUE for task_id in published.facts() if task_id not in published.errors()
+            task_id: NO_VALUE
+            for task_id in published.read_facts()
+            if task_id not in published.read_errors()
         },
     )
     for event, task in zip(itertools.count(step=2), stream, strict=False):
-        facts = published.facts()[task.task_id]
+        facts = published.read_facts()[task.task_id]
         yield TrainRecord(
             event=event,
             **task.to_record(),
@@ -144,7 +146,7 @@ def make_records(config: dict[str, Any], config_hash: str) -> Iterator[Record]:
             chosen=None,
             trials=(),
         )
-        error = published.errors()[task.task_id][config["learner"]]
+        error = published.read_errors()[task.task_id][config["learner"]]
         yield PredictRecord(
             event=event + 1,
             train_event=event,

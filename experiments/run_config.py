@@ -54,7 +54,7 @@ class Common:
     )
 
 
-COMMON = tuple(learners.fields_of(Common))
+COMMON = tuple(learners.flatten_fields(Common))
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ def list_fields(learner: str) -> dict[str, Field]:
     Raises:
       BadInput: no such learner, or it has a field with the name of a common one.
     """
-    own = learners.fields_of(learners.class_of(learner))
+    own = learners.flatten_fields(learners.find_config_class(learner))
     for name in own:
         if name.partition(".")[0] in COMMON:
             raise BadInput(
                 f"learner {learner}: its field {name} must have another name, because every config"
                 f" has values named {', '.join(COMMON)}."
             )
-    return learners.fields_of(Common) | own
+    return learners.flatten_fields(Common) | own
 
 
 def make_default(learner: str) -> ml_collections.ConfigDict:
@@ -121,7 +121,7 @@ default = make_default  # its former name
 def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collections.ConfigDict:
     """Returns a config with another learner; values of a learner of the same class are kept."""
     learner = user_code.written_name(learner)
-    if learners.class_of(learner) is learners.class_of(config.learner):
+    if learners.find_config_class(learner) is learners.find_config_class(config.learner):
         changed = config.copy_and_resolve_references()
     else:
         changed = make_default(learner)
@@ -142,7 +142,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     common = learners.check_values(Common, values)
     last_kept(common["keep"])
     learner = common["learner"]
-    section = learners.class_of(learner)
+    section = learners.find_config_class(learner)
     own_values = _fill(section, learner, common["budget"], values)
     own = _make(section, own_values, learner)
     if get_presets(section) is None:
@@ -151,7 +151,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
         defaults = _fill(section, learner, common["budget"], {})
         differing = [
             f"{name}={own_values[name]}"
-            for name, field in learners.fields_of(section).items()
+            for name, field in learners.flatten_fields(section).items()
             if field.label and own_values[name] != defaults[name]
         ]
         common["label"] = ", ".join([learner.rpartition(":")[2], *differing])
@@ -266,7 +266,7 @@ def to_json(config: RunConfig) -> dict[str, Any]:
 
 def build_learner(learner: str, values: Mapping[str, Any]) -> Learner:
     """Builds a learner from its name and the values of its fields by dotted name."""
-    return learners.build(_make(learners.class_of(learner), values, learner))
+    return learners.build(_make(learners.find_config_class(learner), values, learner))
 
 
 def run_config_once(

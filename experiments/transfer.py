@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, pair_row
+from nevis_stream.analysis.transfer_matrix import FACTS, PAIRS, make_pair_row
 from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.experiments import recorded, run_config
@@ -134,7 +134,7 @@ class TransferMatrixRun:
     def run(self, run_one: RunOnce) -> pd.DataFrame:
         """Runs the missing rows and returns the matrix; matrix.csv is written after each row.
 
-        Columns: those of `nevis_stream.analysis.transfer_matrix.pair_row`.
+        Columns: those of `nevis_stream.analysis.transfer_matrix.make_pair_row`.
         """
         for folder in (out := real_path(self.out), *out.parents):
             if (folder / FILE_NAME).exists():
@@ -149,7 +149,7 @@ class TransferMatrixRun:
             )
             for record in ledger.of_kind(PredictRecord):
                 rows.append(
-                    pair_row(source, record.task_id, self.errors[record.task_id], record.error)
+                    make_pair_row(source, record.task_id, self.errors[record.task_id], record.error)
                 )
             frame = pd.DataFrame(rows)
             write_file(self.out / PAIRS, frame.to_csv(index=False, float_format="%.6f").encode())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 from absl.flags import FlagHolder, FlagValues
 
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.errors import BadInput, look_up, unknown
 from nevis_stream.launch import entry
 from nevis_stream.terminal import Console
@@ -362,7 +362,7 @@ def estimate_cells(estimate: "Estimate") -> tuple[str, str]:
 
 def format_flops(value: float | None) -> str:
     """Returns FLOPs in engineering notation, or "unknown"."""
-    return "unknown" if value is None else f"{engineering(value)} FLOPs"
+    return "unknown" if value is None else f"{format_engineering(value)} FLOPs"
 
 
 def start_run_or_table(run: Callable[[], None], table: Callable[[], None]) -> None:

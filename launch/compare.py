@@ -25,7 +25,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.cost.meter import cost_text, engineering, ratio
+from nevis_stream.cost.meter import format_cost, format_engineering, format_ratio
 from nevis_stream.errors import plural
 from nevis_stream.launch import entry
 from nevis_stream.storage import write_file
@@ -47,14 +47,14 @@ _ACROSS = flags.DEFINE_bool(
 def main(argv):
     """Prints the comparison."""
     sides = _sides(argv)
-    from nevis_stream.analysis.differences import compare_groups, table
-    from nevis_stream.analysis.pairs import costs_of, nearest_pair
+    from nevis_stream.analysis.differences import compare_groups, make_table
+    from nevis_stream.analysis.pairs import find_nearest_pair, list_costs
     from nevis_stream.analysis.runs import read_runs
 
     runs, left_out = read_runs(list(itertools.chain(*sides)))
     groups = _groups(runs, sides, left_out)
-    points = [costs_of(side) for side in groups]
-    a, b = nearest_pair(groups, points)
+    points = [list_costs(side) for side in groups]
+    a, b = find_nearest_pair(groups, points)
     comparison = compare_groups(
         a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value
     )
@@ -62,7 +62,7 @@ def main(argv):
     if _OUT.value:
         from nevis_stream.storage.tables import csv_bytes
 
-        write_file(Path(_OUT.value), csv_bytes(table(comparison)))
+        write_file(Path(_OUT.value), csv_bytes(make_table(comparison)))
         print(f"table: {_OUT.value}")
     if any(item.unread for item in left_out):
         sys.exit(entry.INCOMPLETE)
@@ -100,10 +100,10 @@ def _expand(names: list[str]) -> list[Path]:
 def _groups(runs, sides, left_out):
     """Returns the methods of the two sides, A first."""
     from nevis_stream.analysis.pairs import split_methods
-    from nevis_stream.analysis.seeds import by_seed
+    from nevis_stream.analysis.seeds import group_by_seed
 
     reasons = "".join(f"\n  {item.path}: {item.reason}" for item in left_out)
-    groups = by_seed(runs)
+    groups = group_by_seed(runs)
     if len(sides) == 1:
         places = {path: place for place, path in enumerate(sides[0])}
         groups.sort(key=lambda group: min(places[run.path] for run in group.runs))
@@ -125,14 +125,14 @@ def _groups(runs, sides, left_out):
 
 
 def _print(comparison, left_out, points) -> None:
-    from nevis_stream.analysis.seeds import notes
-    from nevis_stream.analysis.verdict import cautions, cost_statement, span, verdict
+    from nevis_stream.analysis.seeds import list_notes
+    from nevis_stream.analysis.verdict import format_span, list_cautions, state_costs, state_verdict
 
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     a, b, seeds = comparison.a, comparison.b, comparison.over_seeds.seeds
     others = [label for side in points for label in side if label not in (a.label, b.label)]
-    console.print(verdict(comparison), style="bold")
-    console.print(cost_statement(comparison))
+    console.print(state_verdict(comparison), style="bold")
+    console.print(state_costs(comparison))
     console.print(
         f"A: {a.label}, {plural(seeds[0], 'seed')}; B: {b.label}, {plural(seeds[1], 'seed')}."
     )
@@ -145,13 +145,15 @@ def _print(comparison, left_out, points) -> None:
             "The two methods closest in cost are compared. Used only for the FLOPs to reach the"
             f" same error: {', '.join(others)}."
         )
-    console.print(f"  95% interval over seeds, on these tasks: {span(comparison.over_seeds)}")
+    console.print(
+        f"  95% interval over seeds, on these tasks: {format_span(comparison.over_seeds)}"
+    )
     console.print(
         "  95% interval over tasks and seeds, on other tasks like these:"
-        f" {span(comparison.over_tasks)}"
+        f" {format_span(comparison.over_tasks)}"
     )
-    remarks = [*cautions(comparison), *comparison.remarks, *left_out]
-    for remark in (*remarks, *notes((a.learner, b.learner))):
+    remarks = [*list_cautions(comparison), *comparison.remarks, *left_out]
+    for remark in (*remarks, *list_notes((a.learner, b.learner))):
         console.print(f"  note: {remark}")
     console.print(_table(comparison))
     console.print(
@@ -161,14 +163,14 @@ def _print(comparison, left_out, points) -> None:
 
 
 def _cost(name: str, pair) -> str:
-    quotient = "" if math.isnan(pair.ratio) else f" (A / B = {ratio(pair.ratio)})"
-    return f"  {name}: A {cost_text(pair.a)}, B {cost_text(pair.b)}{quotient}"
+    quotient = "" if math.isnan(pair.ratio) else f" (A / B = {format_ratio(pair.ratio)})"
+    return f"  {name}: A {format_cost(pair.a)}, B {format_cost(pair.b)}{quotient}"
 
 
 def _reach_statement(points_a, points_b) -> str:
-    from nevis_stream.analysis.pareto import reach_ratio
+    from nevis_stream.analysis.pareto import compare_flops_to_reach
 
-    quotient = reach_ratio(points_a, points_b)
+    quotient = compare_flops_to_reach(points_a, points_b)
     if math.isnan(quotient.value):
         for name, points in (("A", points_a), ("B", points_b)):
             if points and not any(flops != 0 for _, flops in points):
@@ -177,17 +179,20 @@ def _reach_statement(points_a, points_b) -> str:
             "FLOPs to reach the same error: unknown, because A or B has no finished run or no known"
             " cost."
         )
-    a, b = (f"{reach.basis} {engineering(reach.flops)}" for reach in (quotient.a, quotient.b))
+    a, b = (
+        f"{reach.basis} {format_engineering(reach.flops)}" for reach in (quotient.a, quotient.b)
+    )
     return (
         f"Training FLOPs to reach mean error {quotient.error:.4f}, the lowest that both reach:"
-        f" A / B {quotient.bound or '='} {ratio(quotient.value)} (A {a}; B {b}; not extrapolated)."
+        f" A / B {quotient.bound or '='} {format_ratio(quotient.value)} (A {a}; B {b}; not"
+        " extrapolated)."
     )
 
 
 def _table(comparison):
     from rich.table import Table
 
-    from nevis_stream.analysis.verdict import span
+    from nevis_stream.analysis.verdict import format_span
 
     table = Table(box=None, header_style="bold")
     table.add_column("task")
@@ -196,7 +201,7 @@ def _table(comparison):
 
     def add(name: str, n: str, a: float, b: float, interval, last: bool) -> None:
         difference = f"{100 * interval.estimate:+.2f}".replace("-", "−")
-        limits = "–" if math.isnan(interval.low) else span(interval)
+        limits = "–" if math.isnan(interval.low) else format_span(interval)
         colour = {-1: "green", 1: "red"}.get(interval.side)
         errors = f"{100 * a:.2f}", f"{100 * b:.2f}"
         table.add_row(name, n, *errors, difference, limits, style=colour, end_section=last)

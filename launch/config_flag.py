@@ -14,7 +14,7 @@ from nevis_stream import user_code
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.experiments import run_config, studies
 from nevis_stream.launch import entry
-from nevis_stream.learners import Field, class_of
+from nevis_stream.learners import Field, find_config_class
 from nevis_stream.learners.table import TABLE
 from nevis_stream.storage.reading import absence
 
@@ -181,7 +181,7 @@ def format_help() -> str:
     has_config = config_words.source or config_words.values
     try:
         learner = config_words.config().learner if has_config else "ft_prev"
-        presets = run_config.get_presets(class_of(learner)) or {}
+        presets = run_config.get_presets(find_config_class(learner)) or {}
         fields = run_config.list_fields(learner).values()
         keys = "\n".join(_key(field, presets) for field in fields)
     except BadInput as error:

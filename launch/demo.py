@@ -10,7 +10,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.cost.meter import cost_text
+from nevis_stream.cost.meter import format_cost
 from nevis_stream.launch import command_line, entry
 from nevis_stream.terminal import Console
 
@@ -57,7 +57,7 @@ def _print_points(directories: list[Path]) -> None:
     """Prints error and FLOPs of each run; * marks the Pareto front (error, FLOPs of training)."""
     from rich.table import Table
 
-    from nevis_stream.analysis.pareto import pareto_front
+    from nevis_stream.analysis.pareto import find_pareto_front
     from nevis_stream.analysis.points import point
     from nevis_stream.run_directory.ledger import Ledger
 
@@ -68,14 +68,14 @@ def _print_points(directories: list[Path]) -> None:
         table.add_column(name, justify="right" if number else "left", no_wrap=name == "learner")
     ledgers = [Ledger(directory) for directory in directories]
     points = [point(ledger) for ledger in ledgers]
-    front = pareto_front([(each.error, each.paper_total) for each in points])
+    front = find_pareto_front([(each.error, each.paper_total) for each in points])
     for number, (ledger, each) in enumerate(zip(ledgers, points, strict=True)):
         table.add_row(
             ledger.header.learner,
             ledger.header.budget or "-",
             f"{each.error:.4f}",
-            cost_text(each.paper_total),
-            cost_text(each.full_total),
+            format_cost(each.paper_total),
+            format_cost(each.full_total),
             "*" if number in front else "",
         )
     Console().print(table)

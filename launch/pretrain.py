@@ -18,7 +18,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.launch import command_line, config_flag, entry
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.terminal import TerminalProgress
@@ -95,7 +95,7 @@ def main(_):
             )
     print(
         f"{out}: {facts.network['name']} pre-trained on {facts.trained_on},"
-        f" {engineering(facts.flops)} FLOPs"
+        f" {format_engineering(facts.flops)} FLOPs"
     )
     options = f"--config=pt_isup --config.pretrained.path={out} --run_dir=runs/pt"
     print(entry.as_typed(f"next: python -m launch.run {options}"))

@@ -21,7 +21,7 @@ from pathlib import Path
 from absl import flags
 
 from nevis_stream.catalogue import SPLIT_HELP
-from nevis_stream.cost.meter import cost_text
+from nevis_stream.cost.meter import format_cost
 from nevis_stream.errors import plural
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.run_config import run_config_once
@@ -98,8 +98,8 @@ def _result(ledger: Ledger) -> str:
     if math.isnan(result.error):
         error = f"no mean error: {result.reason}"
     return (
-        f"{error}; FLOPs of all phases: {cost_text(result.full_total)}, of training:"
-        f" {cost_text(result.paper_total)}"
+        f"{error}; FLOPs of all phases: {format_cost(result.full_total)}, of training:"
+        f" {format_cost(result.paper_total)}"
     )
 
 

@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.launch.run_state import DONE, NOW, Holder, RunState, TaskState, TrialState
 from nevis_stream.report.notation import error
 
@@ -95,7 +95,7 @@ def _summary(state: RunState, console: Console) -> list[RenderableType]:
 
 
 def _flops(value: float) -> str:
-    return "unknown" if math.isnan(value) else engineering(value)
+    return "unknown" if math.isnan(value) else format_engineering(value)
 
 
 def _describe_situation(state: RunState) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.analysis.points import phase_flops
+from nevis_stream.analysis.points import sum_phase_flops
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.config import read_config
@@ -305,7 +305,7 @@ def state_of(path: Path) -> RunState:
     passed = max(time.time() - begun, 0.0) if begun and working else 0.0
     timing = {record.event: record for record in read_timing(path)}
     tasks = _tasks(ledger, rows, timing, config)
-    flops = phase_flops(ledger) if ledger.records else {}
+    flops = sum_phase_flops(ledger) if ledger.records else {}
     return RunState(
         path,
         _title(config),

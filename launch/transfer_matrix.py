@@ -17,7 +17,7 @@ from pathlib import Path
 
 from absl import flags
 
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.launch import command_line, entry
 
 _INDEP = flags.DEFINE_string("indep", None, "Directory of a complete run of indep.")
@@ -42,7 +42,7 @@ def main(_):
         entry.fail("--indep is missing: the directory of a complete run of indep.")
     if not (_OUT.value or _DRY_RUN.value):
         entry.fail("--out is missing: the directory of the matrix, for example runs/transfer.")
-    from nevis_stream.analysis.points import phase_flops
+    from nevis_stream.analysis.points import sum_phase_flops
     from nevis_stream.experiments.transfer import TransferMatrixRun
 
     matrix = TransferMatrixRun(
@@ -51,12 +51,12 @@ def main(_):
     tasks = list(matrix.trained)
     runs = sum(len(tasks) - 1 - tasks.index(source) for source in matrix.sources)
     if _DRY_RUN.value:
-        trials, flops = matrix.config.search.trials, phase_flops(matrix.ledger)
+        trials, flops = matrix.config.search.trials, sum_phase_flops(matrix.ledger)
         each = sum(flops.values()) / len(tasks)
         print(
             f"{len(matrix.sources)} rows with {runs} tasks of {trials} trials:"
-            f" {runs * trials} trainings, about {engineering(runs * each)} FLOPs if a task costs as"
-            " much as the average task of the run of indep. Nothing was run."
+            f" {runs * trials} trainings, about {format_engineering(runs * each)} FLOPs if a task"
+            " costs as much as the average task of the run of indep. Nothing was run."
         )
         return
     from nevis_stream.experiments.run_config import run_config_once

@@ -23,7 +23,7 @@ from nevis_stream.learner import Learner
 from nevis_stream.learners.table import BUILDERS, TABLE
 
 
-def class_of(name: str) -> type:
+def find_config_class(name: str) -> type:
     """Returns the frozen dataclass whose fields are a learner's configuration.
 
     The class is the learner itself, or one for which `build` returns the learner.
@@ -60,7 +60,7 @@ def class_of(name: str) -> type:
         near = difflib.get_close_matches(class_name, classes, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise BadInput(f"learner {name}: {module} has no class {class_name!r}.{hint}")
-    fields_of(learner_class)  # refuses what cannot be configured
+    flatten_fields(learner_class)  # refuses what cannot be configured
     missing = [
         method for method in ("init", "train", "predict") if not hasattr(learner_class, method)
     ]
@@ -74,7 +74,8 @@ def class_of(name: str) -> type:
 
 
 def build(config: Any) -> Learner:
-    """Returns the learner of a configuration, an instance of a class that `class_of` returns.
+    """Returns the learner of a configuration, an instance of a class that `find_config_class`
+    returns.
 
     The configurations of this package are data: the table says what builds their learners. A class
     of the user's has a method `build`, or is the learner itself.
@@ -141,7 +142,7 @@ class Field:
         return BadInput(f"config.{self.name} is {value}; it must be {expected}.")
 
 
-def fields_of(section: type) -> dict[str, Field]:
+def flatten_fields(section: type) -> dict[str, Field]:
     """Returns the fields of a dataclass by dotted name.
 
     Raises:
@@ -221,7 +222,7 @@ def check_values(section: type, values: Mapping[str, Any]) -> dict[str, Any]:
       BadInput: a value that its field cannot have.
     """
     checked = {}
-    for name, field in fields_of(section).items():
+    for name, field in flatten_fields(section).items():
         value = values.get(name, field.default)
         checked[name] = None if value is field.default is None else field.check(value)
     return checked

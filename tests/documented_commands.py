@@ -177,7 +177,7 @@ def commands_of(page: Path, names: bool = False) -> Iterator[tuple[int, str]]:
 
 def small_dataset(name: str):
     """Returns an embedded data set of 8×8 images, with the kind and classes of the real one."""
-    row = catalogue.datasets()[name]
+    row = catalogue.read_datasets()[name]
     classes = int(row["num_classes"])
     labels = np.arange(80) % classes
     if row["kind"] == MULTI_LABEL:

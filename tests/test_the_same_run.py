@@ -14,10 +14,10 @@ import numpy as np
 import optax
 import pytest
 
-from nevis_stream.analysis.methods import method_points
-from nevis_stream.analysis.points import phase_flops, point
+from nevis_stream.analysis.methods import list_method_points
+from nevis_stream.analysis.points import point, sum_phase_flops
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.errors import BadInput, LearnerFault, RunWarning
 from nevis_stream.learner import Context, Predictor
 from nevis_stream.progress import Progress, Silent
@@ -74,13 +74,13 @@ def test_cost_that_nobody_counted_is_unknown(learner, missing, tmp_path):
     result = point(ledger)
     assert math.isnan(result.full_total) and f"charged to {missing} (" in result.reason
     assert math.isnan(result.paper_total) == ("train" in missing)
-    assert math.isnan(phase_flops(ledger)[missing.split()[-1]])
+    assert math.isnan(sum_phase_flops(ledger)[missing.split()[-1]])
     assert ledger.to_pandas()["total_flops"].isna().all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(Frequencies(), toy.stream(), tmp_path / "b", **QUIET)
     runs, _ = read_runs([tmp_path / "a", tmp_path / "b"])
-    points = {each.group.runs[0].name: each for each in method_points(by_seed(runs))}
+    points = {each.group.runs[0].name: each for each in list_method_points(group_by_seed(runs))}
     assert not points["a"].on_full_front and points["b"].on_full_front
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache.facts import read_model_facts
@@ -71,7 +71,7 @@ def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
       model_facts: a csv of facts about the models.
     """
     file_name = name.removesuffix("_datasets").removesuffix(f"_{FEW}")
-    file = read_npz(shared_directory() / "matrices" / f"{file_name}.npz")
+    file = read_npz(find_shared_directory() / "matrices" / f"{file_name}.npz")
     values = file["correct"]
     if "score" in file:
         values = np.where(file["imputed"] == 1, np.nan, file["score"]).astype(np.float32)

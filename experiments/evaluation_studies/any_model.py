@@ -21,7 +21,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import choice, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
@@ -261,7 +261,7 @@ def main() -> None:
     """Runs one of the two commands."""
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(
         "--first", type=parse_positive, default=FIRST, help="number of the first split"

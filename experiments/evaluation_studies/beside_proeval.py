@@ -18,7 +18,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
@@ -143,7 +143,7 @@ def main() -> None:
     """Runs one of the two commands."""
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--methods", default=",".join(WAYS))
     parser.add_argument("--splits", type=parse_positive, default=10)

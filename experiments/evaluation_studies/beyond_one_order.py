@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from absl import flags
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.storage.reading import read_npz
 
@@ -30,7 +30,7 @@ def read_matrices():
     """Returns the matrices of the protocol, small ones first."""
     studied = [
         method_study.Matrix(path.stem, arrays["correct"], arrays.get("group"))
-        for path in sorted((shared_directory() / "matrices").glob("*.npz"))
+        for path in sorted((find_shared_directory() / "matrices").glob("*.npz"))
         for arrays in (read_npz(path, ("correct", "group")),)
     ]
     return sorted(

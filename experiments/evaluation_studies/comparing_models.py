@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.estimation.comparison import compare_pair, decide
 from nevis_stream.estimation.intervals import wilson
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
@@ -87,7 +87,7 @@ def find_best(
 def main() -> None:
     """Prints both tables."""
     parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--repetitions", type=parse_positive, default=200)
     options = parser.parse_args()
     files = {name: options.matrices / f"{name}.npz" for name in MATRICES}

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.estimation.intervals import NORMAL_975, wilson
@@ -157,7 +157,7 @@ def main() -> None:
     """Runs one of the two commands."""
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=("widths", "size"))
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, help="folder of the record")
     parser.add_argument("--splits", type=parse_positive, default=5)
     options = parser.parse_args()

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.datasets.prepared import shared_directory
+from nevis_stream.datasets.prepared import find_shared_directory
 from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.method_study import StudyDesign
 from nevis_stream.experiments.evaluation_studies.beside_proeval import (
@@ -133,7 +133,7 @@ def main() -> None:
     """Runs one of the two commands."""
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--splits", default="0:6")
     options = parser.parse_args()

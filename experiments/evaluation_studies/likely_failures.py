@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
@@ -27,7 +27,7 @@ BUDGET, SHOWN = 50, 20
 def main() -> None:
     """Prints a row for each matrix."""
     parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--splits", type=parse_positive, default=1)
     options = parser.parse_args()
     method = dataclasses.replace(methods.get("adaptive_testing"), cross_validated=False)

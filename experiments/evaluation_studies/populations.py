@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import Population, Widening
 from nevis_stream.dynamic_evaluation.known_models import InMemory
@@ -99,7 +99,7 @@ def measure(
 def main() -> None:
     """Prints a row for each matrix and method."""
     parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--draws", type=parse_positive, default=20)
     parser.add_argument("--budget", type=parse_positive, default=50)
     parser.add_argument("--methods", default="stratified_mean,model_assisted,adaptive_testing")

@@ -19,7 +19,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.method import context
 from nevis_stream.dynamic_evaluation.policy import grid
@@ -53,7 +53,7 @@ def main() -> None:
     """Runs the chosen parts and prints the tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--splits", type=parse_positive, default=10)
     parser.add_argument("--seed", type=int, default=0, help="another seed, other splits")
     parser.add_argument("--methods", default=",".join(NAMES), help="names joined by commas")

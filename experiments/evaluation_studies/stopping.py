@@ -18,7 +18,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.stopping import BLOCK, Assistance, anytime_intervals, assist
@@ -84,7 +84,7 @@ def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
 def main() -> None:
     """Prints a row for each kind."""
     parser = make_parser(__doc__)
-    parser.add_argument("--matrices", type=Path, default=shared_directory() / "matrices")
+    parser.add_argument("--matrices", type=Path, default=find_shared_directory() / "matrices")
     parser.add_argument("--splits", type=parse_positive, default=10)
     options = parser.parse_args()
     seeds = range(FIRST, FIRST + options.splits)

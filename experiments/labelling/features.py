@@ -119,8 +119,8 @@ def _activations(maps, filters, offsets):
     products = jax.lax.conv_general_dilated(
         maps, filters, (STRIDE, STRIDE), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
-    products = products / patches.deviations(maps, SIDE, STRIDE)[..., None] - offsets
-    weights = jnp.asarray(patches.grid_weights(products.shape[1]), jnp.float32)
+    products = products / patches.compute_deviations(maps, SIDE, STRIDE)[..., None] - offsets
+    weights = jnp.asarray(patches.make_grid_weights(products.shape[1]), jnp.float32)
     return jnp.einsum("gh,bhwk,cw->bgck", weights, jnp.maximum(products - _THRESHOLD, 0), weights)
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.active_testing.labelling.estimates import (
-    accounts,
+    count_plain_labels,
+    estimate_along,
+    estimate_models,
     gather_draws,
-    history,
-    plain_labels,
 )
 from nevis_stream.active_testing.labelling.session import Session
-from nevis_stream.active_testing.testing import expected_losses
+from nevis_stream.active_testing.testing import expect_losses
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.labelling.forms import draw_contact_sheet
@@ -64,7 +64,7 @@ def write(
 def _estimates(session, estimator) -> StudyChapter:
     rows = []
     singles = len(session.model_names)
-    for number, account in enumerate(accounts(session, estimator)):
+    for number, account in enumerate(estimate_models(session, estimator)):
         estimate = account.estimate
         row = {
             "model": account.name,
@@ -78,12 +78,12 @@ def _estimates(session, estimator) -> StudyChapter:
         }
         if number < singles:
             parts = gather_draws(session, number)
-            row["plain random labels"] = plain_labels(parts, account.width / 2)
+            row["plain random labels"] = count_plain_labels(parts, account.width / 2)
             row["surrogate's expectation"] = _surrogate_alone(session, number)
         rows.append(row)
     pictures = []
     for number, name in enumerate(session.model_names):
-        points = history(session, number, estimator)
+        points = estimate_along(session, number, estimator)
         counts = np.array([count for count, _ in points], float)
         value, low, high = (
             np.array([getattr(estimate, key) for _, estimate in points])
@@ -108,7 +108,7 @@ def _surrogate_alone(session, model) -> float:
     total = 0.0
     for place, pools in enumerate(session.pools):
         members = session.members(place, labels, draws)
-        total += expected_losses(pools[model], members).sum()
+        total += expect_losses(pools[model], members).sum()
     return total / len(session.ids)
 
 

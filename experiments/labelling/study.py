@@ -16,7 +16,7 @@ from nevis_stream.active_testing.acquisition_functions import ProportionalSampli
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.labelling.files import STUDY, show_path
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.simulation import Acquisition, simulate, squared_error_ratio
+from nevis_stream.active_testing.simulation import Acquisition, compare_squared_errors, simulate
 from nevis_stream.active_testing.surrogate import PUBLISHED, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.errors import plural
@@ -147,7 +147,7 @@ def _table(rule, trees, function) -> pd.DataFrame:
             if not np.isfinite(value).all() or asked >= n:
                 continue
             truth = np.full(len(value), risk)
-            ratio = functools.partial(squared_error_ratio, asked=asked, n=n)
+            ratio = functools.partial(compare_squared_errors, asked=asked, n=n)
             median, mean = ratio(value, truth, np.full(len(value), variance))
             known = np.isfinite(low)
             plain = 3.92 * np.sqrt(variance * (1 / asked - 1 / n))

@@ -15,7 +15,7 @@ import numpy as np
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
+from nevis_stream.active_testing.testing import KnownLabels, fix_surrogate, run_active_test
 from nevis_stream.experiments.scripts import describe
 from nevis_stream.seeds import generator
 
@@ -63,9 +63,9 @@ def _measure(model, loss: str, rate: float, exponent: int) -> np.ndarray:
         predictions, labels = model(random, rate)
         sharpened = predictions**exponent
         pool = Pool.of(predictions, loss)
-        surrogate = fixed((sharpened / sharpened.sum(axis=1, keepdims=True))[None])
+        surrogate = fix_surrogate((sharpened / sharpened.sum(axis=1, keepdims=True))[None])
         risk, rows = pool.risk(labels), []
-        for draws in active_test(
+        for draws in run_active_test(
             pool, surrogate, KnownLabels(labels), max(SHOWN), random, batch=20
         ):
             if draws.asked in SHOWN:

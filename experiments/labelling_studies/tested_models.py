@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 
 from nevis_stream.active_testing.estimators import ESTIMATORS
-from nevis_stream.active_testing.simulation import squared_error_ratio
+from nevis_stream.active_testing.simulation import compare_squared_errors
 from nevis_stream.active_testing.surrogate import LabelledSamples, SurrogateData
 from nevis_stream.active_testing.surrogates.networks import CONVOLUTIONS, RetrainedEnsemble
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.experiments.labelling.features import PatchFeatures
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.seeds import generator, seed_for
@@ -25,7 +25,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
     The test part comes last.
     """
-    arrays = read_npz(shared_directory() / "data" / f"{name}.npz")
+    arrays = read_npz(find_shared_directory() / "data" / f"{name}.npz")
     parts = [part for part in ("_train", "", "_test") if f"images{part}" in arrays]
     images = np.concatenate([arrays[f"images{part}"] for part in parts])
     labels = np.concatenate([arrays[f"labels{part}"] for part in parts])
@@ -93,7 +93,7 @@ def format_ratios(
 
             def ratios(chosen, values=values, asked=asked):
                 n = int(paths[0]["n"])
-                return squared_error_ratio(
+                return compare_squared_errors(
                     values[chosen], risks[chosen], variances[chosen], asked, n
                 )
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from nevis_stream.analysis.bootstrap import over_seeds, over_tasks
+from nevis_stream.analysis.bootstrap import bound_over_seeds, bound_over_tasks
 from nevis_stream.catalogue import published
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 
@@ -90,7 +90,7 @@ SEEDS_ALONE = [
 def read_published_effects() -> np.ndarray:
     """Returns the differences in error of FT-d and Indep on the published tasks, with mean 0."""
     differences = np.array(
-        [errors["ft_dynamic"] - errors["indep"] for errors in published.errors().values()]
+        [errors["ft_dynamic"] - errors["indep"] for errors in published.read_errors().values()]
     )
     return differences - differences.mean()
 
@@ -130,18 +130,18 @@ Method = Callable[[np.ndarray, np.ndarray, int], tuple[float, float]]
 
 def bound_by_tasks(a: np.ndarray, b: np.ndarray, key: int) -> tuple[float, float]:
     """Returns the interval that the project reports over tasks."""
-    interval = over_tasks(a, b, key)
+    interval = bound_over_tasks(a, b, key)
     return interval.low, interval.high
 
 
 def bound_by_seeds(a: np.ndarray, b: np.ndarray, key: int) -> tuple[float, float]:
     """Returns the interval that the project reports over seeds; nothing is drawn for it."""
-    interval = over_seeds(a, b)
+    interval = bound_over_seeds(a, b)
     return interval.low, interval.high
 
 
-OVER_TASKS: dict[str, Method] = {"`over_tasks`": bound_by_tasks}
-OVER_SEEDS: dict[str, Method] = {"Welch's t (`over_seeds`)": bound_by_seeds}
+OVER_TASKS: dict[str, Method] = {"`bound_over_tasks`": bound_by_tasks}
+OVER_SEEDS: dict[str, Method] = {"Welch's t (`bound_over_seeds`)": bound_by_seeds}
 
 
 def simulate(setting: Setting, args):

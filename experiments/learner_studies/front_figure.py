@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from nevis_stream.analysis.pareto import pareto_front
+from nevis_stream.analysis.pareto import find_pareto_front
 from nevis_stream.experiments.learner_studies.recorded_runs import (
     RecordedRuns,
     read_cost,
@@ -82,7 +82,7 @@ def choose_sizes(places: np.ndarray) -> list[int]:
 def main(_: Sequence[str]) -> None:
     """Draws the figure."""
     results = read_points()
-    front = [results[i] for i in pareto_front([(p.error, p.flops) for p in results])]
+    front = [results[i] for i in find_pareto_front([(p.error, p.flops) for p in results])]
     figure, axes = plt.subplots(figsize=(8, 4.6), dpi=150)
     axes.set_xscale("log")
     axes.set_xlabel("FLOPs of the whole stream, all phases")

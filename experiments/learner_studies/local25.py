@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from nevis_stream.analysis.points import phase_flops
-from nevis_stream.analysis.published_comparison import published_comparisons
+from nevis_stream.analysis.points import sum_phase_flops
+from nevis_stream.analysis.published_comparison import compare_with_published
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.catalogue.published import LEARNERS
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.learner_studies.recorded_runs import DIFFERENCES, format_difference
@@ -63,7 +63,7 @@ def complete_runs(root: Path) -> Runs:
 
 def read_flops(ledger: Ledger) -> float:
     """Returns the FLOPs of all phases."""
-    return sum(phase_flops(ledger).values())
+    return sum(sum_phase_flops(ledger).values())
 
 
 def spread(values: Sequence[float]) -> str:
@@ -92,7 +92,7 @@ def print_points(runs: Runs) -> None:
             else "-"
             for tasks in (tables[0], judged)
         )
-        costs = [phase_flops(ledger) for ledger in ledgers]
+        costs = [sum_phase_flops(ledger) for ledger in ledgers]
         phases = {phase: float(np.mean([c[phase] for c in costs])) for phase in PHASES}
         seconds = [sum(t.cpu_seconds for t in read_timing(ledger.run_dir)) for ledger in ledgers]
         print(
@@ -129,7 +129,7 @@ def main(folder: Path) -> None:
 
 def print_tasks(run_dirs: list[Path]) -> None:
     """Prints each task's mean errors, its published errors, and how its data differ."""
-    rows = published_comparisons(by_seed(read_runs(run_dirs)[0]))
+    rows = compare_with_published(group_by_seed(read_runs(run_dirs)[0]))
     if not rows:
         return
     heads = [own.label for own in rows[0].own] + [f"published: {learner}" for learner in LEARNERS]

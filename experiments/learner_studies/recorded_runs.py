@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from nevis_stream.analysis.bootstrap import over_tasks
-from nevis_stream.analysis.points import phase_flops
+from nevis_stream.analysis.bootstrap import bound_over_tasks
+from nevis_stream.analysis.points import sum_phase_flops
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.scripts import call
 from nevis_stream.run_directory.ledger import Ledger
@@ -76,7 +76,7 @@ class RecordedRuns:
         call(command)
         ledger = Ledger(run_dir)
         errors = {each.task_id: each.error for each in ledger.of_kind(PredictRecord)}
-        self._record.add(self._cell(run), {"errors": errors, "flops": phase_flops(ledger)})
+        self._record.add(self._cell(run), {"errors": errors, "flops": sum_phase_flops(ledger)})
 
     def has(self, run: Run) -> bool:
         """Whether a run is on record."""
@@ -180,7 +180,7 @@ def format_difference(name: str, group: str, a: np.ndarray, b: np.ndarray) -> st
       group: name of the group of tasks.
       a, b: float[tasks, seeds], errors of the same tasks.
     """
-    found, mean = over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
+    found, mean = bound_over_tasks(a, b), a.mean(axis=1) - b.mean(axis=1)
     interval = "too few tasks" if found.reason else f"{found.low:+.4f} to {found.high:+.4f}"
     return (
         f"| {name} | {group}, {len(a)} | {found.estimate:+.4f} | {interval} |"

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.cost.counted import plain_convolutions
+from nevis_stream.cost.counted import choose_convolution_options
 from nevis_stream.experiments import scripts
 from nevis_stream.experiments.rollouts import page, training
 from nevis_stream.experiments.rollouts.study import Rollouts, RolloutSettings, run_rollouts
@@ -61,7 +61,7 @@ def run_vmapped() -> None:
     parameters = training.initialise(generator, 10)
     moments, key = training.make_optimiser().init(parameters), jax.random.key(0)
     now, unit = scripts.choose_clock()
-    options = plain_convolutions()
+    options = choose_convolution_options()
 
     def best(program, *arguments) -> float:
         jax.block_until_ready(program(*arguments))

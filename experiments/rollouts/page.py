@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.experiments.rollouts.statistics import (
     average_known,
     compute_plurality_z,
@@ -229,9 +229,9 @@ def _facts(studies: Sequence[Rollouts]) -> StudyChapter:
             | {"images": each.settings.images, "base_accuracy": each.base.accuracy}
             | {"population": int(each.base.right.sum()), "epochs": each.base.epochs}
             | {"labels_per_rollout": float(np.mean([c.labels[-1] for c in every]))}
-            | {"flops_per_rollout": engineering(float(np.mean(each.flops)))}
+            | {"flops_per_rollout": format_engineering(float(np.mean(each.flops)))}
             | {"total_labels": int(sum(c.labels[-1] for c in every))}
-            | {"total_flops": engineering(float(sum(each.flops)))}
+            | {"total_flops": format_engineering(float(sum(each.flops)))}
         )
     return StudyChapter(
         "Answer: does the risk stall",

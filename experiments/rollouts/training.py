@@ -19,7 +19,7 @@ import optax
 from jax import lax
 
 from nevis_stream import catalogue
-from nevis_stream.cost.counted import made_once, plain_convolutions
+from nevis_stream.cost.counted import choose_convolution_options, make_once
 from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.errors import BadInput, unknown
@@ -81,13 +81,13 @@ def _pool(x: jax.Array) -> jax.Array:
     return jnp.maximum(rows[:, :, 0::2], rows[:, :, 1::2])
 
 
-@made_once
+@make_once
 def make_optimiser() -> optax.GradientTransformation:
     """Returns Adam."""
     return optax.adam(LEARNING_RATE)
 
 
-@made_once
+@make_once
 def make_training_step():
     """Returns `step(parameters, moments, images, labels, key)`, one update on a batch."""
 
@@ -100,7 +100,7 @@ def make_training_step():
         updates, moments = make_optimiser().update(gradients, moments, parameters)
         return optax.apply_updates(parameters, updates), moments
 
-    step.compiler_options = plain_convolutions()  # type: ignore[attr-defined]
+    step.compiler_options = choose_convolution_options()  # type: ignore[attr-defined]
     return step
 
 
@@ -228,7 +228,7 @@ EMBEDDED, SHARED = "pico_digits", "fashion_mnist"
 def choose_default_data() -> str:
     """Returns the data set of the default study: Fashion-MNIST if this machine has it, else one
     that the package carries."""
-    ready = sources.state(catalogue.datasets()[SHARED]["source"]).ready
+    ready = sources.state(catalogue.read_datasets()[SHARED]["source"]).ready
     return SHARED if ready else EMBEDDED
 
 
@@ -243,13 +243,13 @@ def load_pool(data: str, images: int) -> tuple[ImagePool, str]:
     Raises:
       BadInput: an unknown or missing data set, a multi-label one, or fewer than a batch of images.
     """
-    known = catalogue.datasets()
+    known = catalogue.read_datasets()
     file = f"data/{data}.npz"
     if data in known:
         name, source = data, known[data]["source"]
     elif Path(data).exists():
         name, source = Path(data).stem, f"file:{data}"
-    elif (catalogue.shared_directory() / file).exists():
+    elif (catalogue.find_shared_directory() / file).exists():
         name, source = data, f"shared:{file}"
     else:
         raise BadInput(

@@ -52,8 +52,8 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
     try:
         if scheme == "local":
             if options["force"] or not _is_current(dataset_id):
-                known = catalogue.shared().get(dataset_id)
-                path = catalogue.shared_directory() / known["file"] if known else None
+                known = catalogue.read_shared_files().get(dataset_id)
+                path = catalogue.find_shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
                     return sources.state(source).advice
                 choices = Choices.of_row(known)
@@ -73,7 +73,9 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
 
 def _is_current(dataset_id: str) -> bool:
     """Whether a data set is imported, as this version reads its file."""
-    return prepared.is_ready(dataset_id, "local") and not prepared.outdated(dataset_id, "local")
+    return prepared.is_ready(dataset_id, "local") and not prepared.describe_outdated(
+        dataset_id, "local"
+    )
 
 
 def prepare(
@@ -120,7 +122,7 @@ def _readings(source: str, failed: str) -> list[str]:
     """Returns what the files of a prepared data set were understood as."""
     scheme, _, name = source.partition(":")
     origin = "local" if scheme == "local" else "published"
-    known = {} if failed else prepared.about(name, origin).get("reading")
+    known = {} if failed else prepared.read_about(name, origin).get("reading")
     return Reading.from_json(known).lines(name) if known else []
 
 
@@ -152,10 +154,12 @@ def _find_wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
         raise BadInput("choose what to prepare, for example --stream=short or --task=mnist,usps.")
     wanted = [row["source"] for row in stream_rows(stream)[1]] if stream else []
     for task in map(find_dataset, tasks):
-        valid = {*catalogue.file_layouts(), *catalogue.shared()}
+        valid = {*catalogue.read_file_layouts(), *catalogue.read_shared_files()}
         if task not in valid:
             raise BadInput(unknown("data set", task, valid))
-        wanted.append(f"nevis22:{task}" if task in catalogue.file_layouts() else f"local:{task}")
+        wanted.append(
+            f"nevis22:{task}" if task in catalogue.read_file_layouts() else f"local:{task}"
+        )
     whole = (re.sub(r"^classes:([^.]+).*", r"nevis22:\1", source) for source in wanted)
     return [source for source in dict.fromkeys(whole) if source.startswith(("nevis22:", "local:"))]
 
@@ -164,7 +168,7 @@ def _print_outcome(wanted: Sequence[str], outcome: dict[str, str]) -> None:
     failed = {source: message for source, message in outcome.items() if message}
     print(
         f"{len(wanted) - len(failed)} of {len(wanted)} data sets are ready in"
-        f" {catalogue.data_root()}"
+        f" {catalogue.find_data_root()}"
     )
     ready = [source.partition(":")[2] for source in wanted if source not in failed]
     if ready:
@@ -193,10 +197,10 @@ def import_file(
     if not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path}: {absence(path)}.")
     task = find_dataset(task)
-    new = task not in catalogue.datasets()
+    new = task not in catalogue.read_datasets()
     check_name(task, "--task")
     if new and year is None:
-        near = unknown("task", task, catalogue.nevis22_datasets()).partition(" Valid")[0]
+        near = unknown("task", task, catalogue.read_nevis22_datasets()).partition(" Valid")[0]
         raise BadInput(
             f"{near} If the task is new, give its year, for example --year=2024, and its domain,"
             " for example --domain=object."
@@ -205,7 +209,7 @@ def import_file(
     before = ""
     if prepared.is_ready(task, "local"):
         try:
-            before = _counts(prepared.about(task, "local")["splits"])
+            before = _counts(prepared.read_about(task, "local")["splits"])
         except BadInput:
             before = "damaged"
     with TerminalProgress(task) as progress:
@@ -214,7 +218,7 @@ def import_file(
         )
     if before:
         print(f"{task}: replaces the data set of that name that was imported before ({before})")
-    about = prepared.about(task, "local")
+    about = prepared.read_about(task, "local")
     for line in Reading.from_json(about["reading"]).lines(task):
         print(line)
     print(

@@ -34,22 +34,25 @@ SHOWN = (
 
 def find_dataset(task: str) -> str:
     """Returns the data set of a task (`mnist_2`: `mnist`), or the word itself if it is no task."""
-    tasks = {row["canonical_id"]: row["dataset_id"] for row in catalogue.table("nevis22_tasks")}
+    tasks = {
+        row["canonical_id"]: row["dataset_id"]
+        for row in catalogue.read_carried_table("nevis22_tasks")
+    }
     return tasks.get(task, task)
 
 
 def list_rows(stream: str) -> list[dict[str, str]]:
     """Returns the rows that `list` prints, one for each task of a stream."""
-    tasks = {row["canonical_id"]: row for row in catalogue.table("nevis22_tasks")}
+    tasks = {row["canonical_id"]: row for row in catalogue.read_carried_table("nevis22_tasks")}
     states: dict[str, sources.DataState] = {}
     rows = []
     for row in stream_rows(stream)[1]:
         dataset_id = row["dataset_id"]
         task = tasks.get(row["task_id"]) or tasks.get(dataset_id, {})
-        about = catalogue.nevis22_datasets().get(dataset_id, {})
+        about = catalogue.read_nevis22_datasets().get(dataset_id, {})
         state = states.setdefault(row["source"], sources.state(row["source"]))
-        known = catalogue.datasets().get(dataset_id, {})
-        published = about or catalogue.shared().get(dataset_id, {})
+        known = catalogue.read_datasets().get(dataset_id, {})
+        published = about or catalogue.read_shared_files().get(dataset_id, {})
         rows.append(
             {
                 "index": task.get("index", ""),
@@ -90,7 +93,7 @@ def _state_text(state: sources.DataState, published_classes: str) -> str:
 
 def _place(dataset_id: str, about: dict[str, str]) -> str:
     """Returns where the files are published: the host of the first address, or Kaggle."""
-    urls = catalogue.file_layouts().get(dataset_id, {}).get("urls") or about.get(
+    urls = catalogue.read_file_layouts().get(dataset_id, {}).get("urls") or about.get(
         "download_urls", ""
     ).split(" ; ")
     first = urls[0]
@@ -144,23 +147,27 @@ def show_list(stream: str, form: str, only: dict[str, str | None]) -> None:
             terminal.print(f"  {state}: {MEANINGS[state]}", highlight=False)
     command = as_typed(f"python -m launch.data prepare --stream={stream}")
     terminal.print(
-        f"Prepared data are in {catalogue.data_root()}. Next: {command}", highlight=False
+        f"Prepared data are in {catalogue.find_data_root()}. Next: {command}", highlight=False
     )
 
 
 def verify(tasks: Sequence[str]) -> None:
     """Verifies prepared data and prints which files have changed."""
     tasks = [find_dataset(task) for task in tasks]
-    ready = [(name, origin) for name, origin in prepared.all_ready() if not tasks or name in tasks]
+    ready = [
+        (name, origin) for name, origin in prepared.list_prepared() if not tasks or name in tasks
+    ]
     missing = set(tasks) - {name for name, _ in ready}
     if missing:
         raise BadInput(
             unknown(
-                "prepared data set", sorted(missing)[0], [name for name, _ in prepared.all_ready()]
+                "prepared data set",
+                sorted(missing)[0],
+                [name for name, _ in prepared.list_prepared()],
             )
         )
     if not ready:
-        print(f"no data set is prepared in {catalogue.data_root()}")
+        print(f"no data set is prepared in {catalogue.find_data_root()}")
     wrong = 0
     for name, origin in ready:
         problems = prepared.verify(name, origin)
@@ -168,7 +175,7 @@ def verify(tasks: Sequence[str]) -> None:
         for problem in problems:
             print(f"  {problem}")
         wrong += bool(problems)
-    derived = prepared_images.array_problems(catalogue.derived_directory())
+    derived = prepared_images.find_array_problems(catalogue.find_derived_directory())
     for problem in derived:
         print(problem)
     if wrong:
@@ -185,12 +192,12 @@ def show(task: str, out: Path) -> None:
     from nevis_stream.datasets import show as showing
 
     dataset_id = find_dataset(task)
-    if dataset_id in catalogue.datasets():
-        source = catalogue.datasets()[dataset_id]["source"]
+    if dataset_id in catalogue.read_datasets():
+        source = catalogue.read_datasets()[dataset_id]["source"]
     elif prepared.is_ready(dataset_id, "local"):
         source = f"local:{dataset_id}"
     else:
-        raise BadInput(unknown("task", task, catalogue.datasets()))
+        raise BadInput(unknown("task", task, catalogue.read_datasets()))
     dataset = sources.load(dataset_id, source)
     splits = divide(dataset)
     terminal = make_console()
@@ -198,10 +205,10 @@ def show(task: str, out: Path) -> None:
     terminal.print(
         f"{task}: {dataset.kind}, {dataset.num_classes} classes{imported}", highlight=False
     )
-    counts = showing.class_counts(splits, dataset.kind, dataset.num_classes)
+    counts = showing.count_classes(splits, dataset.kind, dataset.num_classes)
     origin = "local" if dataset.local else "published"
     names = (
-        prepared.about(dataset_id, origin)["class_names"]
+        prepared.read_about(dataset_id, origin)["class_names"]
         if prepared.is_ready(dataset_id, origin)
         else []
     )
@@ -216,11 +223,11 @@ def show(task: str, out: Path) -> None:
     table.add_row("all", *(str(len(samples)) for samples in splits.values()), "")
     terminal.print(table)
     sizes = Table("longer side, pixels", "images", title="resolutions")
-    for name, count in showing.resolutions(splits):
+    for name, count in showing.count_resolutions(splits):
         sizes.add_row(name, f"{count:,}")
     terminal.print(sizes)
     path = out / f"{task}.png"
-    showing.contact_sheet(splits, dataset.kind, dataset.num_classes, path)
+    showing.write_contact_sheet(splits, dataset.kind, dataset.num_classes, path)
     print(
         f"contact sheet: {path} (images of the train split; one row for each of the first"
         f" {showing.MOST_CLASSES} classes)"

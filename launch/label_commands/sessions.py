@@ -9,7 +9,7 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.active_testing.labelling.estimates import accounts
+from nevis_stream.active_testing.labelling.estimates import estimate_models
 from nevis_stream.active_testing.labelling.files import SETTINGS, PoolPart, SessionSettings
 from nevis_stream.active_testing.labelling.pools import SUFFIXES, load_pool, make_absolute
 from nevis_stream.active_testing.labelling.session import Session
@@ -207,7 +207,7 @@ def print_status(words: Sequence[str], values: FlagValues) -> None:
     settings = session.settings
     waiting, known = len(session.waiting()), len(session.labels())
     table = Table(settings.loss, "estimate", "95% interval", "width", "labels")
-    rows = accounts(session, values.estimator)
+    rows = estimate_models(session, values.estimator)
     for account in rows:
         estimate = account.estimate
         value, interval = estimate_cells(estimate)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.cost.counted import plain_convolutions
+from nevis_stream.cost.counted import choose_convolution_options
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context
 from nevis_stream.learners.closed_form import maps, patches
@@ -165,7 +165,7 @@ def _feature_maps(views, wanted: Collection[tuple[int, int]]):
     for number in sorted({view for view, _ in wanted}):
         found[number, 0] = images = jnp.asarray(views[number], jnp.float32) * (1 / 255)
         cells = {cell for view, cell in wanted if view == number and cell}
-        gradients = maps.oriented_gradients(images, cells) if cells else {}
+        gradients = maps.compute_oriented_gradients(images, cells) if cells else {}
         found |= {(number, cell): histograms for cell, histograms in gradients.items()}
     return found
 
@@ -179,7 +179,7 @@ def _in_blocks(function: Callable, views):
 
 
 @functools.cache
-def sources_program(plan: FeaturePlan) -> Callable:
+def make_sources_program(plan: FeaturePlan) -> Callable:
     """Returns f(views) → the maps of every dictionary, by its name.
 
     The number of images must be a power of two.
@@ -196,7 +196,7 @@ def sources_program(plan: FeaturePlan) -> Callable:
 
 
 @functools.cache
-def parts_program(plan: FeaturePlan) -> Callable:
+def make_parts_program(plan: FeaturePlan) -> Callable:
     """Returns f(views, dictionaries) → a list of (even, odd), one pair for each kind of feature.
 
     The number of images must be a power of two.
@@ -205,9 +205,9 @@ def parts_program(plan: FeaturePlan) -> Callable:
 
     def parts_of(views, dictionaries):
         found = _feature_maps(views, gradients + [source.map_key for source in plan.sources])
-        parts = [maps.parts(found[key], maps.MIRRORED_BINS) for key in gradients]
+        parts = [maps.split_by_symmetry(found[key], maps.MIRRORED_BINS) for key in gradients]
         if plan.pixels:
-            parts.append(maps.parts(maps.shrink(found[0, 0], plan.pixels)))
+            parts.append(maps.split_by_symmetry(maps.shrink(found[0, 0], plan.pixels)))
         for source in plan.sources:
             encoded = patches.encode(
                 found[source.map_key],
@@ -215,34 +215,36 @@ def parts_program(plan: FeaturePlan) -> Callable:
                 stride=source.stride,
                 contrast=source.contrast,
             )
-            parts.append(maps.parts(encoded, patches.mirrored_words(encoded.shape[-1])))
+            parts.append(
+                maps.split_by_symmetry(encoded, patches.match_mirrored_words(encoded.shape[-1]))
+            )
         return parts
 
     def all_parts(views, dictionaries):
         return _in_blocks(lambda block: parts_of(block, dictionaries), views)
 
     # 7 times as fast for 9 channels
-    all_parts.compiler_options = plain_convolutions()  # type: ignore[attr-defined]
+    all_parts.compiler_options = choose_convolution_options()  # type: ignore[attr-defined]
     return all_parts
 
 
 @functools.cache
-def embedding_program(plan: FeaturePlan) -> Callable:
+def make_embedding_program(plan: FeaturePlan) -> Callable:
     """Returns f(views, dictionaries, projection) → (even, odd), each float32[b, components]."""
 
     def embed(views, dictionaries, projection):
-        parts = parts_program(plan)(views, dictionaries)
+        parts = make_parts_program(plan)(views, dictionaries)
         even = jnp.concatenate([even for even, _ in parts], 1) @ projection["even"]
         odd = jnp.concatenate([odd for _, odd in parts], 1) @ projection["odd"]
         return even - projection["offset"], odd
 
-    # as `parts_program`
-    embed.compiler_options = plain_convolutions()  # type: ignore[attr-defined]
+    # as `make_parts_program`
+    embed.compiler_options = choose_convolution_options()  # type: ignore[attr-defined]
     return embed
 
 
 @functools.cache
-def projection_program(components: int, weights: tuple[float, ...]) -> Callable:
+def make_projection_program(components: int, weights: tuple[float, ...]) -> Callable:
     """Returns f(parts) → projection, {"even", "odd"}, with `components` components in each half.
 
     Each kind of feature is scaled so that the mean squared distance between images is its weight,
@@ -308,7 +310,7 @@ class Embedding:
           components: number of components in both halves together, even; each has at most n.
         """
         dictionaries = _dictionaries(ctx, plan, images) if plan.patches else {}
-        program = ctx.jit(parts_program(plan))
+        program = ctx.jit(make_parts_program(plan))
         batches = [
             [tuple(half[:count] for half in pair) for pair in program(views, dictionaries)]
             for views, count in images.views(plan.gradients)
@@ -318,7 +320,7 @@ class Embedding:
             for pairs in zip(*batches, strict=True)
         ]
         half = max(1, min(components // 2, len(images)))
-        projection, embedded = ctx.jit(projection_program(half, plan.weights))(parts)
+        projection, embedded = ctx.jit(make_projection_program(half, plan.weights))(parts)
         return cls(plan, {"dictionaries": dictionaries, "projection": projection}), embedded
 
     def batches(self, ctx: Context, images: ImageSelection) -> Iterator[tuple[Tree, int]]:
@@ -326,7 +328,7 @@ class Embedding:
 
         The rows after the images are padding.
         """
-        program, tree = ctx.jit(embedding_program(self.plan)), jax.device_put(self.tree)
+        program, tree = ctx.jit(make_embedding_program(self.plan)), jax.device_put(self.tree)
         least = 1 if ctx.small_batches else LEAST
         for views, count in images.views(self.plan.gradients, least):
             even, odd = program(views, tree["dictionaries"], tree["projection"])
@@ -349,7 +351,7 @@ class Embedding:
 
 def _dictionaries(ctx: Context, plan: FeaturePlan, images: ImageSelection) -> Tree:
     first = images.take(slice(_IMAGES_FOR_PATCHES))
-    program = ctx.jit(sources_program(plan))
+    program = ctx.jit(make_sources_program(plan))
     batches = [
         {name: np.asarray(array)[:count] for name, array in program(views).items()}
         for views, count in first.views(plan.gradients)
@@ -364,6 +366,6 @@ def _dictionaries(ctx: Context, plan: FeaturePlan, images: ImageSelection) -> Tr
             mirrored = np.arange(values.shape[-1])
         cut = patches.sample(values, source.side, _PATCHES, ctx.generator("patches", source.name))
         components = min(_PATCH_COMPONENTS, cut[0].size)
-        fit = ctx.jit(patches.dictionary_program(plan.patches, components, source.contrast))
+        fit = ctx.jit(patches.make_dictionary_program(plan.patches, components, source.contrast))
         dictionaries[source.name] = fit(cut, mirrored)
     return dictionaries

@@ -18,7 +18,7 @@ from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.learners.closed_form import repeats
 from nevis_stream.learners.closed_form.config import FrontierConfig
-from nevis_stream.learners.closed_form.learner import ClosedForm, error_of, log_probabilities
+from nevis_stream.learners.closed_form.learner import ClosedForm, log_probabilities, measure_error
 from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.fit import train_trial
 from nevis_stream.learners.parts.model import Network, predict_probabilities
@@ -101,7 +101,7 @@ def average(
     return np.asarray(yes / (yes + mean(1 - ridge, 1 - network)), np.float32)
 
 
-def best_weight(
+def choose_weight(
     ctx: Context, ridge: np.ndarray, network: np.ndarray, labels: np.ndarray, kind: str
 ) -> float:
     """Returns the lowest of the network's weights with the lowest error.
@@ -120,7 +120,8 @@ def best_weight(
       0 without images, or where the error is undefined.
     """
     errors = [
-        error_of(kind, labels, average(ctx, ridge, network, weight, kind)) for weight in _WEIGHTS
+        measure_error(kind, labels, average(ctx, ridge, network, weight, kind))
+        for weight in _WEIGHTS
     ]
     return 0.0 if None in errors else float(_WEIGHTS[int(np.argmin(errors))])
 
@@ -145,7 +146,7 @@ class Frontier(ClosedForm):
         """Reuses the predictor of the same data set if there is one; otherwise fits one."""
         sketches = state["sketches"]
         if self.config.repeats:
-            hashes = repeats.hashes(task.train)
+            hashes = repeats.hash_images(task.train)
             repeat = repeats.find(task, hashes, sketches, ctx)
             if repeat is not None:
                 earlier, classes = repeat
@@ -155,7 +156,7 @@ class Frontier(ClosedForm):
                     state = _rename(state, earlier, task.task_id)
                 info = tree["facts"] | {"initialised_from": earlier}
                 return state, [Predictor(tree, info=info)]
-            sketches = sketches | {task.task_id: repeats.sketch(hashes)}
+            sketches = sketches | {task.task_id: repeats.sketch_hashes(hashes)}
         earlier = state["network_of"] if state["network_of"] in ctx.past_tasks else ""
         tree, source = self._with_network(task, earlier, ctx)
         network_of = task.task_id if "network" in tree else state["network_of"]
@@ -187,9 +188,9 @@ class Frontier(ClosedForm):
             ridge = np.exp(ctx.jit(log_probabilities)(scores, tree["temperature"], single)[0])
             answers = predict_network(ctx, network, task.kind, task.dev.images.take(rows))
             labels = task.dev.labels[rows]
-            weight = best_weight(ctx, ridge, answers, labels, task.kind)
+            weight = choose_weight(ctx, ridge, answers, labels, task.kind)
             both = average(ctx, ridge, answers, weight, task.kind)
-        dev_error = error_of(task.kind, labels, both)
+        dev_error = measure_error(task.kind, labels, both)
         facts = tree["facts"] | {"dev_error": dev_error, "network": course}
         facts["hyper"] = facts["hyper"] | {"network_weight": weight}
         return tree | {"network": network, "weight": weight, "facts": facts}, source or "random"

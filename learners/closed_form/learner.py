@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream import metrics
-from nevis_stream.cost.counted import in_full_precision
+from nevis_stream.cost.counted import multiply_in_full_precision
 from nevis_stream.datasets.images import Images
 from nevis_stream.learner import Context, Predictor, State
 from nevis_stream.learners.closed_form import ridge
@@ -97,7 +97,7 @@ class ClosedForm:
         tree, *_ = self._learn(task, ctx)
         return state, [Predictor(tree, info=tree["facts"] | {"initialised_from": "random"})]
 
-    @in_full_precision
+    @multiply_in_full_precision
     def _learn(
         self, task: TaskView, ctx: Context, held_out_above: float = np.inf
     ) -> tuple[dict[str, Any], TrainingImages, LeaveOneOutPredictions]:
@@ -134,12 +134,12 @@ class ClosedForm:
                     "regularisation": regularisation,
                     "patches": plan.patches,
                 },
-                "dev_error": error_of(task.kind, labels[from_dev], left_out.scores[from_dev]),
+                "dev_error": measure_error(task.kind, labels[from_dev], left_out.scores[from_dev]),
             },
         }
         return tree, examples, left_out
 
-    @in_full_precision
+    @multiply_in_full_precision
     def predict(self, predictor: Tree, images: Images, ctx: Context) -> np.ndarray:
         """Returns float32[n, classes] probabilities."""
         gradients, pixels, patches = (predictor[key] for key in ("gradients", "pixels", "patches"))
@@ -231,11 +231,16 @@ class ClosedForm:
         held_out = held_out and bool(examples.from_dev.any())
         dev = {name: half[examples.from_dev] for name, half in embedded.items()} if held_out else {}
         # one half after the other, so that its memory is freed
-        blocks = {name: jax.device_put(ridge.in_blocks(embedded.pop(name))) for name in centres}
-        targets, program = ridge.in_blocks(examples.targets), ctx.jit(_nystrom(config.iterations))
+        blocks = {
+            name: jax.device_put(ridge.split_into_blocks(embedded.pop(name))) for name in centres
+        }
+        targets, program = (
+            ridge.split_into_blocks(examples.targets),
+            ctx.jit(_nystrom(config.iterations)),
+        )
 
         def fit(used: np.ndarray) -> np.ndarray:
-            weights = ridge.in_blocks(used.astype(np.float32))
+            weights = ridge.split_into_blocks(used.astype(np.float32))
             for jitter in ridge.JITTERS:
                 found = np.asarray(
                     program(centres, blocks, targets, weights, jitter, *choice.kernel)
@@ -248,7 +253,7 @@ class ClosedForm:
         if held_out:
             with ctx.phase("validate"):
                 part = centres, fit(~examples.from_dev), np.zeros_like(examples.means)
-                answers = np.asarray(ctx.jit(ridge.answers)(dev, *part, *choice.kernel[:2]))
+                answers = np.asarray(ctx.jit(ridge.predict_scores)(dev, *part, *choice.kernel[:2]))
             left_out = _judge(task, examples, np.flatnonzero(examples.from_dev), answers)
         return _check(task, examples, centres, fit(np.ones(n, bool)), left_out)
 
@@ -300,7 +305,7 @@ def _solve(
     targets = examples.targets[: len(embedded["even"])]
     factor, coefficients = ctx.jit(ridge.solve)(embedded, targets, *kernel)
     with ctx.phase("validate"):
-        answers = ctx.jit(ridge.left_out)(factor, coefficients, targets, positions)
+        answers = ctx.jit(ridge.predict_left_out)(factor, coefficients, targets, positions)
     return coefficients, _judge(task, examples, positions, np.asarray(answers))
 
 
@@ -314,17 +319,17 @@ def _judge(
     scores = np.nan_to_num(answers + examples.means)
     if not np.isfinite(answers).all():
         return LeaveOneOutPredictions(positions, scores, 1.0, np.inf)
-    error = error_of(task.kind, examples.labels[positions], scores)
+    error = measure_error(task.kind, examples.labels[positions], scores)
     loss = float(((answers - examples.targets[positions]) ** 2).mean())
     return LeaveOneOutPredictions(positions, scores, 1.0 if error is None else error, loss)
 
 
 @functools.cache
 def _nystrom(iterations: int):
-    return functools.partial(ridge.nystrom, iterations=iterations)
+    return functools.partial(ridge.fit_nystrom, iterations=iterations)
 
 
-def error_of(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
+def measure_error(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | None:
     """Returns the error of scores by the metric of the kind of task; None if it is undefined."""
     if not len(labels):
         return None
@@ -362,5 +367,5 @@ def _losses(scores, indicators, single):
 
 
 def _probabilities(embedded, centres, coefficients, means, kernel, temperature, single):
-    scores = ridge.answers(embedded, centres, coefficients, means, *kernel)
+    scores = ridge.predict_scores(embedded, centres, coefficients, means, *kernel)
     return jnp.exp(log_probabilities(scores, temperature, single)[0])

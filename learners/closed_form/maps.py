@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.cost.counted import faster_form
+from nevis_stream.cost.counted import wants_faster_form
 
 BINS = 9
 MIRRORED_BINS = -np.arange(BINS) % BINS
@@ -33,7 +33,7 @@ _ARCTANGENT = (
 _FLOOR = 1e-3  # added to a block's energy, so that flat blocks stay small
 
 
-def oriented_gradients(images, cells: Collection[int]):
+def compute_oriented_gradients(images, cells: Collection[int]):
     """Returns histograms of oriented gradients: {cell: float32[b, side / cell, side / cell, BINS]}.
 
     After Dalal and Triggs (2005): the steepest of the three colours' gradients is used. Its
@@ -56,7 +56,7 @@ def _half_cell_sums(images, cells: Collection[int]):
     Those of larger cells are sums of those of smaller ones where these divide them.
     """
     x, y = _steepest(images)
-    shares = None if faster_form() else _by_orientation(x, y)
+    shares = None if wants_faster_form() else _by_orientation(x, y)
     sums = {}
     for cell in sorted(cells):
         finer = max((smaller for smaller in sums if cell % smaller == 0), default=None)
@@ -167,7 +167,7 @@ def shrink(images, side: int):
     return images.reshape(batch, side, square, side, square, channels).mean((2, 4))
 
 
-def parts(feature_map, mirrored_channels: np.ndarray | None = None):
+def split_by_symmetry(feature_map, mirrored_channels: np.ndarray | None = None):
     """Returns the even and the odd part of a map, each float32[b, features / 2].
 
     Args:

@@ -37,7 +37,7 @@ def sample(maps: np.ndarray, side: int, count: int, generator: np.random.Generat
 
 
 @functools.cache
-def dictionary_program(words: int, components: int, contrast: bool) -> Callable:
+def make_dictionary_program(words: int, components: int, contrast: bool) -> Callable:
     """Returns f(patches, mirrored_channels) → a dictionary.
 
     Args:
@@ -129,8 +129,8 @@ def encode(maps, filters, offsets, words, stride: int, contrast: bool):
 
     Args:
       maps: float32[b, side, side, channels].
-      filters, offsets, words: from `dictionary_program`; if the filters have one channel, the maps'
-        channels are averaged.
+      filters, offsets, words: from `make_dictionary_program`; if the filters have one channel, the
+        maps' channels are averaged.
       stride: distance between neighbouring patches of a map.
       contrast: as for the dictionary.
     """
@@ -140,9 +140,9 @@ def encode(maps, filters, offsets, words, stride: int, contrast: bool):
         maps, filters, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
     if contrast:
-        products = products / deviations(maps, filters.shape[0], stride)[..., None]
+        products = products / compute_deviations(maps, filters.shape[0], stride)[..., None]
     components = products - offsets
-    weights = jnp.asarray(grid_weights(components.shape[1]), jnp.float32)
+    weights = jnp.asarray(make_grid_weights(components.shape[1]), jnp.float32)
 
     def pooled(image):
         distances = _distances(image.reshape(-1, image.shape[-1]), words)
@@ -154,7 +154,7 @@ def encode(maps, filters, offsets, words, stride: int, contrast: bool):
     return features / (jnp.linalg.norm(features, axis=-1, keepdims=True) + _TINY)
 
 
-def deviations(maps, side: int, stride: int):
+def compute_deviations(maps, side: int, stride: int):
     """Returns float32[b, rows, columns]: the deviation of the values of each patch."""
     count = side**2 * maps.shape[-1]
     mean = _window_sums(maps.sum(-1), side, stride) / count
@@ -167,13 +167,13 @@ def _window_sums(values, side: int, stride: int):
     return jax.lax.reduce_window(rows, 0.0, jax.lax.add, (1, 1, side), (1, 1, stride), "VALID")
 
 
-def grid_weights(count: int) -> np.ndarray:
+def make_grid_weights(count: int) -> np.ndarray:
     """Returns float[GRID, count]: means over `count` positions, linearly interpolated."""
     places, centres = (np.arange(count) + 0.5) * GRID / count, np.arange(GRID) + 0.5
     weights = np.maximum(1 - np.abs(places - centres[:, None]), 0)
     return weights / weights.sum(1, keepdims=True)
 
 
-def mirrored_words(count: int) -> np.ndarray:
+def match_mirrored_words(count: int) -> np.ndarray:
     """Returns int[count]: for each word of a dictionary, the one that is its mirror image."""
     return np.roll(np.arange(count), count // 2)

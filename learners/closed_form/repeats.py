@@ -19,16 +19,16 @@ SKETCH = 64
 _SHARE = 0.9  # share of a sketch, and of the images, that must be the same
 
 
-def sketch(image_hashes: np.ndarray) -> np.ndarray:
+def sketch_hashes(image_hashes: np.ndarray) -> np.ndarray:
     """Returns uint64[up to SKETCH]: the smallest hashes, without duplicates.
 
     Args:
-      image_hashes: uint64[n], from `hashes`.
+      image_hashes: uint64[n], from `hash_images`.
     """
     return np.unique(image_hashes)[:SKETCH]
 
 
-def hashes(split: LabelledImages) -> np.ndarray:
+def hash_images(split: LabelledImages) -> np.ndarray:
     """Returns uint64[n]: the first 8 bytes of the sha256 of each image's pixels."""
     digests = np.ascontiguousarray(split.images.pixel_hashes(), "S32")
     return digests.view(np.uint8).reshape(-1, 32)[:, :8].copy().view("<u8").ravel()
@@ -49,7 +49,7 @@ def find(
       The task id and int[classes], the number that each class of this task has in the earlier one;
       None if no earlier task has the same images with the same classes.
     """
-    current = sketch(image_hashes)
+    current = sketch_hashes(image_hashes)
     for task_id, earlier in sketches.items():
         ctx.charge(len(current) + len(earlier))
         common = np.intersect1d(current, earlier)
@@ -69,7 +69,7 @@ def _classes(
     """Returns the earlier task's number of each class; None if the classes do not correspond."""
     if task.kind != earlier.kind:
         return None
-    earlier_hashes = hashes(earlier.train)
+    earlier_hashes = hash_images(earlier.train)
     ctx.charge(len(image_hashes) + len(earlier_hashes))
     all_members = _members(task), _members(earlier)
     rows = _clear(image_hashes, all_members[0]), _clear(earlier_hashes, all_members[1])

@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 
-def kernel(left, right, width, mirrored):
+def compute_kernel(left, right, width, mirrored):
     """Returns float32[a, b]: exp(−squared distance / width), averaged over mirror images.
 
     An image is (e, o), its even and odd parts, and its mirror image (e, −o), so both distances use
@@ -45,7 +45,7 @@ def solve(embedded, targets, width, mirrored, regularisation):
       mirrored: 1 if mirror images count as the same image, otherwise 0.
       regularisation: λ.
     """
-    matrix = kernel(embedded, embedded, width, mirrored)
+    matrix = compute_kernel(embedded, embedded, width, mirrored)
     factor = jnp.linalg.cholesky(matrix + regularisation * jnp.eye(len(matrix)))
     return factor, _solve(factor, targets)
 
@@ -56,7 +56,7 @@ def _solve(factor, right):
     return solve_triangular(factor, half, lower=True, trans=1)
 
 
-def left_out(factor, coefficients, targets, positions):
+def predict_left_out(factor, coefficients, targets, positions):
     """Returns float32[j, outputs]: each image answered by a fit to all the others.
 
     The answer is target − coefficient / (K + λ1)⁻¹ᵢᵢ (Rasmussen and Williams 2006, equation 5.12),
@@ -74,7 +74,7 @@ def left_out(factor, coefficients, targets, positions):
     return targets[positions] - coefficients[positions] / diagonal[:, None]
 
 
-def nystrom(
+def fit_nystrom(
     centres, embedded, targets, weights, jitter, width, mirrored, regularisation, iterations
 ):
     """Returns float32[m, outputs]: coefficients of m centres, fitted to n images.
@@ -95,13 +95,13 @@ def nystrom(
       regularisation: λ.
       iterations: number of steps, fixed when the program is compiled.
     """
-    matrix = kernel(centres, centres, width, mirrored)
+    matrix = compute_kernel(centres, centres, width, mirrored)
     m = len(matrix)
     inner = jnp.linalg.cholesky(matrix + jitter * jnp.eye(m))
     scale = weights.sum() / m
     outer = jnp.linalg.cholesky(scale * (inner.T @ inner) + regularisation * jnp.eye(m))
     rows = jax.lax.map(
-        lambda block: kernel(block[0], centres, width, mirrored) * block[1][:, None],
+        lambda block: compute_kernel(block[0], centres, width, mirrored) * block[1][:, None],
         (embedded, weights),
     )
 
@@ -132,10 +132,10 @@ def nystrom(
     return to_centres(u)[0]
 
 
-def in_blocks(array: np.ndarray) -> np.ndarray:
+def split_into_blocks(array: np.ndarray) -> np.ndarray:
     """Returns [blocks, b, …]: the rows in blocks of equal size, at most `BLOCK`, padded with zeros.
 
-    >>> in_blocks(np.ones((3, 2))).shape
+    >>> split_into_blocks(np.ones((3, 2))).shape
     (1, 3, 2)
     """
     blocks = -(-len(array) // BLOCK)
@@ -145,6 +145,6 @@ def in_blocks(array: np.ndarray) -> np.ndarray:
     return padded.reshape(blocks, size, *array.shape[1:])
 
 
-def answers(embedded, centres, coefficients, means, width, mirrored):
+def predict_scores(embedded, centres, coefficients, means, width, mirrored):
     """Returns float32[b, outputs]: the scores of b images."""
-    return kernel(embedded, centres, width, mirrored) @ coefficients + means
+    return compute_kernel(embedded, centres, width, mirrored) @ coefficients + means

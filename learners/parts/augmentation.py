@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from nevis_stream.cost.counted import faster_form
+from nevis_stream.cost.counted import wants_faster_form
 
 _ATTEMPTS = 10
 _TILE = 8  # rows of a view that are computed together
@@ -39,7 +39,7 @@ def to_unit_range(images: jax.Array) -> jax.Array:
     return images.astype(jnp.float32) * (2 / 255) - 1
 
 
-def random_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax.Array:
+def draw_boxes(key: jax.Array, sizes: jax.Array, options: Augmentation) -> jax.Array:
     """Draws a crop box for each image.
 
     Args:
@@ -93,7 +93,9 @@ def crop_and_resize(images: jax.Array, boxes: jax.Array, size: int) -> jax.Array
         )
 
     top, left, height, width = (boxes[:, i, None] for i in range(4))
-    rows = _rows_from_two if jax.default_backend() == "cpu" and faster_form() else _rows_by_tiles
+    rows = (
+        _rows_from_two if jax.default_backend() == "cpu" and wants_faster_form() else _rows_by_tiles
+    )
     short = rows(images.reshape(batch, source, 3 * source), centres(top, height)).reshape(
         batch, size * 3, source
     )
@@ -146,7 +148,7 @@ def _rows_from_two(images: jax.Array, centres: jax.Array) -> jax.Array:
     return above + (centres - upper)[..., None] * (rows(jnp.minimum(upper + 1, last)) - above)
 
 
-def training_view(
+def augment_batch(
     key: jax.Array, images: jax.Array, sizes: jax.Array, size: int, options: Augmentation
 ) -> jax.Array:
     """Returns augmented views of stored images.
@@ -163,7 +165,7 @@ def training_view(
     """
     crop_key, flip_key = jax.random.split(key)
     if options.crop:
-        boxes = random_boxes(crop_key, sizes, options)
+        boxes = draw_boxes(crop_key, sizes, options)
     else:
         boxes = jnp.tile(jnp.asarray([0.0, 0.0, 1.0, 1.0]), (images.shape[0], 1))
     if options.flip:

@@ -28,7 +28,7 @@ from nevis_stream.learners.parts.initialisation import (
 )
 from nevis_stream.learners.parts.model import (
     Network,
-    head_size,
+    choose_head_size,
     initialise_program,
     predict_probabilities,
 )
@@ -39,7 +39,7 @@ from nevis_stream.learners.parts.recipe import (
     Recipe,
     count_prediction_flops,
     count_training_flops,
-    programs,
+    list_programs,
 )
 from nevis_stream.learners.parts.relatedness import Neighbours, embed
 from nevis_stream.learners.parts.search import (
@@ -131,8 +131,12 @@ class Baseline:
         """
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
-        initialise, look, step = programs(self.recipe, classes=1, n_train=1)
-        heads = linear_probe.programs(self.recipe, self.search.at_once, 1, 1) if self.frozen else ()
+        initialise, look, step = list_programs(self.recipe, classes=1, n_train=1)
+        heads = (
+            linear_probe.list_programs(self.recipe, self.search.at_once, 1, 1)
+            if self.frozen
+            else ()
+        )
         ctx.compile([initialise, look, *(heads or [step])])
         return {}
 
@@ -201,7 +205,7 @@ class Baseline:
                 2**32, size=4, dtype=np.uint32
             )
             backbone = ctx.jit(
-                initialise_program(self.recipe.network, head_size(task.num_classes))
+                initialise_program(self.recipe.network, choose_head_size(task.num_classes))
             )(words)
         frozen = {
             "params": {"backbone": backbone["params"]["backbone"]},

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream.learner import Context
-from nevis_stream.learners.parts.model import TaskShape, targets
+from nevis_stream.learners.parts.model import TaskShape, encode_targets
 from nevis_stream.streams.task import TaskView
 
 _SHARE = 0.25  # largest share of the device's memory for the images of one data set
@@ -99,7 +99,9 @@ class Feed:
 
     def _gather(self, step: int) -> Batch:
         picked = self._order(step)
-        target = targets(self._task.train.labels[picked], self._task.kind, self._task.num_classes)
+        target = encode_targets(
+            self._task.train.labels[picked], self._task.kind, self._task.num_classes
+        )
         stored = (
             _take(_resident(self._stored), picked)
             if self.mode == "resident"

@@ -11,14 +11,14 @@ import numpy as np
 from nevis_stream.errors import BadInput
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Feed
-from nevis_stream.learners.parts.loop import Curve, Training, dev_error, train
+from nevis_stream.learners.parts.loop import Curve, Training, measure_dev_error, train
 from nevis_stream.learners.parts.model import (
     Network,
     begin,
-    head_size,
+    chain_steps,
+    choose_head_size,
     initialise_program,
     predict_probabilities,
-    several_steps,
 )
 from nevis_stream.learners.parts.recipe import AUXILIARY_BATCH, SCHEDULES, Recipe
 from nevis_stream.seeds import key_of
@@ -97,7 +97,7 @@ def fit(
     @functools.cache
     def program(length: int, pixels: int | None, heads: tuple[int, ...]) -> Callable:
         step = recipe.step(task.num_classes, heads, pixels, learned)
-        return ctx.jit(several_steps(step) if length > 1 else step, donate_argnums=0)
+        return ctx.jit(chain_steps(step) if length > 1 else step, donate_argnums=0)
 
     def step_inputs(index: int, used: Sequence[int]) -> Tree:
         batches = [source(index) for source in (feed, *(others[number] for number in used))]
@@ -113,7 +113,7 @@ def fit(
             )
             shapes = [others[number].shape for number in used]
             auxiliary = (tuple((*x, s) for x, s in zip(helping, shapes, strict=True)), weight)
-            heads = tuple(head_size(helpers[number].num_classes) for number in used)
+            heads = tuple(choose_head_size(helpers[number].num_classes) for number in used)
             carry, unused = _split_heads(carry, used) if draws else (carry, None)
             carry = program(len(indices), side and side(indices[0]), heads)(
                 carry,
@@ -174,7 +174,9 @@ def train_trial(
     if position is None:
         random = np.random.RandomState([ctx.seed & 0xFFFFFFFF, ctx.seed >> 32])
         words = random.randint(2**32, size=(1 + len(helpers), 4), dtype=np.uint32)
-        fresh = ctx.jit(initialise_program(recipe.network, head_size(task.num_classes)))(words[0])
+        fresh = ctx.jit(initialise_program(recipe.network, choose_head_size(task.num_classes)))(
+            words[0]
+        )
         if backbone is not None:
             fresh = {
                 "params": {
@@ -185,7 +187,7 @@ def train_trial(
             }
         if helpers:
             initial = [
-                ctx.jit(initialise_program(recipe.network, head_size(helper.num_classes)))(
+                ctx.jit(initialise_program(recipe.network, choose_head_size(helper.num_classes)))(
                     words[1 + number]
                 )
                 for number, helper in enumerate(helpers)
@@ -258,7 +260,7 @@ def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[s
         answers = predict_probabilities(
             ctx, network, carry, task.dev.images, task.kind, task.num_classes
         )
-    return dev_error(task.dev.labels, answers, task.kind)
+    return measure_dev_error(task.dev.labels, answers, task.kind)
 
 
 def on_host(carry: Mapping[str, Any], parts: Sequence[str]) -> Tree:

@@ -147,14 +147,14 @@ class FromRelated:
         if not scores:
             return Start()
         best = max(scores.values())
-        enough = best - self.margin * standard_error(best, self.neighbours.n_queries(task))
+        enough = best - self.margin * compute_standard_error(best, self.neighbours.n_queries(task))
         source = [name for name, score in scores.items() if score >= enough][-1]
         if self.pretrained and source == PRETRAINED:
             return Start(source, self.pretrained.choose(task, ctx, network).variables, scores)
         return _past(ctx, source, scores)
 
 
-def standard_error(score: float, n: int) -> float:
+def compute_standard_error(score: float, n: int) -> float:
     """Returns the standard error of a share of n answers (Agresti & Coull, 1998).
 
     Two right and two wrong answers are added; else a score of 1 would have no error even for n = 8.

@@ -12,26 +12,26 @@ import optax
 from nevis_stream.cost.counted import count_flops
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Batches
-from nevis_stream.learners.parts.loop import Training, dev_error, train
+from nevis_stream.learners.parts.loop import Training, measure_dev_error, train
 from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     TaskShape,
-    head_size,
+    choose_head_size,
+    compute_loss,
+    encode_targets,
     initialise_program,
-    loss,
-    masked_probabilities,
-    optimiser,
-    targets,
+    make_optimiser,
+    predict_masked,
 )
 from nevis_stream.learners.parts.recipe import SCHEDULES, Recipe
-from nevis_stream.learners.parts.relatedness import backbone_of, embed, features_program
+from nevis_stream.learners.parts.relatedness import drop_head, embed, make_features_program
 from nevis_stream.learners.parts.search import Hyper
 from nevis_stream.storage.checkpoint import Tree
 from nevis_stream.streams.task import SINGLE_LABEL, TaskView
 
 
 @functools.cache
-def heads_program(steps: int, momentum: float, decay: float):
+def make_training_program(steps: int, momentum: float, decay: float):
     """Returns the program that trains the heads of t trials for some steps.
 
     f(heads, momenta, features, target, picked, rates, smoothing, shape) → heads, momenta, losses.
@@ -40,7 +40,7 @@ def heads_program(steps: int, momentum: float, decay: float):
     the same shapes, picked is int32[t, steps, b] (sample numbers), rates float32[t, steps],
     smoothing float32[t], losses float32[t, steps].
     """
-    optimise = optimiser(momentum, decay)
+    optimise = make_optimiser(momentum, decay)
 
     def train_head(head, trace, features, target, picked, rates, smoothing, shape):
         def step(carry, inputs):
@@ -49,7 +49,7 @@ def heads_program(steps: int, momentum: float, decay: float):
 
             def objective(head):
                 logits = features[rows] @ head["kernel"] + head["bias"]
-                return loss(logits, target[rows], smoothing, shape)
+                return compute_loss(logits, target[rows], smoothing, shape)
 
             value, gradient = jax.value_and_grad(objective)(head)
             state = (optax.MaskedState(optax.EmptyState()), optax.TraceState(trace))
@@ -63,27 +63,27 @@ def heads_program(steps: int, momentum: float, decay: float):
 
 
 @functools.cache
-def answers_program():
+def make_prediction_program():
     """Returns f(heads, features [b, features], shape) → float32[t, b, outputs] probabilities."""
 
     def answers(head, features, shape):
-        return masked_probabilities(features @ head["kernel"] + head["bias"], shape)
+        return predict_masked(features @ head["kernel"] + head["bias"], shape)
 
     return jax.vmap(answers, in_axes=(0, None, None))
 
 
-def programs(
+def list_programs(
     recipe: Recipe, trials: int, classes: int, n_train: int
 ) -> list[tuple[Callable, tuple, dict]]:
     """Returns the programs of `fit_heads` for a task of these sizes: function, arguments, options.
 
     `trials` is the number of trials that are trained at once.
     """
-    network, outputs, array = recipe.network, head_size(classes), jax.ShapeDtypeStruct
+    network, outputs, array = recipe.network, choose_head_size(classes), jax.ShapeDtypeStruct
     words = array((4,), np.uint32)
-    variables = backbone_of(jax.eval_shape(initialise_program(network, outputs), words))
+    variables = drop_head(jax.eval_shape(initialise_program(network, outputs), words))
     images = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8)
-    features = features_program(network, False)
+    features = make_features_program(network, False)
     width, rows = jax.eval_shape(features, variables, images).shape[1], _rows(n_train)
     heads = {
         "kernel": array((trials, width, outputs), np.float32),
@@ -95,7 +95,7 @@ def programs(
     lengths = {min(recipe.validate_every, recipe.steps), recipe.steps % recipe.validate_every}
     training = [
         (
-            heads_program(steps, recipe.momentum, recipe.weight_decay),
+            make_training_program(steps, recipe.momentum, recipe.weight_decay),
             (
                 heads,
                 heads,
@@ -112,7 +112,7 @@ def programs(
     ]
     return [
         (features, (variables, images), {}),
-        (answers_program(), (heads, dev_features, shape), {}),
+        (make_prediction_program(), (heads, dev_features, shape), {}),
         *training,
     ]
 
@@ -157,11 +157,14 @@ def _train(
     train_features: np.ndarray,
     dev_features: np.ndarray,
 ) -> list[Tree]:
-    outputs, batch = head_size(task.num_classes), recipe.batch_of(len(task.train))
+    outputs, batch = choose_head_size(task.num_classes), recipe.batch_of(len(task.train))
     shape = TaskShape.of(task.kind, task.num_classes)
     train_features, target = (
         _pad(array)
-        for array in (train_features, targets(task.train.labels, task.kind, task.num_classes))
+        for array in (
+            train_features,
+            encode_targets(task.train.labels, task.kind, task.num_classes),
+        )
     )
     orders = [Batches(len(task.train), batch, ctx.seed) for ctx in contexts]
     schedule = SCHEDULES[recipe.schedule]
@@ -183,7 +186,7 @@ def _train(
         picked = np.stack(
             [np.stack([order(step) for step in range(start, stop)]) for order in orders]
         ).astype(np.int32)
-        program = heads_program(stop - start, recipe.momentum, recipe.weight_decay)
+        program = make_training_program(stop - start, recipe.momentum, recipe.weight_decay)
         heads, momenta, losses = _shared(
             contexts,
             "train",
@@ -206,7 +209,7 @@ def _train(
         return {"heads": heads, "momenta": momenta}, reports
 
     def look(state: Tree) -> list[tuple[float, dict[str, Any]]]:
-        program, parts = answers_program(), []
+        program, parts = make_prediction_program(), []
         for start in range(0, len(dev_features), EVALUATION_BATCH):
             rows = np.arange(start, start + EVALUATION_BATCH) % len(dev_features)
             answers = _shared(
@@ -214,7 +217,7 @@ def _train(
             )
             parts.append(np.asarray(answers)[:, : len(dev_features) - start, : task.num_classes])
         answers = np.concatenate(parts, axis=1)
-        return [(dev_error(task.dev.labels, trial, task.kind), {}) for trial in answers]
+        return [(measure_dev_error(task.dev.labels, trial, task.kind), {}) for trial in answers]
 
     def keep(state: Tree, number: int) -> Tree:
         head = {name: np.asarray(array[number]) for name, array in state["heads"].items()}

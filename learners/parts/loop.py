@@ -176,7 +176,7 @@ def _warn(name: str, trial: Mapping[str, Any], rate: float, steps: int) -> None:
     )
 
 
-def dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float:
+def measure_dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) -> float:
     """Returns the error rate, or 1 - mAP; infinity if an answer is not finite.
 
     If mAP is undefined (no positive in dev), returns the mean error over labels at threshold 0.5.

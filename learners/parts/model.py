@@ -18,11 +18,11 @@ import optax
 from flax import struct
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from nevis_stream.cost.counted import made_once, plain_convolutions
+from nevis_stream.cost.counted import choose_convolution_options, make_once
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.learner import Context
-from nevis_stream.learners.parts.augmentation import Augmentation, to_unit_range, training_view
+from nevis_stream.learners.parts.augmentation import Augmentation, augment_batch, to_unit_range
 from nevis_stream.learners.parts.networks import Head, make_backbone
 from nevis_stream.streams.task import SINGLE_LABEL
 
@@ -79,7 +79,7 @@ class Network:
         return features.astype(jnp.float32), updated.get("batch_stats", {})
 
 
-def head_size(classes: int) -> int:
+def choose_head_size(classes: int) -> int:
     """Returns the number of outputs of a head for `classes` classes: 64, 256, 1024, …"""
     size = 64
     while size < classes:
@@ -91,13 +91,13 @@ def _mask(logits: jax.Array, classes: jax.Array) -> jax.Array:
     return jnp.where(jnp.arange(logits.shape[-1]) < classes, logits, _MASKED)
 
 
-def masked_probabilities(logits: jax.Array, shape: "TaskShape") -> jax.Array:
+def predict_masked(logits: jax.Array, shape: "TaskShape") -> jax.Array:
     """Returns float32[b, outputs]: softmax over the task's classes, or a sigmoid for each label."""
     single = jax.nn.softmax(_mask(logits, shape.classes))
     return jnp.where(shape.multi_label, jax.nn.sigmoid(logits), single)
 
 
-def targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
+def encode_targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
     """Returns uint8[n, outputs] with a 1 at every label of a sample, as wide as the task's head.
 
     Args:
@@ -105,7 +105,7 @@ def targets(labels: np.ndarray, kind: str, classes: int) -> np.ndarray:
       kind: "single_label" or "multi_label".
       classes: number of classes.
     """
-    out = np.zeros((len(labels), head_size(classes)), np.uint8)
+    out = np.zeros((len(labels), choose_head_size(classes)), np.uint8)
     if kind == SINGLE_LABEL:
         out[np.arange(len(labels)), labels] = 1
     else:
@@ -131,7 +131,9 @@ class TaskShape:
         return cls(np.float32(classes), np.bool_(kind != SINGLE_LABEL))
 
 
-def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: TaskShape) -> jax.Array:
+def compute_loss(
+    logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: TaskShape
+) -> jax.Array:
     """Returns the mean cross-entropy with label smoothing (NEVIS'22, section 4).
 
     It is that of a softmax, or for multi-label tasks that of sigmoids, averaged over labels.
@@ -149,7 +151,7 @@ def loss(logits: jax.Array, target: jax.Array, smoothing: jax.Array, shape: Task
     return jnp.where(valid, jnp.where(shape.multi_label, multi, single), 0).sum(-1).mean()
 
 
-def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformation:
+def make_optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformation:
     """Returns SGD with Nesterov momentum at learning rate 1, and L2 on kernels only."""
     return optax.chain(
         optax.add_decayed_weights(
@@ -159,7 +161,7 @@ def optimiser(momentum: float, weight_decay: float) -> optax.GradientTransformat
     )
 
 
-@made_once
+@make_once
 def initialise_program(network: Network, outputs: int):
     """Returns f(words uint32[4]) → variables: {"params": {"backbone", "head"}, "batch_stats"}.
 
@@ -191,7 +193,7 @@ def begin(variables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@made_once
+@make_once
 def step_program(
     network: Network,
     outputs: int,
@@ -219,20 +221,20 @@ def step_program(
       learned: the beginnings of the paths of the parameters that are updated ("head",
         "backbone/BasicBlock_3"); empty means all. Gradients of the others are not computed.
     """
-    head, optimise = Head(outputs), optimiser(momentum, decay)
+    head, optimise = Head(outputs), make_optimiser(momentum, decay)
 
     def helping(params, statistics, key, number, helper_batch):
         stored, sizes, target, shape = helper_batch
-        images = training_view(key, stored, sizes, network.resolution, augment)
+        images = augment_batch(key, stored, sizes, network.resolution, augment)
         features, _ = network.features(params["backbone"], statistics, images, train=True)
         logits = Head(helpers[number]).apply({"params": params["helpers"][str(number)]}, features)
-        return loss(logits, target, jnp.float32(0), shape)
+        return compute_loss(logits, target, jnp.float32(0), shape)
 
     def step(
         carry, stored, sizes, target, key, index, rate, smoothing, shape, others=(), weight=0.0
     ):
         key = jax.random.fold_in(key, index)
-        images = training_view(key, stored, sizes, network.resolution, augment)
+        images = augment_batch(key, stored, sizes, network.resolution, augment)
 
         changing, fixed = _split(carry["params"], learned)
         momenta, fixed_momenta = _split(carry["momentum"], learned)
@@ -243,7 +245,7 @@ def step_program(
                 params["backbone"], carry["batch_stats"], images, train=True
             )
             logits = head.apply({"params": params["head"]}, features)
-            task_loss = total = loss(logits, target, smoothing, shape)
+            task_loss = total = compute_loss(logits, target, smoothing, shape)
             for number, helper_batch in enumerate(others):
                 drawn = jax.random.fold_in(key, number + 1)
                 total = total + weight * helping(
@@ -267,7 +269,7 @@ def step_program(
     if network.resolution >= LARGE_MAP * getattr(
         network.backbone(), "reduction", network.resolution
     ):
-        step.compiler_options = plain_convolutions()  # type: ignore[attr-defined]
+        step.compiler_options = choose_convolution_options()  # type: ignore[attr-defined]
     return step
 
 
@@ -295,8 +297,8 @@ def _join(a: Mapping[str, Any], b: Mapping[str, Any]) -> Mapping[str, Any]:
     return unflatten_dict(flatten_dict(a) | flatten_dict(b)) if b else a
 
 
-@made_once
-def several_steps(step):
+@make_once
+def chain_steps(step):
     """Returns the program of k steps, where `step` is that of one (`step_program`).
 
     Its arguments stored, sizes, target, index, rate and the batches in `others` have a first axis
@@ -324,8 +326,8 @@ def several_steps(step):
     return steps
 
 
-@made_once
-def probabilities_program(network: Network, outputs: int):
+@make_once
+def make_prediction_program(network: Network, outputs: int):
     """Returns f(variables, images uint8[b, r, r, 3], shape) → float32[b, outputs] probabilities."""
     head = Head(outputs)
 
@@ -334,9 +336,7 @@ def probabilities_program(network: Network, outputs: int):
         features, _ = network.features(
             variables["params"]["backbone"], variables["batch_stats"], images, train=False
         )
-        return masked_probabilities(
-            head.apply({"params": variables["params"]["head"]}, features), shape
-        )
+        return predict_masked(head.apply({"params": variables["params"]["head"]}, features), shape)
 
     return probabilities
 
@@ -355,7 +355,7 @@ def predict_probabilities(
     next power of two.
     """
     views = images.center_cropped(network.resolution)
-    program = ctx.jit(probabilities_program(network, head_size(classes)))
+    program = ctx.jit(make_prediction_program(network, choose_head_size(classes)))
     shape = TaskShape.of(kind, classes)
     params = {name: variables["params"][name] for name in ("backbone", "head")}
     variables = jax.device_put({"params": params, "batch_stats": variables["batch_stats"]})

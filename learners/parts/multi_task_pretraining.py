@@ -14,7 +14,7 @@ from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Feed
 from nevis_stream.learners.parts.fit import look_at_dev, on_host, report
 from nevis_stream.learners.parts.loop import Training, round_value, train
-from nevis_stream.learners.parts.model import begin, head_size, initialise_program
+from nevis_stream.learners.parts.model import begin, choose_head_size, initialise_program
 from nevis_stream.learners.parts.recipe import SCHEDULES, Recipe
 from nevis_stream.storage.checkpoint import Tree, to_host
 from nevis_stream.streams.task import TaskView
@@ -55,7 +55,9 @@ def fit_jointly(
     steps = [ctx.jit(recipe.step(task.num_classes), donate_argnums=0) for task in tasks]
 
     def begin_all() -> Tree:
-        programs = [initialise_program(recipe.network, head_size(t.num_classes)) for t in tasks]
+        programs = [
+            initialise_program(recipe.network, choose_head_size(t.num_classes)) for t in tasks
+        ]
         carries = [
             begin(to_host(ctx.jit(program)(word)))
             for program, word in zip(programs, words, strict=True)

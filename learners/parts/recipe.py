@@ -13,16 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from nevis_stream.cost.counted import count_flops, made_once
+from nevis_stream.cost.counted import count_flops, make_once
 from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     Network,
     TaskShape,
     begin,
-    head_size,
+    choose_head_size,
     initialise_program,
-    probabilities_program,
+    make_prediction_program,
     step_program,
 )
 from nevis_stream.streams.task import SINGLE_LABEL
@@ -76,7 +76,7 @@ class Recipe:
 
     def batch_of(self, examples: int) -> int:
         """Returns the number of examples per step for a task with `examples` training examples."""
-        return self.batch or batch_size(examples, self.largest_batch)
+        return self.batch or choose_batch_size(examples, self.largest_batch)
 
     @property
     def stored_size(self) -> int:
@@ -98,11 +98,11 @@ class Recipe:
           side: side of the training views in pixels; None is the network's.
           learned: the parameters that are updated (see `step_program`).
         """
-        heads = tuple(head_size(count) for count in helpers)
+        heads = tuple(choose_head_size(count) for count in helpers)
         network = dataclasses.replace(self.network, resolution=side or self.network.resolution)
         return step_program(
             network,
-            head_size(classes),
+            choose_head_size(classes),
             self.augmentation,
             self.momentum,
             self.weight_decay,
@@ -111,7 +111,7 @@ class Recipe:
         )
 
 
-def batch_size(examples: int, largest: int = 512, share: float = 0.0025) -> int:
+def choose_batch_size(examples: int, largest: int = 512, share: float = 0.0025) -> int:
     """Returns b = min(B, max(16, 2^floor(log2(p·D)))) (NEVIS'22, eq. 4).
 
     Args:
@@ -143,9 +143,9 @@ def count_prediction_flops(recipe: Recipe, classes: int, images: int, members: i
     return members * -(-images // EVALUATION_BATCH) * _step_and_look(recipe, classes, 1)[1]
 
 
-def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
+def list_programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
     """Returns the programs of initialisation, look and step: function, arguments, `jit` options."""
-    network, outputs = recipe.network, head_size(classes)
+    network, outputs = recipe.network, choose_head_size(classes)
     words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct
     variables = jax.eval_shape(initialise_program(network, outputs), words)
     batch, scalar = recipe.batch_of(n_train), np.float32(0)
@@ -167,13 +167,13 @@ def programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable,
     views = array((EVALUATION_BATCH, network.resolution, network.resolution, 3), jnp.uint8)
     return [
         (initialise_program(network, outputs), (words,), {}),
-        (probabilities_program(network, outputs), (variables, views, shape), {}),
+        (make_prediction_program(network, outputs), (variables, views, shape), {}),
         (recipe.step(classes), step, {"donate_argnums": 0}),
     ]
 
 
 def _step_and_look(recipe: Recipe, classes: int, n_train: int) -> list[int]:
-    _, look, step = programs(recipe, classes, n_train)
+    _, look, step = list_programs(recipe, classes, n_train)
     return [
         count_flops(function, **options).flops(*arguments)
         for function, arguments, options in (step, look)
@@ -182,8 +182,8 @@ def _step_and_look(recipe: Recipe, classes: int, n_train: int) -> list[int]:
 
 def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
     """Returns the FLOPs of a step with one auxiliary task."""
-    array, outputs = jax.ShapeDtypeStruct, head_size(1)
-    *_, (_, (carry, *rest), options) = programs(recipe, classes, n_train)
+    array, outputs = jax.ShapeDtypeStruct, choose_head_size(1)
+    *_, (_, (carry, *rest), options) = list_programs(recipe, classes, n_train)
     variables = jax.eval_shape(initialise_program(recipe.network, outputs), array((4,), jnp.uint32))
     params = carry["params"] | {"helpers": {"0": variables["params"]["head"]}}
     side = recipe.stored_size
@@ -202,7 +202,7 @@ def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
 FINAL_RATE = 1e-8
 
 
-def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
+def make_cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     """Returns float32[steps]: linear warm-up from 0 to `peak`, then a cosine down to 1e-8.
 
     Source: NEVIS'22, section 4.
@@ -220,7 +220,7 @@ def cosine_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     )
 
 
-@made_once
+@make_once
 def _shape(steps: int, warmup: int) -> np.ndarray:
     """Returns the schedule with peak 1 and end 0, which is compiled once for all trials."""
     if steps == 0:
@@ -231,7 +231,7 @@ def _shape(steps: int, warmup: int) -> np.ndarray:
     return np.asarray(jax.jit(schedule)(np.arange(steps)), np.float64)
 
 
-def piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
+def make_piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     """Returns float32[steps]: linear warm-up to `peak`, then a piecewise constant rate.
 
     It drops to a tenth of the peak after half of the steps and to a hundredth after 3/4.
@@ -246,4 +246,4 @@ def piecewise_rates(peak: float, steps: int, warmup_share: float) -> np.ndarray:
     return (peak * np.where(step < warmup, rising, falling)).astype(np.float32)
 
 
-SCHEDULES = {"cosine": cosine_rates, "piecewise": piecewise_rates}
+SCHEDULES = {"cosine": make_cosine_rates, "piecewise": make_piecewise_rates}

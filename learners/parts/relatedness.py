@@ -23,7 +23,7 @@ from nevis_stream.learners.parts.augmentation import to_unit_range
 from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
     Network,
-    head_size,
+    choose_head_size,
     initialise_program,
 )
 from nevis_stream.streams.task import SINGLE_LABEL, LabelledImages, TaskView
@@ -53,12 +53,12 @@ class Neighbours:
         """Returns the FLOPs of scoring a candidate with `n_train` and `n_dev` images."""
         n_references, n_queries = min(n_train, self.train_cap), min(n_dev, self.dev_cap)
         variables = jax.eval_shape(
-            initialise_program(network, head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32)
+            initialise_program(network, choose_head_size(1)), jax.ShapeDtypeStruct((4,), np.uint32)
         )
         images = jax.ShapeDtypeStruct(
             (EVALUATION_BATCH, network.resolution, network.resolution, 3), np.uint8
         )
-        parameters, program = backbone_of(variables), features_program(network)
+        parameters, program = drop_head(variables), make_features_program(network)
         width = jax.eval_shape(program, parameters, images).shape[1]
         batches = -(-n_references // EVALUATION_BATCH) - (-n_queries // EVALUATION_BATCH)
         return batches * count_flops(program).flops(parameters, images) + _comparing(
@@ -103,7 +103,7 @@ def _space_evenly(examples: LabelledImages, cap: int) -> LabelledImages:
 
 
 @functools.cache
-def features_program(network: Network, train: bool = True):
+def make_features_program(network: Network, train: bool = True):
     """Returns f(variables, images uint8[b, r, r, 3]) → float32[b, features], the pooled output.
 
     For relatedness BatchNorm uses the statistics of the batch (`train`), as the public reference
@@ -130,8 +130,8 @@ def embed(
     """
     views = images.center_cropped(network.resolution)
     order = np.random.RandomState(0).permutation(len(views)) if train else np.arange(len(views))
-    program = ctx.jit(features_program(network, train))
-    parameters = jax.device_put(backbone_of(variables))
+    program = ctx.jit(make_features_program(network, train))
+    parameters = jax.device_put(drop_head(variables))
     features = []
     for start in range(0, len(views), EVALUATION_BATCH):
         rows = order[np.arange(start, start + EVALUATION_BATCH) % len(views)]
@@ -141,7 +141,7 @@ def embed(
     return np.concatenate(features)[np.argsort(order)]
 
 
-def backbone_of(variables: Mapping[str, Any]) -> dict[str, Any]:
+def drop_head(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Returns variables without the head."""
     return {
         "params": {"backbone": variables["params"]["backbone"]},

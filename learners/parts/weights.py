@@ -216,7 +216,7 @@ _LAYOUTS: dict[str, tuple[type[nn.Module], Callable[[Any], Iterator[_Rule]]]] = 
 }
 
 
-def names() -> tuple[str, ...]:
+def list_layouts() -> tuple[str, ...]:
     """Returns the names that `convert` knows."""
     return tuple(sorted(_LAYOUTS))
 
@@ -239,7 +239,7 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
     Args:
       arrays: tensors by name. Classifiers (fc.*, head.*, classifier.*) and *.num_batches_tracked
         are left out.
-      layout: one of `names()`.
+      layout: one of `list_layouts()`.
       network: the backbone, as of `make_backbone`, whose variables are wanted.
 
     Raises:

@@ -9,7 +9,7 @@ from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import LabelledDraws, Pool
 from nevis_stream.active_testing.surrogate import Schedule, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
-from nevis_stream.active_testing.testing import active_test
+from nevis_stream.active_testing.testing import run_active_test
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, given_numbers
 from nevis_stream.seeds import generator
@@ -114,7 +114,7 @@ def _evidence(
         return Responses(query, labels[None], Cost(labels=len(rows)))
 
     random = generator(seed, "draws")
-    return active_test(pool, surrogate, oracle, budget, random, rule, batch=batch)
+    return run_active_test(pool, surrogate, oracle, budget, random, rule, batch=batch)
 
 
 def _features(

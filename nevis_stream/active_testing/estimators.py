@@ -41,9 +41,9 @@ def with_interval(draws: LabelledDraws, weights: PerLabel, steps: PerLabel) -> E
     the normal interval; equal losses give Garwood's (1936), and unequal ones one like Fay and
     Feuer's for weighted counts (1997).
 
-    An end towards which jumps go, as `surprises` says, is at least as far away as it would be if no
-    jump had been seen: 3.7 times the size of one that was not, since labels without a large loss
-    say little about large losses.
+    An end towards which jumps go, as `bound_surprises` says, is at least as far away as it would be
+    if no jump had been seen: 3.7 times the size of one that was not, since labels without a large
+    loss say little about large losses.
 
     Args:
       draws: labels that were drawn at random.
@@ -58,12 +58,12 @@ def with_interval(draws: LabelledDraws, weights: PerLabel, steps: PerLabel) -> E
     away, back = _reaches(summands)
     below, above = (
         max(away, _NONE_SEEN * _size(fractions) * _size(unseen)) if unseen.any() else back
-        for unseen in surprises(draws, fractions)
+        for unseen in bound_surprises(draws, fractions)
     )
     return bound(draws, value, value - below, value + above)
 
 
-def surprises(
+def bound_surprises(
     draws: LabelledDraws, fractions: PerLabel
 ) -> tuple[Float[np.ndarray, " samples"], Float[np.ndarray, " samples"]]:
     """Returns by how much a surprising label of each sample would lower and raise its loss, both
@@ -146,7 +146,7 @@ def step_estimates(
     return (before + remaining + residuals) / draws.pool.n
 
 
-def lure_weights(n: int, asked: int) -> np.ndarray:
+def compute_lure_weights(n: int, asked: int) -> np.ndarray:
     """Returns the weights a_m of θ_m, float64[M], that make Σ a_m θ_m the LURE estimator if g = 0.
 
     They are n (n - M) / (M (n - m) (n - m + 1)): equal for M much smaller than n, and such that
@@ -270,7 +270,7 @@ class Difference(Estimator):
     def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates with the surrogate before each label."""
         steps = step_estimates(draws, draws.predicted, draws.remaining)
-        return with_interval(draws, lure_weights(draws.pool.n, draws.asked), steps)
+        return with_interval(draws, compute_lure_weights(draws.pool.n, draws.asked), steps)
 
 
 class TunedDifference(Estimator):
@@ -287,11 +287,11 @@ class TunedDifference(Estimator):
         """Returns the weighted sum of the step estimates, a_m + λ_m b_m."""
         alone = step_estimates(draws, 0.0, 0.0)
         surrogate = step_estimates(draws, draws.predicted, draws.remaining) - alone
-        steps = alone + factors(alone, surrogate) * surrogate
-        return with_interval(draws, lure_weights(draws.pool.n, draws.asked), steps)
+        steps = alone + compute_factors(alone, surrogate) * surrogate
+        return with_interval(draws, compute_lure_weights(draws.pool.n, draws.asked), steps)
 
 
-def factors(alone: PerLabel, surrogate: PerLabel) -> PerLabel:
+def compute_factors(alone: PerLabel, surrogate: PerLabel) -> PerLabel:
     """Returns λ_m = -Σ_{k<m} (a_k - mean a) b_k / Σ_{k<m} b_k², from 0 to 1, float64[M].
 
     Args:
@@ -313,7 +313,7 @@ def factors(alone: PerLabel, surrogate: PerLabel) -> PerLabel:
 class Lure(Estimator):
     """The mean of the observed losses, each weighted by v_m.
 
-    v_m = 1 + (n - M) / (n - m) (1 / ((n - m + 1) q_m) - 1), and 1 if M = n; `lure_weights`
+    v_m = 1 + (n - M) / (n - m) (1 / ((n - m + 1) q_m) - 1), and 1 if M = n; `compute_lure_weights`
     give the same sum step by step. Source: Farquhar et al. 2021, theorem 2 (LURE, the levelled
     unbiased risk estimator); ASE paper, equation 2.
     """
@@ -323,7 +323,7 @@ class Lure(Estimator):
     def estimate(self, draws: LabelledDraws) -> Estimate:
         """Returns the weighted sum of the step estimates without a surrogate."""
         steps = step_estimates(draws, 0.0, 0.0)
-        return with_interval(draws, lure_weights(draws.pool.n, draws.asked), steps)
+        return with_interval(draws, compute_lure_weights(draws.pool.n, draws.asked), steps)
 
 
 class EqualSteps(Estimator):
@@ -358,7 +358,9 @@ class MonteCarlo(Estimator):
         """Returns the mean loss."""
         losses, n, asked = draws.losses, draws.pool.n, draws.asked
         if not draws.pool.binary:
-            return with_interval(draws, lure_weights(n, asked), step_estimates(draws, 0.0, 0.0))
+            return with_interval(
+                draws, compute_lure_weights(n, asked), step_estimates(draws, 0.0, 0.0)
+            )
         low, high = _plausible(round(losses.sum()), asked, n)
         return bound(draws, float(losses.mean()), low / n, high / n)
 

@@ -125,7 +125,7 @@ class Pool:
         return float(self.losses[np.arange(self.n), labels].mean())
 
 
-def difference(first: Pool, second: Pool) -> Pool:
+def subtract_pools(first: Pool, second: Pool) -> Pool:
     """Returns a pool whose risk is that of the first model minus that of the second one.
 
     Both are estimated from the same labels, so what makes a sample hard for both cancels. Its

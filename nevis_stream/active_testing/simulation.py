@@ -9,7 +9,7 @@ from nevis_stream.active_testing.acquisition_functions import RULES, Proportiona
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogate import PUBLISHED, Schedule
-from nevis_stream.active_testing.testing import KnownLabels, Surrogate, active_test
+from nevis_stream.active_testing.testing import KnownLabels, Surrogate, run_active_test
 from nevis_stream.errors import look_up
 from nevis_stream.seeds import generator
 
@@ -87,7 +87,7 @@ def simulate(
     schedule = Schedule(tuple(steps))
     rows, counts = [], []
     draws = None
-    for draws in active_test(
+    for draws in run_active_test(
         pool,
         schedule.applied(surrogate),
         KnownLabels(labels),
@@ -103,7 +103,7 @@ def simulate(
     return SimulatedPath(draws.samples, np.asarray(counts), np.asarray(rows).transpose(1, 0, 2))
 
 
-def squared_error_ratio(
+def compare_squared_errors(
     estimates: np.ndarray, risks: np.ndarray, variances: np.ndarray, asked: int, n: int
 ) -> tuple[float, float]:
     """Returns the median and the mean squared error over those of Monte Carlo.

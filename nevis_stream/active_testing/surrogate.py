@@ -160,7 +160,7 @@ def temper(
     return powers.astype(members.dtype, copy=False)
 
 
-def temperature(
+def fit_temperature(
     members: Float[np.ndarray, "members samples classes"], labels: Int[np.ndarray, " labels"]
 ) -> float:
     """Returns the temperature at which the members' mean has the least cross-entropy.
@@ -197,7 +197,7 @@ def calibrate(
       held_out: [e, k, c], of samples on which the members were not trained.
       labels: int[k].
     """
-    best = temperature(held_out, labels)
+    best = fit_temperature(held_out, labels)
     for start in range(0, members.shape[1], _BLOCK):
         members[:, start : start + _BLOCK] = temper(members[:, start : start + _BLOCK], best)
     return members
@@ -242,7 +242,7 @@ class SurrogateBuilder(ABC):
         """
 
 
-def calibration_labels(
+def gather_calibration_labels(
     calibration: LabelledSamples | None,
     answers: Responses,
     name: str,
@@ -278,7 +278,7 @@ class CalibratedModel(SurrogateBuilder):
         pool = np.asarray(data.predictions)[None]
 
         def surrogate(answers: Responses) -> EnsemblePredictions:
-            held_out = calibration_labels(data.calibration, answers, "predictions", pool)
+            held_out = gather_calibration_labels(data.calibration, answers, "predictions", pool)
             return EnsemblePredictions(calibrate(pool.copy(), *held_out))
 
         return surrogate
@@ -300,7 +300,7 @@ class Ensemble(SurrogateBuilder):
         pool = np.asarray(data.ensemble)
 
         def surrogate(answers: Responses) -> EnsemblePredictions:
-            held_out = calibration_labels(data.calibration, answers, "ensemble", pool)
+            held_out = gather_calibration_labels(data.calibration, answers, "ensemble", pool)
             return EnsemblePredictions(calibrate(pool.copy(), *held_out))
 
         return surrogate

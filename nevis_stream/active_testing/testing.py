@@ -42,7 +42,7 @@ Surrogate = Callable[[Responses], EnsemblePredictions]
 """Given all labels so far, returns members that may have learned from them."""
 
 
-def active_test(
+def run_active_test(
     pool: Pool,
     surrogate: Surrogate,
     oracle: Oracle,
@@ -121,7 +121,7 @@ def choose_samples(
       left: bool[n], the samples that were not asked before; at least `count`.
       count: number of samples.
       random: draws them.
-      rule, choose: as in `active_test`.
+      rule, choose: as in `run_active_test`.
     """
     score = look_up(RULES, "acquisition rule", rule)
     samples = np.flatnonzero(left)
@@ -138,7 +138,7 @@ def choose_samples(
     return Query(samples[positions][None], None if probabilities is None else probabilities[None])
 
 
-def expected_losses(pool: Pool, members: np.ndarray) -> Float[np.ndarray, " samples"]:
+def expect_losses(pool: Pool, members: np.ndarray) -> Float[np.ndarray, " samples"]:
     """Returns the losses that a surrogate expects, float64[n].
 
     Args:
@@ -194,11 +194,11 @@ def _add(draws: LabelledDraws, answers: Responses) -> LabelledDraws:
 def _predict(draws: LabelledDraws, surrogate: Surrogate) -> tuple[np.ndarray, LabelledDraws]:
     predictions = surrogate(draws.answers.valid())
     members = np.asanyarray(predictions.probabilities)
-    expected = expected_losses(draws.pool, members)
+    expected = expect_losses(draws.pool, members)
     return members, replace(draws, expected=expected, cost=draws.cost + predictions.cost)
 
 
-def fixed(probabilities: np.ndarray) -> Surrogate:
+def fix_surrogate(probabilities: np.ndarray) -> Surrogate:
     """Returns a surrogate float64[e, n, c] that learns nothing from labels."""
     members = EnsemblePredictions(probabilities)
     return lambda answers: members

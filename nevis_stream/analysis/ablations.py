@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nevis_stream.analysis.own_files import read_own_file
-from nevis_stream.analysis.points import point, task_errors
+from nevis_stream.analysis.points import list_task_errors, point
 from nevis_stream.analysis.runs import Run
-from nevis_stream.analysis.seeds import SeedGroup, Spread, by_seed, spread
+from nevis_stream.analysis.seeds import SeedGroup, Spread, group_by_seed, spread
 from nevis_stream.catalogue import published
 from nevis_stream.storage.reading import open_text
 
@@ -53,9 +53,9 @@ class Variant:
     @property
     def published(self) -> dict[str, float | int | str] | None:
         """What is published about the whole variant, for any method
-        (`catalogue.published.variants`); None if nothing is.
+        (`catalogue.published.read_variants`); None if nothing is.
         """
-        return published.variants().get(self.name.removesuffix(_PARTIAL))
+        return published.read_variants().get(self.name.removesuffix(_PARTIAL))
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Ablation:
     left_out: tuple[tuple[str, str], ...]
 
 
-def ablations(runs: Sequence[Run]) -> list[Ablation]:
+def compare_variants(runs: Sequence[Run]) -> list[Ablation]:
     """Returns a comparison for each method and protocol that has runs of two or more streams;
     unfinished runs and those with an undefined error are left out.
 
@@ -98,15 +98,15 @@ def ablations(runs: Sequence[Run]) -> list[Ablation]:
     comparisons = [
         _ablation(group, protocol)
         for protocol, alike in by_protocol.items()
-        for group in by_seed(alike)
+        for group in group_by_seed(alike)
     ]
     return [comparison for comparison in comparisons if comparison is not None]
 
 
-def variant_of(stream: str) -> str:
+def find_variant(stream: str) -> str:
     """Returns a stream's name without its draw.
 
-    >>> variant_of("random_40@3"), variant_of("full")
+    >>> find_variant("random_40@3"), find_variant("full")
     ('random_40', 'full')
     """
     return stream.partition("@")[0]
@@ -126,7 +126,7 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
         return None
     largest = max(
         usable,
-        key=lambda run: (run.header.tasks, run.header.stream == variant_of(run.header.stream)),
+        key=lambda run: (run.header.tasks, run.header.stream == find_variant(run.header.stream)),
     )
     compared = _judged_data(largest)
     by_variant: dict[str, list[Run]] = {}
@@ -159,7 +159,7 @@ def _variant_name(run: Run) -> str:
     not taken for the whole stream.
     """
     digest = run.header.stream_digest
-    return variant_of(run.header.stream) + (_PARTIAL if digest.endswith("-partial") else "")
+    return find_variant(run.header.stream) + (_PARTIAL if digest.endswith("-partial") else "")
 
 
 def _variant(
@@ -188,7 +188,7 @@ def _variant(
 
 
 def _errors(run: Run) -> dict[str, float]:
-    return {result.task_id: result.error for result in task_errors(run.ledger)}
+    return {result.task_id: result.error for result in list_task_errors(run.ledger)}
 
 
 def _mean(errors: Mapping[str, float], tasks: Mapping[str, object]) -> float:
@@ -202,7 +202,7 @@ def _judged_data(run: Run) -> dict[str, str]:
     fingerprints = read_own_file(run.path, "stream.csv", _fingerprints, run.unread) or {}
     return {
         result.task_id: fingerprints.get(result.task_id) or f"n = {result.n}"
-        for result in task_errors(run.ledger)
+        for result in list_task_errors(run.ledger)
         if result.judged
     }
 

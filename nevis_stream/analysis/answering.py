@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from nevis_stream.analysis.own_files import read_own_file
-from nevis_stream.analysis.points import phase_flops, task_errors
+from nevis_stream.analysis.points import list_task_errors, sum_phase_flops
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.run_directory.records import TrainRecord
@@ -65,7 +65,7 @@ def is_answering(run: Run) -> bool:
     return run.header.stream.startswith(ADAPTIVE) and rule is not None and ": " in rule
 
 
-def rule_name(run: Run) -> str:
+def get_rule_name(run: Run) -> str:
     """Returns the name of the rule of such a stream."""
     return run.header.rule.partition(": ")[0]
 
@@ -75,7 +75,7 @@ def pool_name(run: Run) -> str:
     return run.header.stream.removeprefix(ADAPTIVE).partition(",")[0]
 
 
-def rule_results(groups: Sequence[SeedGroup]) -> list[list[RuleResult]]:
+def summarise_rules(groups: Sequence[SeedGroup]) -> list[list[RuleResult]]:
     """Returns the results that may be compared with each other, the control first in each list.
 
     Comparable are runs with the same pool (rows and data), design and learner.
@@ -96,7 +96,7 @@ def rule_results(groups: Sequence[SeedGroup]) -> list[list[RuleResult]]:
     ]
 
 
-def against_control(result: RuleResult, control: RuleResult) -> AgainstControl:
+def compare_with_control(result: RuleResult, control: RuleResult) -> AgainstControl:
     """Compares a rule with the control, seed by seed, after the last round."""
     shared = [seed for seed in result.seeds if seed in control.seeds]
     ours, theirs = (
@@ -118,20 +118,20 @@ def _result(runs: Sequence[Run], label: str) -> RuleResult:
     return RuleResult(
         pool=pool_name(runs[0]),
         design=runs[0].header.rule.partition(": ")[2],
-        rule=rule_name(runs[0]),
+        rule=get_rule_name(runs[0]),
         learner=label,
         seeds=tuple(run.header.seed for run in runs),
         errors=np.stack([_errors(run) for run in runs], axis=1),
         labels=spread([record.labels or math.nan for record in last]).mean,
         labels_seen=spread([record.labels_seen or math.nan for record in last]).mean,
-        flops=spread([sum(phase_flops(run.ledger).values()) for run in runs]).mean,
+        flops=spread([sum(sum_phase_flops(run.ledger).values()) for run in runs]).mean,
     )
 
 
 def _errors(run: Run) -> np.ndarray:
     """Returns float64[rounds], the mean error over the data sets after each round."""
     by_round: dict[int, list[float]] = {}
-    for result in task_errors(run.ledger):
+    for result in list_task_errors(run.ledger):
         number = re.search(r"\.round(\d+)$", result.task_id)
         by_round.setdefault(int(number[1]) if number else 0, []).append(result.error)
     return np.array([math.fsum(errors) / len(errors) for _, errors in sorted(by_round.items())])

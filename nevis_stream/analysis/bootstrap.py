@@ -1,9 +1,9 @@
 """Intervals of a difference between two methods: over tasks and seeds, or over seeds alone.
 
-There are two questions. `over_tasks`: would A beat B on other tasks like these, in other runs? Both
-tasks and seeds are random samples. `over_seeds`: would A beat B on these same tasks, in other runs?
-Only the seeds are random. Decisions 0017 and 0026 give the reasons for these forms; coverage is
-measured in docs/evidence/not-regenerated/interval-coverage.md.
+There are two questions. `bound_over_tasks`: would A beat B on other tasks like these, in other
+runs? Both tasks and seeds are random samples. `bound_over_seeds`: would A beat B on these same
+tasks, in other runs? Only the seeds are random. Decisions 0017 and 0026 give the reasons for these
+forms; coverage is measured in docs/evidence/not-regenerated/interval-coverage.md.
 """
 
 import functools
@@ -55,7 +55,7 @@ class Interval:
         return int(self.low > 0) - int(self.high < 0)
 
 
-def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
+def bound_over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     """Returns the interval of the mean difference over tasks like these and runs like these.
 
     Over tasks: a studentised bootstrap of the tasks' differences, the same draws for both methods,
@@ -87,14 +87,14 @@ def over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
     return Interval(estimate, estimate - float(below), estimate + float(above), tasks, seeds)
 
 
-def over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
+def bound_over_seeds(a: np.ndarray, b: np.ndarray) -> Interval:
     """Returns the interval of the mean difference on these same tasks: Welch's t on the runs'
     means.
 
     A bootstrap of three values covers far less than 95%, so it is not used here.
 
     Args:
-      a, b: as in `over_tasks`; one task is enough.
+      a, b: as in `bound_over_tasks`; one task is enough.
 
     Raises:
       BadInput: other shapes, or values that are not finite.

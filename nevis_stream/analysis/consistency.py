@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nevis_stream.analysis.own_files import links
+from nevis_stream.analysis.own_files import list_links
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.storage.reading import read_bytes
@@ -29,13 +29,13 @@ def run_notes(ledger: Ledger) -> list[str]:
         )
     if (schema := ledger.header.schema) in SCHEMA_NOTES:
         notes.append(SCHEMA_NOTES[schema])
-    if names := links(ledger.run_dir):
+    if names := list_links(ledger.run_dir):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         notes.append(f"symbolic links are not followed: {', '.join(names[:_NAMED])}{more}")
     return notes
 
 
-def stream_difference(ledger: Ledger, other: Ledger) -> str:
+def compare_streams(ledger: Ledger, other: Ledger) -> str:
     """Returns how the streams of two ledgers with the same stream digest and protocol differ; empty
     if they agree.
 
@@ -56,7 +56,7 @@ def stream_difference(ledger: Ledger, other: Ledger) -> str:
     return ""
 
 
-def events_differ(ledgers: Sequence[Ledger]) -> bool:
+def compare_events(ledgers: Sequence[Ledger]) -> bool:
     """Returns whether a stream's rule chose different events in some of these runs, as far as all
     of them have come.
     """
@@ -64,7 +64,7 @@ def events_differ(ledgers: Sequence[Ledger]) -> bool:
     return any(pair[0] != pair[1] for each in keys for pair in zip(keys[0], each, strict=False))
 
 
-def first_difference(ledger: Ledger, other: Ledger) -> str:
+def find_first_difference(ledger: Ledger, other: Ledger) -> str:
     """Returns the first difference between two ledgers of one config; empty if they are equal or
     one is the beginning of the other.
     """

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.analysis import verdict
-from nevis_stream.analysis.bootstrap import Interval, over_seeds, over_tasks
-from nevis_stream.analysis.points import TaskError, describe_progress, point, task_errors
+from nevis_stream.analysis.bootstrap import Interval, bound_over_seeds, bound_over_tasks
+from nevis_stream.analysis.points import TaskError, describe_progress, list_task_errors, point
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
 from nevis_stream.errors import BadInput
@@ -79,8 +79,8 @@ class Comparison:
 
     def __str__(self) -> str:
         """Says in words what the runs can tell, at what cost, and what was left out."""
-        remarks = [f"note: {each}" for each in (*verdict.cautions(self), *self.remarks)]
-        return "\n".join([verdict.verdict(self), verdict.cost_statement(self), *remarks])
+        remarks = [f"note: {each}" for each in (*verdict.list_cautions(self), *self.remarks)]
+        return "\n".join([verdict.state_verdict(self), verdict.state_costs(self), *remarks])
 
     def _repr_html_(self) -> str:
         """Shows the words and the table in a notebook."""
@@ -88,8 +88,8 @@ class Comparison:
         return words + self.to_pandas().to_html(index=False, float_format="{:.4f}".format)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each task and one for all; see `table`."""
-        return table(self)
+        """Returns a row for each task and one for all; see `make_table`."""
+        return make_table(self)
 
 
 def compare_groups(
@@ -129,16 +129,16 @@ def compare_groups(
     for place, task_id in enumerate(common):
         task, rows = errors[0][task_id], [side[place : place + 1] for side in sides]
         first, second = (float(row.mean()) for row in rows)
-        difference = over_seeds(*rows).possible
+        difference = bound_over_seeds(*rows).possible
         tasks.append(TaskDifference(task.order, task_id, task.n, first, second, difference))
     return Comparison(
         a=a,
         b=b,
         tasks=tuple(tasks),
-        over_tasks=over_tasks(*sides).possible,
-        over_seeds=over_seeds(*sides).possible,
-        paper=CostPair(mean_cost(a, "paper_total"), mean_cost(b, "paper_total")),
-        full=CostPair(mean_cost(a, "full_total"), mean_cost(b, "full_total")),
+        over_tasks=bound_over_tasks(*sides).possible,
+        over_seeds=bound_over_seeds(*sides).possible,
+        paper=CostPair(average_cost(a, "paper_total"), average_cost(b, "paper_total")),
+        full=CostPair(average_cost(a, "full_total"), average_cost(b, "full_total")),
         remarks=(*remarks, *remarks_a, *remarks_b, *omissions),
     )
 
@@ -183,7 +183,7 @@ def _finished(group: SeedGroup) -> tuple[SeedGroup, tuple[str, ...]]:
 
 
 def _errors(run: Run, judged_only: bool) -> dict[str, TaskError]:
-    errors = task_errors(run.ledger)
+    errors = list_task_errors(run.ledger)
     return {error.task_id: error for error in errors if error.judged or not judged_only}
 
 
@@ -212,14 +212,14 @@ def _common(runs: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]
     return common, omissions
 
 
-def mean_cost(group: SeedGroup, total: str) -> float:
+def average_cost(group: SeedGroup, total: str) -> float:
     """Returns a total of a method (`paper_total` or `full_total` of `points.Point`), as a mean over
     its finished runs; NaN without any.
     """
     return spread([getattr(point(run.ledger), total) for run in group.runs]).mean
 
 
-def table(comparison: Comparison) -> pd.DataFrame:
+def make_table(comparison: Comparison) -> pd.DataFrame:
     """Returns one row for each task, the one where A gains most first, and a last row for all.
 
     Columns: task_id (empty in the last row), order, n (samples), error_a, error_b, difference (A -

@@ -34,7 +34,7 @@ class Node:
     depth: int
 
 
-def finetuning_graph(ledger: Ledger) -> list[Node]:
+def build_graph(ledger: Ledger) -> list[Node]:
     """Returns every trained task in stream order."""
     rows, depths = [], {}
     for record in ledger.of_kind(TrainRecord):
@@ -58,7 +58,7 @@ def finetuning_graph(ledger: Ledger) -> list[Node]:
     ]
 
 
-def hubs(nodes: Sequence[Node], most: int = 5) -> list[Node]:
+def find_hubs(nodes: Sequence[Node], most: int = 5) -> list[Node]:
     """Returns up to `most` tasks from which two or more others started, those with most first; of
     equal ones the earlier first.
     """
@@ -68,11 +68,11 @@ def hubs(nodes: Sequence[Node], most: int = 5) -> list[Node]:
     return ranked[:most]
 
 
-def longest_chain(nodes: Sequence[Node]) -> list[Node]:
+def find_longest_chain(nodes: Sequence[Node]) -> list[Node]:
     """Returns the tasks of the longest chain of fine-tunings, from its root on; of equally long
     chains the one that ends first.
 
-    >>> longest_chain([])
+    >>> find_longest_chain([])
     []
     """
     by_id = {node.task_id: node for node in nodes}
@@ -84,7 +84,7 @@ def longest_chain(nodes: Sequence[Node]) -> list[Node]:
     return chain[::-1]
 
 
-def depths(nodes: Sequence[Node]) -> list[int]:
+def count_depths(nodes: Sequence[Node]) -> list[int]:
     """Returns how many tasks have 0, 1, 2, … fine-tunings before them."""
     counts = Counter(node.depth for node in nodes)
     return [counts[depth] for depth in range(max(counts, default=-1) + 1)]
@@ -95,7 +95,7 @@ def list_isolated(nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if node.parent is None and not node.children]
 
 
-def agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
+def count_agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
     """Returns for each task of the first ledger in how many ledgers its source is the same, and how
     many ledgers have trained it.
     """

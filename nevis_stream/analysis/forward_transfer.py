@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.analysis.bootstrap import Interval, over_tasks
-from nevis_stream.analysis.points import learning_curves
+from nevis_stream.analysis.bootstrap import Interval, bound_over_tasks
+from nevis_stream.analysis.points import list_learning_curves
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import TrainRecord
 
@@ -38,7 +38,7 @@ class Repeat:
     reason: str
 
 
-def forward_transfer(ledger: Ledger) -> list[Repeat]:
+def measure_forward_transfer(ledger: Ledger) -> list[Repeat]:
     """Returns FWT = (AUC_k - AUC_1) / (1 - AUC_1) for each later meeting with a data set, in stream
     order.
 
@@ -48,7 +48,7 @@ def forward_transfer(ledger: Ledger) -> list[Repeat]:
 
     Source: NEVIS'22, eq. 5.
     """
-    curves = learning_curves(ledger)
+    curves = list_learning_curves(ledger)
     first_tasks: dict[str, str] = {}
     repeats = []
     for train in ledger.of_kind(TrainRecord):
@@ -64,10 +64,10 @@ def forward_transfer(ledger: Ledger) -> list[Repeat]:
     return repeats
 
 
-def areas(first: Curve, later: Curve) -> tuple[float, float]:
+def measure_areas(first: Curve, later: Curve) -> tuple[float, float]:
     """Returns both curves' AUC over the steps that both cover; NaN where that is no range of steps.
 
-    >>> areas([(0, 1.0), (10, 0.0)], [(0, 0.5), (10, 0.0), (20, 0.0)])
+    >>> measure_areas([(0, 1.0), (10, 0.0)], [(0, 0.5), (10, 0.0), (20, 0.0)])
     (0.5, 0.75)
     """
     if not first or not later:
@@ -79,7 +79,7 @@ def areas(first: Curve, later: Curve) -> tuple[float, float]:
     return _area(first, low, high), _area(later, low, high)
 
 
-def mean_transfer(values: np.ndarray) -> Interval:
+def average_transfer(values: np.ndarray) -> Interval:
     """Returns the mean FWT over repeats and seeds with its 95% interval over both.
 
     Args:
@@ -89,11 +89,11 @@ def mean_transfer(values: np.ndarray) -> Interval:
     if not defined.size:
         reason = "no repeat has a value in every seed"
         return Interval(math.nan, math.nan, math.nan, 0, (values.shape[1], 1), reason)
-    return over_tasks(defined, np.zeros((len(defined), 1)))
+    return bound_over_tasks(defined, np.zeros((len(defined), 1)))
 
 
 def _repeat(dataset_id: str, tasks: tuple[str, str], curves: tuple[Curve, Curve]) -> Repeat:
-    first, later = areas(*curves)
+    first, later = measure_areas(*curves)
     value, reason = math.nan, ""
     if math.isnan(first):
         reason = "the two learning curves have no range of steps in common"

@@ -11,13 +11,18 @@ import pandas as pd
 
 from nevis_stream.analysis.pareto import (
     Points,
-    hypervolume,
-    pareto_front,
-    reach_ratio,
-    reference_point,
+    choose_reference_point,
+    compare_flops_to_reach,
+    find_pareto_front,
+    measure_hypervolume,
 )
 from nevis_stream.analysis.points import Point, point
-from nevis_stream.analysis.regret import Regret, compute_regret, reference_of, regret
+from nevis_stream.analysis.regret import (
+    Regret,
+    compute_error_regret,
+    compute_regret,
+    find_reference,
+)
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 
@@ -67,7 +72,7 @@ class MethodRegret:
     reasons: tuple[str, ...]
 
 
-def method_points(groups: Sequence[SeedGroup]) -> list[MethodPoint]:
+def list_method_points(groups: Sequence[SeedGroup]) -> list[MethodPoint]:
     """Returns the point of each group of one stream and protocol, and whether it is on the front.
 
     Source: NEVIS'22, section 3: eq. 2 and 3, compared by the Pareto front.
@@ -81,7 +86,7 @@ def method_points(groups: Sequence[SeedGroup]) -> list[MethodPoint]:
         reasons = [f"{run.name}: {p.reason}" for run, p in pairs if p.reason]
         rows.append((group, points, spreads, tuple(reasons)))
     paper_front, full_front = (
-        set(pareto_front([(r[2][0].mean, r[2][k].mean) for r in rows])) for k in (1, 2)
+        set(find_pareto_front([(r[2][0].mean, r[2][k].mean) for r in rows])) for k in (1, 2)
     )
     return [
         MethodPoint(
@@ -102,8 +107,8 @@ Find = Callable[[Run, Sequence[Run]], tuple[Run | None, str]]
 """Finds a run's reference among others; returns it, or None, and a remark."""
 
 
-def method_regret(
-    group: SeedGroup, runs: Sequence[Run], judged_only: bool, find: Find = reference_of
+def average_regret(
+    group: SeedGroup, runs: Sequence[Run], judged_only: bool, find: Find = find_reference
 ) -> MethodRegret:
     """Returns the mean regret of a group, each run against the indep run of its budget and seed.
 
@@ -117,16 +122,16 @@ def method_regret(
     """
 
     def curve(run: Run, reference: Run) -> Regret:
-        return regret(run.ledger, reference.ledger, judged_only)
+        return compute_error_regret(run.ledger, reference.ledger, judged_only)
 
     return _mean_curve(group, runs, find, curve)
 
 
-def method_compute_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret:
+def average_compute_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret:
     """Returns the mean regret in FLOPs (training, all trials) over the whole stream, as
-    `method_regret`.
+    `average_regret`.
     """
-    return _mean_curve(group, runs, reference_of, compute_regret)
+    return _mean_curve(group, runs, find_reference, compute_regret)
 
 
 def _mean_curve(
@@ -160,7 +165,7 @@ _NEEDS = ["flops_a", "basis_a", "flops_b", "basis_b"]
 _REACH = ["learner_a", "learner_b", "error", *_NEEDS, "bound", "ratio"]
 
 
-def by_learner(methods: Sequence[MethodPoint]) -> dict[str, Points]:
+def group_points(methods: Sequence[MethodPoint]) -> dict[str, Points]:
     """Returns for each learner the points (mean error, training FLOPs) of its methods, each a mean
     over seeds. Methods without an error or a cost are left out.
     """
@@ -172,30 +177,30 @@ def by_learner(methods: Sequence[MethodPoint]) -> dict[str, Points]:
     return learners
 
 
-def hypervolumes(learners: Mapping[str, Points]) -> pd.DataFrame:
+def measure_hypervolumes(learners: Mapping[str, Points]) -> pd.DataFrame:
     """Returns one row for each learner, the largest area first. With several learners a last row
     has the area of all of them together. All areas have the same reference point.
     """
     together = [point for points in learners.values() for point in points]
-    reference = reference_point(together)
+    reference = choose_reference_point(together)
     rows = [
-        (name, len(points), hypervolume(points, reference), *reference)
+        (name, len(points), measure_hypervolume(points, reference), *reference)
         for name, points in learners.items()
     ]
     rows.sort(key=lambda row: -row[2])
     if len(learners) > 1:
-        area = hypervolume(together, reference)
+        area = measure_hypervolume(together, reference)
         rows.append(("all together", len(together), area, *reference))
     return pd.DataFrame(rows, columns=_VOLUMES)
 
 
-def reach_table(learners: Mapping[str, Points]) -> pd.DataFrame:
+def make_reach_table(learners: Mapping[str, Points]) -> pd.DataFrame:
     """Returns one row for each ordered pair of learners: the FLOPs of A divided by those of B at
     the lowest error that both reach.
     """
     rows = []
     for (a, points), (b, others) in itertools.permutations(learners.items(), 2):
-        ratio = reach_ratio(points, others)
+        ratio = compare_flops_to_reach(points, others)
         needs = ratio.a.flops, ratio.a.basis, ratio.b.flops, ratio.b.basis
         rows.append((a, b, ratio.error, *needs, ratio.bound, ratio.value))
     return pd.DataFrame(rows, columns=_REACH)

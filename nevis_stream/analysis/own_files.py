@@ -11,7 +11,7 @@ _READ = ("config.json", "environment.jsonl", "readings.json", "stream.csv", "thu
 T = TypeVar("T")
 
 
-def own_file(directory: Path, name: str) -> Path:
+def find_own_file(directory: Path, name: str) -> Path:
     """Returns the path of a regular file of a directory, which itself may be a link.
 
     Args:
@@ -42,12 +42,12 @@ def read_own_file(
     read.
 
     Args:
-      directory, name: as of `own_file`.
+      directory, name: as of `find_own_file`.
       read: reads the file; raises OSError or ValueError if it cannot.
       unread: gains the reason under `name` if the file is there and cannot be read.
     """
     try:
-        return read(own_file(directory, name))
+        return read(find_own_file(directory, name))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, RecursionError, csv.Error) as error:
@@ -57,7 +57,7 @@ def read_own_file(
         return None
 
 
-def links(directory: Path) -> list[str]:
+def list_links(directory: Path) -> list[str]:
     """Returns the symbolic links among the files that a report reads, below `directory`."""
     candidates = [*directory.glob("*"), *directory.glob("thumbnails/*")]
     return sorted(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from nevis_stream.analysis.differences import Comparison, compare_groups, mean_cost
-from nevis_stream.analysis.methods import method_points
+from nevis_stream.analysis.differences import Comparison, average_cost, compare_groups
+from nevis_stream.analysis.methods import list_method_points
 from nevis_stream.analysis.points import point
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.runs import LeftOut, Run, read_runs
-from nevis_stream.analysis.seeds import SeedGroup, by_seed, spread
+from nevis_stream.analysis.seeds import SeedGroup, group_by_seed, spread
 from nevis_stream.analysis.verdict import mark
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import find_run_dirs
@@ -25,7 +25,7 @@ _INTERVALS = ["difference", "tasks_low", "tasks_high", "seeds_low", "seeds_high"
 _COLUMNS = [*_METHODS, *_INTERVALS, "cost_ratio", "says", "remarks"]
 
 
-def pairs(groups: Sequence[SeedGroup]) -> tuple[list[Comparison], list[str]]:
+def compare_pairs(groups: Sequence[SeedGroup]) -> tuple[list[Comparison], list[str]]:
     """Returns every pair of methods that have a finished run, compared on the judged tasks, and why
     other pairs are missing.
     """
@@ -40,7 +40,7 @@ def pairs(groups: Sequence[SeedGroup]) -> tuple[list[Comparison], list[str]]:
     return comparisons, reasons
 
 
-def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
+def compare_with_references(groups: Sequence[SeedGroup]) -> list[Comparison]:
     """Returns each method against its reference: indep with its budget, else the indep nearest in
     cost.
 
@@ -63,7 +63,7 @@ def against_reference(groups: Sequence[SeedGroup]) -> list[Comparison]:
     return comparisons
 
 
-def table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+def make_table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     """Returns one row for each pair: `difference` in mean error (A - B), its 95% intervals over
     tasks and seeds and over seeds alone, the ratio of training FLOPs (A / B) and the verdict in a
     few words.
@@ -100,7 +100,7 @@ def _error(group: SeedGroup) -> float:
 
 
 def _distance(group: SeedGroup, other: SeedGroup) -> float:
-    costs = mean_cost(group, "paper_total"), mean_cost(other, "paper_total")
+    costs = average_cost(group, "paper_total"), average_cost(other, "paper_total")
     return abs(math.log(costs[0] / costs[1])) if all(cost > 0 for cost in costs) else math.inf
 
 
@@ -132,7 +132,7 @@ def compare(
     ]
     runs, left_out = read_runs(itertools.chain(*sides))
     groups = split_methods(runs, sides, left_out)
-    first, second = nearest_pair(groups, [costs_of(side) for side in groups])
+    first, second = find_nearest_pair(groups, [list_costs(side) for side in groups])
     return compare_groups(first, second, judged_only=judged_only, across_streams=across_streams)
 
 
@@ -149,7 +149,7 @@ def split_methods(
     Raises:
       BadInput: a side has no usable run, or both have runs of one method.
     """
-    groups = by_seed(runs)
+    groups = group_by_seed(runs)
     split = [
         [group for group in groups if {run.path for run in group.runs} & set(side)]
         for side in sides
@@ -167,12 +167,12 @@ def split_methods(
     return split
 
 
-def costs_of(methods: Sequence[SeedGroup]) -> Points:
+def list_costs(methods: Sequence[SeedGroup]) -> Points:
     """Returns each method's error and training FLOPs."""
-    return {m.group.label: (m.error.mean, m.paper_total.mean) for m in method_points(methods)}
+    return {m.group.label: (m.error.mean, m.paper_total.mean) for m in list_method_points(methods)}
 
 
-def nearest_pair(
+def find_nearest_pair(
     groups: Sequence[Sequence[SeedGroup]], points: Sequence[Points]
 ) -> tuple[SeedGroup, SeedGroup]:
     """Returns the pair of methods closest in cost; of equally close pairs, the most expensive."""

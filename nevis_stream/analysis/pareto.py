@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+def find_pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     """Returns the indices of the non-dominated points, by rising cost, then error, then index.
 
     A point is dominated if another is no worse in both coordinates and better in one. Equal points
@@ -18,7 +18,7 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 
     Source: NEVIS'22, section 3 (methods are compared by their Pareto front).
 
-    >>> pareto_front([(0.30, 10), (0.20, 20), (0.25, 30), (0.20, 20)])
+    >>> find_pareto_front([(0.30, 10), (0.20, 20), (0.25, 30), (0.20, 20)])
     [0, 1, 3]
     """
     order = sorted(
@@ -36,7 +36,7 @@ WORST_ERROR = 1.0
 ROOM = 10  # the reference's cost over the highest cost that is compared
 
 
-def reference_point(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def choose_reference_point(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Returns (1, ten times the highest cost), the corner from which areas of these points are
     measured.
 
@@ -50,7 +50,9 @@ def reference_point(points: Sequence[tuple[float, float]]) -> tuple[float, float
     return WORST_ERROR, ROOM * max(costs) if costs else math.nan
 
 
-def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float]) -> float:
+def measure_hypervolume(
+    points: Sequence[tuple[float, float]], reference: tuple[float, float]
+) -> float:
     """Returns the area between the front of `points` and the reference, in error × decades of
     FLOPs.
 
@@ -62,7 +64,7 @@ def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, f
       points: (error, FLOPs) of each method or budget.
       reference: (error, FLOPs) of the worst corner.
 
-    >>> hypervolume([(0.5, 1e10), (0.25, 1e11)], (1.0, 1e12))
+    >>> measure_hypervolume([(0.5, 1e10), (0.25, 1e11)], (1.0, 1e12))
     1.25
     """
     worst_error, worst_cost = reference
@@ -70,7 +72,7 @@ def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, f
     if not placed or math.isnan(worst_cost):
         return math.nan
     inside = [point for point in placed if point[0] < worst_error and point[1] < worst_cost]
-    front = [inside[i] for i in pareto_front(inside)]
+    front = [inside[i] for i in find_pareto_front(inside)]
     area, height = 0.0, worst_error
     for error, cost in front:
         area += (height - error) * (math.log10(worst_cost) - math.log10(cost))
@@ -122,13 +124,13 @@ class Ratio:
         ]
 
 
-def flops_to_reach(points: Points, error: float) -> Reach:
+def find_flops_to_reach(points: Points, error: float) -> Reach:
     """Returns what a learner with these (error, training FLOPs) points needs to reach an error.
 
     Only its Pareto front counts, and nothing is extrapolated. Points with a NaN or without a cost
     are ignored.
 
-    >>> flops_to_reach([(0.4, 1e10), (0.2, 1e12)], 0.3)
+    >>> find_flops_to_reach([(0.4, 1e10), (0.2, 1e12)], 0.3)
     Reach(flops=100000000000.0, basis='interpolated')
     """
     front = _front(points)
@@ -146,7 +148,7 @@ def flops_to_reach(points: Points, error: float) -> Reach:
     return Reach(10**logarithm, INTERPOLATED)
 
 
-def reach_ratio(a: Points, b: Points, error: float | None = None) -> Ratio:
+def compare_flops_to_reach(a: Points, b: Points, error: float | None = None) -> Ratio:
     """Returns the FLOPs of A over those of B to reach an error.
 
     Args:
@@ -156,10 +158,10 @@ def reach_ratio(a: Points, b: Points, error: float | None = None) -> Ratio:
     if error is None:
         fronts = _front(a), _front(b)
         error = max(front[-1][0] for front in fronts) if all(fronts) else math.nan
-    reach_a, reach_b = flops_to_reach(a, error), flops_to_reach(b, error)
+    reach_a, reach_b = find_flops_to_reach(a, error), find_flops_to_reach(b, error)
     return Ratio(error, reach_a.flops / reach_b.flops, reach_a, reach_b)
 
 
 def _front(points: Points) -> list[tuple[float, float]]:
     costly = [point for point in points if point[1] > 0]
-    return [costly[i] for i in pareto_front(costly)]
+    return [costly[i] for i in find_pareto_front(costly)]

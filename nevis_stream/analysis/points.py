@@ -33,7 +33,7 @@ class TaskCost:
     flops: dict[str, int]
 
 
-def costs_by_task(ledger: Ledger) -> list[TaskCost]:
+def list_costs_by_task(ledger: Ledger) -> list[TaskCost]:
     """Returns the cost of `init`, then that of every task begun (training and prediction together),
     in stream order.
 
@@ -79,7 +79,7 @@ class TaskError:
     reason: str
 
 
-def task_errors(ledger: Ledger) -> list[TaskError]:
+def list_task_errors(ledger: Ledger) -> list[TaskError]:
     """Returns the error of every task that was trained, on the protocol's split, in stream order.
 
     Source: NEVIS'22, eq. 1; judged part: Algorithm 1 (meta-training: validation, here `dev_test`,
@@ -133,12 +133,12 @@ def point(ledger: Ledger) -> Point:
 
     Source: NEVIS'22, section 3: eq. 2 (E, the mean error) and eq. 3 (cFLOP, every trial included).
     """
-    judged = [result for result in task_errors(ledger) if result.judged]
+    judged = [result for result in list_task_errors(ledger) if result.judged]
     if not ledger.complete:
         return Point(math.nan, math.nan, math.nan, len(judged), describe_progress(ledger))
-    costs = phase_flops(ledger)
+    costs = sum_phase_flops(ledger)
     totals = costs["train"], sum(costs.values())
-    unknown = costs_unknown(ledger)
+    unknown = explain_unknown_costs(ledger)
     if not judged:
         reason = "the stream has no task that this protocol judges"
         return Point(math.nan, *totals, 0, _both(reason, unknown))
@@ -151,7 +151,7 @@ def point(ledger: Ledger) -> Point:
     return Point(error, *totals, len(judged), unknown)
 
 
-def costs_unknown(ledger: Ledger) -> str:
+def explain_unknown_costs(ledger: Ledger) -> str:
     """Returns why the costs of a run, or a part of them, are unknown; empty if they were counted.
 
     What nobody counted is unknown and not nothing: a learner that computes nothing charges 0.
@@ -165,7 +165,7 @@ def costs_unknown(ledger: Ledger) -> str:
     )
 
 
-def phase_flops(ledger: Ledger) -> dict[str, int | float]:
+def sum_phase_flops(ledger: Ledger) -> dict[str, int | float]:
     """Returns the FLOPs of each phase over all records and trials: exact integers, or NaN if they
     are unknown.
 
@@ -197,7 +197,7 @@ def describe_progress(ledger: Ledger) -> str:
     )
 
 
-def learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
+def list_learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]:
     """Returns, for every trained task, the (step, dev error) pairs of its chosen trial.
 
     Points whose dev error is not a finite number are left out; a trial without a curve has an empty

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nevis_stream.analysis.points import task_errors
+from nevis_stream.analysis.points import list_task_errors
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
-from nevis_stream.analysis.slices import training_samples
+from nevis_stream.analysis.slices import count_training_samples
 from nevis_stream.catalogue import published
 from nevis_stream.run_directory.records import TrainRecord
 
@@ -60,7 +60,7 @@ class PublishedComparison:
         return "; ".join(differences)
 
 
-def published_comparisons(groups: Sequence[SeedGroup]) -> list[PublishedComparison]:
+def compare_with_published(groups: Sequence[SeedGroup]) -> list[PublishedComparison]:
     """Returns the tasks of the runs that have published values, in stream order; empty where no
     test split was predicted.
 
@@ -79,16 +79,16 @@ def published_comparisons(groups: Sequence[SeedGroup]) -> list[PublishedComparis
         return []
     tasks = {train.task_id: train for run in runs for train in run.ledger.of_kind(TrainRecord)}
     errors = {
-        run.path: {result.task_id: result.error for result in task_errors(run.ledger)}
+        run.path: {result.task_id: result.error for result in list_task_errors(run.ledger)}
         for run in runs
     }
     comparisons = []
     for task_id, train in sorted(tasks.items(), key=lambda item: item[1].order):
-        published_task = published.task_of(task_id, train.dataset_id)
+        published_task = published.find_task(task_id, train.dataset_id)
         if published_task is None:
             continue
-        by_learner = published.errors()[published_task]
-        facts = published.facts()[published_task]
+        by_learner = published.read_errors()[published_task]
+        facts = published.read_facts()[published_task]
         own_errors = []
         for group in own:
             error = spread([errors[run.path].get(task_id, math.nan) for run in group.runs])
@@ -101,7 +101,7 @@ def published_comparisons(groups: Sequence[SeedGroup]) -> list[PublishedComparis
                 published_task=published_task,
                 classes=train.num_classes,
                 published_classes=int(facts["num_classes"]),
-                samples=training_samples(train),
+                samples=count_training_samples(train),
                 published_samples=int(facts["size"]),
                 published=by_learner,
                 own=tuple(own_errors),

@@ -8,14 +8,14 @@ from itertools import accumulate
 from nevis_stream.analysis.differences import EQUAL
 from nevis_stream.analysis.points import (
     TRAINING,
-    costs_by_task,
-    costs_unknown,
     describe_progress,
+    explain_unknown_costs,
+    list_costs_by_task,
+    list_task_errors,
     point,
-    task_errors,
 )
 from nevis_stream.analysis.runs import Run
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.run_directory.ledger import Ledger
 
 REFERENCE = "indep"
@@ -44,12 +44,12 @@ class Regret:
     reason: str
 
 
-def without_curve(reason: str) -> Regret:
+def make_empty_regret(reason: str) -> Regret:
     """Returns a regret without any value, for this reason."""
     return Regret((), (), (), (), reason)
 
 
-def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
+def compute_error_regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
     """Returns sum_{j <= i} (e_j(method) - e_j(reference)) for every task i, in stream order.
 
     Args:
@@ -62,10 +62,10 @@ def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
     """
     reason = _mismatch(method, reference)
     if reason:
-        return without_curve(reason)
+        return make_empty_regret(reason)
     pairs = [
         (ours, theirs)
-        for ours, theirs in zip(task_errors(method), task_errors(reference), strict=True)
+        for ours, theirs in zip(list_task_errors(method), list_task_errors(reference), strict=True)
         if ours.judged or not judged_only
     ]
     differences = tuple(ours.error - theirs.error for ours, theirs in pairs)
@@ -79,7 +79,7 @@ def regret(method: Ledger, reference: Ledger, judged_only: bool) -> Regret:
     )
 
 
-def reference_of(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
+def find_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     """Finds the complete indep run of the same stream, protocol, budget and seed.
 
     If there are several, it is the one that agrees with the run in every setting that both have.
@@ -131,7 +131,7 @@ def _mismatch(method: Ledger, reference: Ledger) -> str:
         ours, theirs = getattr(method.header, name), getattr(reference.header, name)
         if ours != theirs:
             return f"different {name}: {ours} and {theirs}"
-    ours, theirs = task_errors(method), task_errors(reference)
+    ours, theirs = list_task_errors(method), list_task_errors(reference)
     if [(e.order, e.task_id) for e in ours] != [(e.order, e.task_id) for e in theirs]:
         return "regret needs the same tasks in the same order, but those of the two runs differ"
     for a, b in zip(ours, theirs, strict=True):
@@ -155,14 +155,14 @@ def compute_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) 
     Source: NEVIS'22, section 3 (eq. 3, added up along the stream).
     """
     for side in (run, reference):
-        reason = costs_unknown(side.ledger)
+        reason = explain_unknown_costs(side.ledger)
         if not reason and not side.ledger.complete:
             reason = describe_progress(side.ledger)
         if reason:
-            return without_curve(reason if side is run else f"{side.name}: {reason}")
-    ours, theirs = costs_by_task(run.ledger), costs_by_task(reference.ledger)
+            return make_empty_regret(reason if side is run else f"{side.name}: {reason}")
+    ours, theirs = list_costs_by_task(run.ledger), list_costs_by_task(reference.ledger)
     if [cost.task_id for cost in ours] != [cost.task_id for cost in theirs]:
-        return without_curve(f"{reference.name} does not have the same tasks in the same order")
+        return make_empty_regret(f"{reference.name} does not have the same tasks in the same order")
     differences = [
         sum(cost.flops[part] - other.flops[part] for part in parts)
         for cost, other in zip(ours, theirs, strict=True)
@@ -176,7 +176,7 @@ def compute_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) 
     )
 
 
-def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
+def find_matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
     """Finds the finished indep run, of any budget, that cost as much as a run.
 
     Costs (training FLOPs over the whole stream) are equal if they are within 5% of each other. Of
@@ -207,6 +207,6 @@ def matched_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
         return min(equal, key=lambda candidate: (candidate[1], candidate[0]))[2], ""
     _, _, nearest, ratio = min(candidates, key=lambda candidate: candidate[:2])
     return None, (
-        f"no indep run within 5% of its {engineering(result.paper_total)} training FLOPs; the"
-        f" nearest, {nearest.name}, cost {ratio:.3g} times as many"
+        f"no indep run within 5% of its {format_engineering(result.paper_total)} training FLOPs;"
+        f" the nearest, {nearest.name}, cost {ratio:.3g} times as many"
     )

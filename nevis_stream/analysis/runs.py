@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.analysis.consistency import first_difference, run_notes, stream_difference
-from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.consistency import compare_streams, find_first_difference, run_notes
+from nevis_stream.analysis.own_files import find_own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.environment import CONVENTIONS_KEY
@@ -144,7 +144,7 @@ def _read_ledger(path: Path) -> Ledger:
         raise BadInput("not a directory" if path.exists() else "no such directory")
     if not (path / FILE_NAME).exists():
         raise NothingToRead(f"not a run directory: it has no {FILE_NAME}")
-    own_file(path, FILE_NAME)
+    find_own_file(path, FILE_NAME)
     ledger = Ledger(path)
     if not ledger.records:
         if ledger.path.stat().st_size:
@@ -160,7 +160,7 @@ def _settings(
     `read_own_file`.
     """
     try:
-        own_file(path, "config.json")
+        find_own_file(path, "config.json")
         config = read_config(path)
         settings = _flatten(config.values)
     except FileNotFoundError:
@@ -204,7 +204,7 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
             continue
         groups = alike.setdefault(_digest_and_protocol(run), [])
         for group in groups:
-            if not stream_difference(run.ledger, group[0].ledger):
+            if not compare_streams(run.ledger, group[0].ledger):
                 group.append(run)
                 break
         else:
@@ -215,7 +215,7 @@ def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Ru
         tied = len(groups) > 1 and len(groups[0]) == len(groups[1])
         for group in groups[0 if tied else 1 :]:
             other = groups[0][0] if group is not groups[0] else groups[1][0]
-            difference = stream_difference(group[0].ledger, other.ledger)
+            difference = compare_streams(group[0].ledger, other.ledger)
             advice = "neither is used" if tied else "most runs agree with that one"
             for run in group:
                 wrong.add(run.path)
@@ -231,7 +231,7 @@ def _agreement(run: Run, repetitions: Sequence[Run]) -> tuple[int, int]:
     """With how many repetitions a run agrees, and its number of records: the largest pair belongs
     to a run that differs only from damaged or altered copies.
     """
-    agreeing = sum(not first_difference(run.ledger, other.ledger) for other in repetitions)
+    agreeing = sum(not find_first_difference(run.ledger, other.ledger) for other in repetitions)
     return agreeing, len(run.ledger.records)
 
 
@@ -248,7 +248,9 @@ def _without_repetitions(
     longest = []
     for (config_hash, *_), repetitions in by_config.items():
         furthest = max(repetitions, key=lambda run: _agreement(run, repetitions))
-        differences = ((run, first_difference(run.ledger, furthest.ledger)) for run in repetitions)
+        differences = (
+            (run, find_first_difference(run.ledger, furthest.ledger)) for run in repetitions
+        )
         differing, difference = next((pair for pair in differences if pair[1]), (furthest, ""))
         if difference:
             none = "neither" if len(repetitions) == 2 else f"none of the {len(repetitions)} runs"

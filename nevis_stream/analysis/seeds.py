@@ -14,27 +14,27 @@ MARK = "†"
 _NAME = re.compile(r"(\S.*?) \((stand-in: .*)\)")
 
 
-def short_name(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Returns the name with a mark instead of the note in parentheses.
 
-    >>> short_name("pt_ft (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"), short_name("ft_d")
+    >>> shorten_name("pt_ft (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"), shorten_name("ft_d")
     ('pt_ft†', 'ft_d')
     """  # noqa: E501
     match = _NAME.fullmatch(name)
     return match[1] + MARK if match else name
 
 
-def short_names(names: Iterable[str]) -> dict[str, str]:
+def shorten_names(names: Iterable[str]) -> dict[str, str]:
     """Returns the short name of each; the whole name of those whose short names are the same."""
-    shortened = {name: short_name(name) for name in names}
+    shortened = {name: shorten_name(name) for name in names}
     counts = Counter(shortened.values())
     return {name: text if counts[text] == 1 else name for name, text in shortened.items()}
 
 
-def notes(names: Iterable[str]) -> list[str]:
+def list_notes(names: Iterable[str]) -> list[str]:
     """Returns the notes that the marks refer to, one text for each learner that has one.
 
-    >>> notes(["ft_d", "pt_ft (stand-in: pre-trained on omniglot, not ImageNet)"])
+    >>> list_notes(["ft_d", "pt_ft (stand-in: pre-trained on omniglot, not ImageNet)"])
     ['pt_ft†: stand-in: pre-trained on omniglot, not ImageNet']
     """
     matches = map(_NAME.fullmatch, dict.fromkeys(names))
@@ -76,9 +76,9 @@ class SeedGroup:
     @property
     def label(self) -> str:
         """Learner (in short if it is a stand-in), budget and `apart`: unique among the groups that
-        one call of `by_seed` returns.
+        one call of `group_by_seed` returns.
         """
-        return " · ".join(filter(None, (short_name(self.learner), self.budget, self.apart)))
+        return " · ".join(filter(None, (shorten_name(self.learner), self.budget, self.apart)))
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -98,7 +98,7 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(statistics.fmean(floats), statistics.stdev(floats), len(known))
 
 
-def by_seed(runs: Sequence[Run]) -> list[SeedGroup]:
+def group_by_seed(runs: Sequence[Run]) -> list[SeedGroup]:
     """Groups runs that differ only in their seed, ordered by learner, cost and budget.
 
     Runs differ only in their seed if the rest of their config.json is equal; a run without a
@@ -121,7 +121,7 @@ def _learner_budget(run: Run) -> tuple[str, str]:
 
 def _show(run: Run) -> tuple[str, str]:
     learner, budget = _learner_budget(run)
-    return short_name(learner), budget
+    return shorten_name(learner), budget
 
 
 def _place(group: list[Run]) -> tuple:

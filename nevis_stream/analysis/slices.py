@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nevis_stream.analysis.bootstrap import over_tasks
-from nevis_stream.analysis.points import describe_progress, task_errors
-from nevis_stream.analysis.regret import REFERENCE, reference_of
+from nevis_stream.analysis.bootstrap import bound_over_tasks
+from nevis_stream.analysis.points import describe_progress, list_task_errors
+from nevis_stream.analysis.regret import REFERENCE, find_reference
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.run_directory.records import TrainRecord
@@ -58,7 +58,7 @@ class Slice:
     reason: str = ""
 
 
-def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
+def compare_slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
     """Returns a method's slices, the same in the same order for all methods of a stream; empty if
     no run is finished.
 
@@ -86,7 +86,9 @@ def slices(group: SeedGroup, runs: Sequence[Run]) -> list[Slice]:
     return method_slices
 
 
-def table(by_label: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]) -> pd.DataFrame:
+def make_table(
+    by_label: Mapping[str, Sequence[Slice]], groups: Sequence[SeedGroup]
+) -> pd.DataFrame:
     """Returns one row for every method and slice; a method without a finished run has one row with
     the reason.
 
@@ -115,7 +117,7 @@ _INTERVAL = ["pairs", "difference", "low", "high", "reason"]
 _COLUMNS = ["label", "learner", "budget", *_MEANS, *_INTERVAL]
 
 
-def training_samples(train: TrainRecord) -> float:
+def count_training_samples(train: TrainRecord) -> float:
     """Returns the size of a task's train and dev splits together; NaN if not recorded.
 
     For a published task this is the published number.
@@ -125,7 +127,7 @@ def training_samples(train: TrainRecord) -> float:
     return float(train.size or math.nan)
 
 
-def resolution(train: TrainRecord) -> float:
+def average_resolution(train: TrainRecord) -> float:
     """Returns the geometric mean of a task's mean height and width, in pixels; NaN if unknown."""
     height, width = train.mean_height, train.mean_width
     return math.sqrt(height * width) if height and width else math.nan
@@ -155,8 +157,8 @@ def _below(value: float, steps: Sequence[tuple[float, str]]) -> list[tuple]:
 DIMENSIONS: Mapping[str, Callable[[TrainRecord], list[tuple]]] = {
     "part of the stream": _part,
     "domain": _domain,
-    "training samples": lambda train: _below(training_samples(train), _SIZES),
-    "mean resolution, px": lambda train: _below(resolution(train), _RESOLUTIONS),
+    "training samples": lambda train: _below(count_training_samples(train), _SIZES),
+    "mean resolution, px": lambda train: _below(average_resolution(train), _RESOLUTIONS),
     "year": _year,
 }
 """By name: the slices of a task, from its train record, each as (sort key, name of the slice)."""
@@ -168,7 +170,7 @@ def _references(finished: Sequence[Run], runs: Sequence[Run]) -> tuple[list[Run]
         return [], "the reference itself"
     references, missing = {}, []
     for run in finished:
-        reference, reason = reference_of(run, runs)
+        reference, reason = find_reference(run, runs)
         if reference is None:
             missing.append(f"{run.name}: {reason}")
         else:
@@ -180,7 +182,7 @@ def _errors(runs: Sequence[Run]) -> dict[str, list[float]]:
     """Every task's error in each of the runs."""
     errors: dict[str, list[float]] = {}
     for run in runs:
-        for result in task_errors(run.ledger):
+        for result in list_task_errors(run.ledger):
             errors.setdefault(result.task_id, []).append(result.error)
     return errors
 
@@ -201,6 +203,6 @@ def _slice(
     if reason or not both:
         reason = reason or "no task with both errors"
         return Slice(dimension, name, len(known), error, reason=reason)
-    interval = over_tasks(*(np.array(errors) for errors in zip(*both, strict=True))).possible
+    interval = bound_over_tasks(*(np.array(errors) for errors in zip(*both, strict=True))).possible
     ends = interval.estimate, interval.low, interval.high, interval.reason
     return Slice(dimension, name, len(known), error, len(both), *ends)

@@ -7,8 +7,13 @@ from typing import Any
 import pandas as pd
 
 from nevis_stream.analysis.methods import SPREADS, Find, MethodPoint
-from nevis_stream.analysis.points import PARTS, describe_progress, learning_curves
-from nevis_stream.analysis.regret import compute_regret, reference_of, regret, without_curve
+from nevis_stream.analysis.points import PARTS, describe_progress, list_learning_curves
+from nevis_stream.analysis.regret import (
+    compute_error_regret,
+    compute_regret,
+    find_reference,
+    make_empty_regret,
+)
 from nevis_stream.analysis.runs import Run
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.vocabulary import PROTOCOLS
@@ -19,7 +24,7 @@ _RESULT = ("split", "n", "metric", "value", "error", "trial")
 PER_TASK = (*_TASK, "judged", *_RESULT, "n_leaked", *_RUN, "run", "status", "reason")
 
 
-def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
+def tabulate_points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
     """Returns one row for every method (`row` is "method") and for every run of it ("run").
 
     Columns: label, learner, budget, seed (of a method: all its seeds), run (of a method: empty),
@@ -49,7 +54,7 @@ def points(methods: Sequence[MethodPoint]) -> pd.DataFrame:
     return frame.astype({f"{name}_std": float for name in SPREADS} | {"error": float})
 
 
-def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
+def tabulate_regrets(runs: Sequence[Run], find: Find = find_reference) -> pd.DataFrame:
     """Returns every run's regret curve: one row for each task and part ("judged" tasks, "whole"
     stream).
 
@@ -61,9 +66,9 @@ def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
         reference, remark = find(run, runs)
         for part in ("judged", "whole"):
             head = _head(run, reference) | {"part": part}
-            curve = without_curve(remark)
+            curve = make_empty_regret(remark)
             if reference:
-                curve = regret(run.ledger, reference.ledger, part == "judged")
+                curve = compute_error_regret(run.ledger, reference.ledger, part == "judged")
             if not curve.values:
                 rows.append(head | {"reason": curve.reason})
             for i, task_id in enumerate(curve.task_ids):
@@ -77,7 +82,8 @@ def regrets(runs: Sequence[Run], find: Find = reference_of) -> pd.DataFrame:
 
 
 def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
-    """Returns every run's regret in FLOPs, one row for each task of the whole stream, as `regrets`.
+    """Returns every run's regret in FLOPs, one row for each task of the whole stream, as
+    `tabulate_regrets`.
 
     Columns: the run's, reference, position, order, task_id, flops (cumulative, training of all
     trials, minus the reference's), full_flops (the same of all phases) as exact integers, and
@@ -85,9 +91,9 @@ def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
-        reference, remark = reference_of(run, runs)
+        reference, remark = find_reference(run, runs)
         head = _head(run, reference)
-        curve = compute_regret(run, reference) if reference else without_curve(remark)
+        curve = compute_regret(run, reference) if reference else make_empty_regret(remark)
         if not reference or not curve.values:
             rows.append(head | {"reason": curve.reason})
             continue
@@ -111,7 +117,7 @@ def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     return frame.astype({"position": "Int64", "order": "Int64"})
 
 
-def per_task(runs: Sequence[Run]) -> pd.DataFrame:
+def tabulate_tasks(runs: Sequence[Run]) -> pd.DataFrame:
     """Returns one row for every run, task and predicted split, also for tasks that a run lacks.
 
     Columns: the task's (order to meta_split), `judged` (whether the protocol judges this task on
@@ -142,14 +148,14 @@ def per_task(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(PER_TASK)).astype({"n": "Int64"})
 
 
-def curves(runs: Sequence[Run]) -> pd.DataFrame:
+def tabulate_curves(runs: Sequence[Run]) -> pd.DataFrame:
     """Returns one row for every point of every run's learning curves: task_id, step, dev_error of
     the chosen trial.
     """
     rows = [
         (*(getattr(run.header, name) for name in _RUN), run.name, task, step, error)
         for run in runs
-        for task, points in learning_curves(run.ledger).items()
+        for task, points in list_learning_curves(run.ledger).items()
         for step, error in points
     ]
     return pd.DataFrame(rows, columns=[*_RUN, "run", "task_id", "step", "dev_error"])

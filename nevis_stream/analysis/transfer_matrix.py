@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.own_files import find_own_file
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_json
 
@@ -56,7 +56,9 @@ class TransferMatrix:
         )
 
 
-def pair_row(source: str, target: str, before: float | None, after: float | None) -> dict[str, Any]:
+def make_pair_row(
+    source: str, target: str, before: float | None, after: float | None
+) -> dict[str, Any]:
     """Returns a row of the matrix.
 
     Args:
@@ -93,7 +95,7 @@ def read_matrix(path: Path) -> TransferMatrix:
       BadInput: a file cannot be read, lacks a column, contains a pair twice, or has no pair.
     """
     try:
-        pairs = pd.read_csv(own_file(path, PAIRS), dtype={"source": str, "target": str})
+        pairs = pd.read_csv(find_own_file(path, PAIRS), dtype={"source": str, "target": str})
         missing = [column for column in _COLUMNS if column not in pairs]
         if missing:
             raise ValueError(f"has no column {' or '.join(missing)}")
@@ -114,14 +116,14 @@ def _facts(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}  # a matrix of an earlier version: its order is that of its rows
     try:
-        facts = read_json(own_file(path.parent, path.name))
+        facts = read_json(find_own_file(path.parent, path.name))
         _ = [(task["task_id"], task["domain"]) for task in facts["tasks"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: cannot be read ({error!r}).") from None
     return facts
 
 
-def best_sources(matrix: TransferMatrix) -> pd.DataFrame:
+def tabulate_best_sources(matrix: TransferMatrix) -> pd.DataFrame:
     """Returns one row for each target in stream order: its best source, what that gains, and what
     sources gain on average.
 
@@ -149,7 +151,7 @@ def best_sources(matrix: TransferMatrix) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def sources(matrix: TransferMatrix) -> pd.DataFrame:
+def tabulate_sources(matrix: TransferMatrix) -> pd.DataFrame:
     """Returns one row for each source in stream order: domain, targets (number), mean_gain over
     them, helped (number of targets that gain), and best_target.
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from scipy.special import stdtrit
 
 from nevis_stream.analysis.bootstrap import LEVEL, Interval
-from nevis_stream.cost.meter import times
+from nevis_stream.cost.meter import format_times
 from nevis_stream.errors import plural
 
 if TYPE_CHECKING:  # a comparison shows itself in these words
@@ -18,7 +18,7 @@ FEW_TASKS = 20
 _MOST_SEEDS = 100
 
 
-def verdict(comparison: "Comparison") -> str:
+def state_verdict(comparison: "Comparison") -> str:
     """Returns one or two sentences: whether A is better or worse than B or the data cannot tell,
     and whether that holds on these tasks only or on others too.
 
@@ -45,15 +45,15 @@ def verdict(comparison: "Comparison") -> str:
         if seeds.side:
             return (
                 f"{result}, more than the variation between seeds explains (95% interval over seeds"
-                f" {span(seeds)}). {_elsewhere(a, better, tasks)}"
+                f" {format_span(seeds)}). {_elsewhere(a, better, tasks)}"
             )
-        needed = seeds_needed(seeds)
+        needed = estimate_seeds_needed(seeds)
         more = f"even {_MOST_SEEDS} of each could not"
         if needed:
             more = f"about {needed} of each could, if the true difference is this large"
         return (
             f"{_seed_counts(seeds)} cannot tell which of {a} and {b} is better; {more}. {differ},"
-            f" and the 95% interval over seeds, {span(seeds)}, contains zero."
+            f" and the 95% interval over seeds, {format_span(seeds)}, contains zero."
         )
     if min(seeds.seeds) > 1:
         return f"{result}, and all seeds agree exactly. {_elsewhere(a, better, tasks)}"
@@ -67,12 +67,12 @@ def verdict(comparison: "Comparison") -> str:
     if tasks.side:
         return (
             f"{result}, judging from {_single(comparison)} and the variation between tasks"
-            f" (95% interval over tasks {span(tasks)})."
+            f" (95% interval over tasks {format_span(tasks)})."
         )
     single = _single(comparison).replace("one", "One", 1)
     return (
         f"{single} cannot tell which of {a} and {b} is better. {differ},"
-        f" and the 95% interval over tasks, {span(tasks)}, contains zero.{_more(comparison)}"
+        f" and the 95% interval over tasks, {format_span(tasks)}, contains zero.{_more(comparison)}"
     )
 
 
@@ -106,11 +106,11 @@ def _elsewhere(label: str, better: str, tasks: Interval) -> str:
     if tasks.side:
         return (
             f"{label} would probably be {better} on other tasks like these too (95% interval over"
-            f" tasks {span(tasks)})."
+            f" tasks {format_span(tasks)})."
         )
     return (
         "On other tasks like these the result may be the opposite: the 95% interval over tasks,"
-        f" {span(tasks)}, contains zero."
+        f" {format_span(tasks)}, contains zero."
     )
 
 
@@ -130,7 +130,7 @@ def mark(comparison: "Comparison") -> str:
     return "one seed cannot tell" if single else f"{word} on these tasks"
 
 
-def seeds_needed(interval: Interval) -> int | None:
+def estimate_seeds_needed(interval: Interval) -> int | None:
     """Returns about how many seeds of each method would show a difference of this size, if its
     estimate and the variation between seeds are right; None if even 100 would not.
     """
@@ -148,7 +148,7 @@ def _seed_counts(interval: Interval) -> str:
     return f"{a} seeds of each" if a == b else f"{a} and {b} seeds"
 
 
-def cautions(comparison: "Comparison") -> list[str]:
+def list_cautions(comparison: "Comparison") -> list[str]:
     """Returns sentences on why the interval over tasks may be too narrow; empty without such an
     interval.
     """
@@ -175,7 +175,7 @@ def cautions(comparison: "Comparison") -> list[str]:
     return sentences
 
 
-def cost_statement(comparison: "Comparison") -> str:
+def state_costs(comparison: "Comparison") -> str:
     """Returns a sentence that compares the training FLOPs of A and B."""
     cost, names = comparison.paper, (comparison.a.label, comparison.b.label)
     for name, flops in zip(names, (cost.a, cost.b), strict=True):
@@ -187,12 +187,12 @@ def cost_statement(comparison: "Comparison") -> str:
         if flops == 0:
             return f"The comparison is not at equal FLOPs: {name} used no training FLOPs."
     return (
-        f"The comparison is not at equal FLOPs: {names[0]} used {times(cost.ratio)} training FLOPs"
-        f" of {names[1]}."
+        f"The comparison is not at equal FLOPs: {names[0]} used {format_times(cost.ratio)}"
+        f" training FLOPs of {names[1]}."
     )
 
 
-def span(interval: Interval) -> str:
+def format_span(interval: Interval) -> str:
     """Returns an interval in percentage points, with signs: "−5.10 to −1.40"; without one, the
     reason.
     """

@@ -45,25 +45,25 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 @functools.cache
-def table(name: str) -> tuple[dict[str, str], ...]:
+def read_carried_table(name: str) -> tuple[dict[str, str], ...]:
     """Returns the rows of a carried table by its file's name without suffix."""
     return tuple(read_csv(_DIRECTORY / f"{name}.csv"))
 
 
 @functools.cache
-def nevis22_datasets() -> dict[str, dict[str, str]]:
+def read_nevis22_datasets() -> dict[str, dict[str, str]]:
     """Returns the rows of the 97 data sets by dataset_id."""
-    return {row["dataset_id"]: row for row in table("nevis22_datasets")}
+    return {row["dataset_id"]: row for row in read_carried_table("nevis22_datasets")}
 
 
 @functools.cache
-def shared() -> dict[str, dict[str, str]]:
+def read_shared_files() -> dict[str, dict[str, str]]:
     """Returns the rows of the shared files by dataset_id."""
-    return {row["dataset_id"]: row for row in table("shared")}
+    return {row["dataset_id"]: row for row in read_carried_table("shared")}
 
 
 @functools.cache
-def file_layouts() -> dict[str, dict[str, Any]]:
+def read_file_layouts() -> dict[str, dict[str, Any]]:
     """Returns by dataset_id how its files are read.
 
     A variant (`like`) is joined with the layout that it changes.
@@ -73,31 +73,33 @@ def file_layouts() -> dict[str, dict[str, Any]]:
 
 
 @functools.cache
-def datasets() -> dict[str, dict[str, str]]:
+def read_datasets() -> dict[str, dict[str, str]]:
     """Returns every known data set by dataset_id: name, kind, domain, num_classes, source.
 
     num_classes is empty where the files decide it.
     """
-    rows = {row["dataset_id"]: row for row in table("embedded")}
-    domains = {row["dataset_id"]: row["domain"] for row in reversed(table("nevis22_tasks"))}
-    for name, row in nevis22_datasets().items():
+    rows = {row["dataset_id"]: row for row in read_carried_table("embedded")}
+    domains = {
+        row["dataset_id"]: row["domain"] for row in reversed(read_carried_table("nevis22_tasks"))
+    }
+    for name, row in read_nevis22_datasets().items():
         rows[name] = {
             "name": row["paper_name"], "kind": "", "domain": domains[name], "num_classes": "", "source": f"nevis22:{name}",  # noqa: E501
         }  # fmt: skip
-    for name, row in file_layouts().items():
+    for name, row in read_file_layouts().items():
         if "like" in row:
             rows[name] = rows[row["like"]] | {"source": f"nevis22:{name}"}
-    for name, row in shared().items():
+    for name, row in read_shared_files().items():
         rows.setdefault(name, row | {"kind": "", "num_classes": "", "source": f"local:{name}"})
     return rows
 
 
-def carried_streams() -> tuple[str, ...]:
+def list_carried_streams() -> tuple[str, ...]:
     """Returns the names of the streams that are csv files."""
     return tuple(sorted(path.stem for path in (_DIRECTORY / "streams").glob("*.csv")))
 
 
-def stream_path(name: str) -> Path:
+def find_stream_path(name: str) -> Path:
     """Returns the csv file of a carried stream."""
     return _DIRECTORY / "streams" / f"{name}.csv"
 
@@ -112,7 +114,7 @@ def _full() -> list[Row]:
     same = ("dataset_id", "meta_split", "domain")
     return [
         {new: row[old] for new, old in columns.items()} | {name: row[name] for name in same}
-        for row in table("nevis22_tasks")
+        for row in read_carried_table("nevis22_tasks")
     ]
 
 
@@ -127,7 +129,7 @@ def _only(keep: Callable[[Row], bool]) -> list[Row]:
 
 def _list(name: str) -> list[Row]:
     domains = {row["dataset_id"]: row["domain"] for row in reversed(_full())}
-    lists = [row for row in table("nevis22_lists") if row["stream"] == name]
+    lists = [row for row in read_carried_table("nevis22_lists") if row["stream"] == name]
     return [
         {key: value for key, value in row.items() if key != "stream"}
         | {"domain": domains[row["dataset_id"]]}
@@ -206,7 +208,7 @@ SPLIT_HELP = (
 )
 
 
-def variant_names() -> tuple[str, ...]:
+def list_variant_names() -> tuple[str, ...]:
     """Returns the names of the streams that rules make, without the split ones."""
     return tuple(NAMED)
 
@@ -216,7 +218,7 @@ def is_chronological(name: str) -> bool:
     return not name.startswith("shuffled@") and name != "shuffled"
 
 
-def variant_rows(name: str) -> list[Row] | None:
+def make_variant_rows(name: str) -> list[Row] | None:
     """Returns a stream's rows, or None if no rule has this name.
 
     Args:
@@ -250,7 +252,7 @@ def variant_rows(name: str) -> list[Row] | None:
 
 def _split_stream(name: str, base: str, seed: int | None) -> list[Row]:
     match = re.fullmatch(r"split_(?P<dataset>.+?)(?:_by_(?P<by>\d+))?", base)
-    about = nevis22_datasets()
+    about = read_nevis22_datasets()
     if match is None or match["dataset"] not in about:
         wrong = base.removeprefix("split_")
         raise BadInput(f"stream {name!r}: {unknown('data set', wrong, about)} Use {SPLIT_HELP}.")
@@ -288,13 +290,13 @@ def _split_stream(name: str, base: str, seed: int | None) -> list[Row]:
     return result
 
 
-def shared_directory() -> Path:
+def find_shared_directory() -> Path:
     """Returns the folder of shared data sets; it need not exist."""
     named = os.environ.get("NEVIS_STREAM_SHARED")
     return Path(named) if named else Path(__file__).resolve().parents[3] / "shared"
 
 
-def data_root() -> Path:
+def find_data_root() -> Path:
     """Returns the root of prepared data.
 
     It is the environment variable NEVIS_STREAM_DATA, else `nevis_stream/data` in the user's cache.
@@ -303,6 +305,6 @@ def data_root() -> Path:
     return Path(os.environ.get("NEVIS_STREAM_DATA") or caches / "nevis_stream" / "data")
 
 
-def derived_directory() -> Path:
+def find_derived_directory() -> Path:
     """Returns the folder of files that are derived from data and may be deleted at any time."""
-    return data_root() / "derived"
+    return find_data_root() / "derived"

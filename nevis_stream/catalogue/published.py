@@ -12,7 +12,7 @@ LEARNERS = ("indep", "ft_prev", "ft_dynamic", "mt")
 
 
 @functools.cache
-def errors() -> dict[str, dict[str, float]]:
+def read_errors() -> dict[str, dict[str, float]]:
     """Returns each learner's test error by task id.
 
     It is 1 - accuracy, or 1 - mAP, with four decimals, as printed.
@@ -21,38 +21,42 @@ def errors() -> dict[str, dict[str, float]]:
     """
     return {
         row["task_id"]: {learner: round(1 - float(row[learner]) / 100, 4) for learner in LEARNERS}
-        for row in catalogue.table("published")
+        for row in catalogue.read_carried_table("published")
     }
 
 
 @functools.cache
-def facts() -> dict[str, dict[str, str]]:
+def read_facts() -> dict[str, dict[str, str]]:
     """Returns what is published of each of the 106 tasks, by task id: its row of the paper's
     Table L, with the metric of its results and the number of classes.
     """
-    metrics = {row["task_id"]: METRICS[row["metric"]] for row in catalogue.table("published")}
+    metrics = {
+        row["task_id"]: METRICS[row["metric"]] for row in catalogue.read_carried_table("published")
+    }
     return {
         (task := row["canonical_id"]): row
         | {
             "metric": metrics.get(task, ""),
-            "num_classes": catalogue.nevis22_datasets()[row["dataset_id"]]["num_classes"],
+            "num_classes": catalogue.read_nevis22_datasets()[row["dataset_id"]]["num_classes"],
         }
-        for row in catalogue.table("nevis22_tasks")
+        for row in catalogue.read_carried_table("nevis22_tasks")
     }
 
 
-def task_of(task_id: str, dataset_id: str) -> str | None:
+def find_task(task_id: str, dataset_id: str) -> str | None:
     """Returns the published task of a stream's task: the same id, else the first of its data set.
 
     None where there is neither.
     """
-    if task_id in errors():
+    if task_id in read_errors():
         return task_id
-    return next((task for task in errors() if facts()[task]["dataset_id"] == dataset_id), None)
+    return next(
+        (task for task in read_errors() if read_facts()[task]["dataset_id"] == dataset_id), None
+    )
 
 
 @functools.cache
-def variants() -> dict[str, dict[str, float | int | str]]:
+def read_variants() -> dict[str, dict[str, float | int | str]]:
     """Returns the published error of FT-d on variants of the stream, by the stream's name.
 
     Returns:
@@ -69,5 +73,5 @@ def variants() -> dict[str, dict[str, float | int | str]]:
             "draws": int(row["draws"] or 1),
             "learner": row["learner"],
         }
-        for row in catalogue.table("published_variants")
+        for row in catalogue.read_carried_table("published_variants")
     }

@@ -1,7 +1,7 @@
 """Jitted functions that know the FLOPs of each call, and the compilations in this process.
 
 The canonical program is counted. Code that has a faster form of the same computation calls
-`faster_form()` while it is traced, to learn which of the two forms is needed.
+`wants_faster_form()` while it is traced, to learn which of the two forms is needed.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _count = 0
 _seconds = 0.0
 
 
-def so_far() -> tuple[int, float]:
+def count_compilations() -> tuple[int, float]:
     """Returns the number of compilations since `listen` was called, and their seconds."""
     return _count, _seconds
 
@@ -57,7 +57,7 @@ class _Tracing:
 _tracing: contextvars.ContextVar[_Tracing | None] = contextvars.ContextVar("tracing", default=None)
 
 
-def faster_form() -> bool:
+def wants_faster_form() -> bool:
     """Whether code being traced should use its faster form, not the canonical, counted one."""
     tracing = _tracing.get()
     if tracing is None:
@@ -66,7 +66,7 @@ def faster_form() -> bool:
     return not tracing.canonical
 
 
-def plain_convolutions() -> dict[str, str]:
+def choose_convolution_options() -> dict[str, str]:
     """Returns XLA options for gradients of convolutions on large maps: no YNN on a CPU.
 
     With YNN the gradients of kernels run at 15 to 70% of peak and are less exact; without it they
@@ -79,7 +79,7 @@ def plain_convolutions() -> dict[str, str]:
     return {"xla_cpu_experimental_ynn_fusion_type": fusions}
 
 
-def in_full_precision(function: Callable) -> Callable:
+def multiply_in_full_precision(function: Callable) -> Callable:
     """Decorates a function, so that what it multiplies in float32 is multiplied in float32.
 
     On recent GPUs, JAX rounds the factors of float32 products to TF32, of 11 significant bits. That
@@ -260,7 +260,7 @@ def _static(function: Callable, options: Mapping[str, Any]) -> tuple[set[int], s
     return places, names
 
 
-def made_once(factory: Callable) -> Callable:
+def make_once(factory: Callable) -> Callable:
     """As `functools.cache`, but threads that call at the same time get the same result.
 
     (`functools.cache` may call the function once in each of two threads, which makes two programs

@@ -362,7 +362,7 @@ def value_of(atom: object, known: dict) -> Value:
     return known.get(atom)
 
 
-def result(eqn: JaxprEqn, operands: Sequence[Value]) -> Value:
+def evaluate_equation(eqn: JaxprEqn, operands: Sequence[Value]) -> Value:
     """Returns the result of an equation, or None if it is not known."""
     (out,), name = eqn.outvars, eqn.primitive.name
     if any(value is None for value in operands) or not _whole(getattr(out.aval, "dtype", None)):

@@ -39,8 +39,8 @@ from nevis_stream.cost.equations import (
     Value,
     constant,
     count_once,
+    evaluate_equation,
     is_poisson,
-    result,
     value_of,
 )
 from nevis_stream.errors import CostUnknown
@@ -175,7 +175,7 @@ class _Walk:
             if name == "custom_linear_solve":
                 return self.program(params["jaxprs"].solve, runs)[0], unknown
             if follow and len(unknown) == 1:
-                unknown = [result(eqn, operands)]
+                unknown = [evaluate_equation(eqn, operands)]
             return runs * count_once(eqn), unknown
         except CostUnknown:
             raise

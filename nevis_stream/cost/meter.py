@@ -101,14 +101,14 @@ def _opaque_state() -> Callable[[], object]:
     return getattr(core, "get_opaque_trace_state", None) or jax.core.get_opaque_trace_state
 
 
-def engineering(value: float) -> str:
+def format_engineering(value: float) -> str:
     """Returns three significant digits with an exponent that is a multiple of three.
 
-    >>> engineering(12_345_678), engineering(-999_999), engineering(84), engineering(float("nan"))
-    ('12.3e6', '−1.00e6', '84', '–')
+    >>> [format_engineering(flops) for flops in (12_345_678, -999_999, 84, float("nan"))]
+    ['12.3e6', '−1.00e6', '84', '–']
     """
     if value < 0:
-        return f"−{engineering(-value)}"
+        return f"−{format_engineering(-value)}"
     if math.isnan(value):
         return "–"
     if abs(value) < 1000 and value == int(value):
@@ -120,39 +120,41 @@ def engineering(value: float) -> str:
     return f"{digits}e{power}" if power else digits
 
 
-def cost_text(value: float) -> str:
-    """Returns FLOPs as `engineering`, and words for what nobody counted.
+def format_cost(value: float) -> str:
+    """Returns FLOPs as `format_engineering`, and words for what nobody counted.
 
-    >>> cost_text(12_345_678), cost_text(float("nan"))
+    >>> format_cost(12_345_678), format_cost(float("nan"))
     ('12.3e6', 'cost unknown')
     """
-    return "cost unknown" if math.isnan(value) else engineering(value)
+    return "cost unknown" if math.isnan(value) else format_engineering(value)
 
 
-def ratio(value: float) -> str:
+def format_ratio(value: float) -> str:
     """Returns a ratio of FLOPs with three significant digits; one that is very small or very large
     is written as FLOPs are.
 
-    >>> ratio(0.25), ratio(78.71), ratio(208_900.0), ratio(1.92e-5), ratio(float("nan"))
-    ('0.25', '78.7', '209e3', '19.2e-6', '–')
+    >>> [format_ratio(ratio) for ratio in (0.25, 78.71, 208_900.0, 1.92e-5, float("nan"))]
+    ['0.25', '78.7', '209e3', '19.2e-6', '–']
     """
-    return f"{value:.3g}" if value == 0 or 0.001 <= abs(value) < 999.5 else engineering(value)
+    return (
+        f"{value:.3g}" if value == 0 or 0.001 <= abs(value) < 999.5 else format_engineering(value)
+    )
 
 
-def times(value: float) -> str:
+def format_times(value: float) -> str:
     """Returns how many times the training FLOPs of another method one used, in words; the text
     continues with " training FLOPs of" and the other method.
 
     Args:
       value: the first method's FLOPs divided by the second's, 0 or more.
 
-    >>> times(2.5), times(1 / 52_083), times(208_900.0), times(0.0), times(1.001)
-    ('2.5 times the', '1/52,100 of the', '209,000 times the', 'no', 'the same')
+    >>> [format_times(ratio) for ratio in (2.5, 1 / 52_083, 208_900.0, 0.0, 1.001)]
+    ['2.5 times the', '1/52,100 of the', '209,000 times the', 'no', 'the same']
     """
     if value == 0:
         return "no"
     if abs(value - 1) < 0.005:
         return "the same"
     factor = max(value, 1 / value)
-    text = f"{float(f'{factor:.3g}'):,.0f}" if 999.5 <= factor < 1e9 else ratio(factor)
+    text = f"{float(f'{factor:.3g}'):,.0f}" if 999.5 <= factor < 1e9 else format_ratio(factor)
     return f"{text} times the" if value > 1 else f"1/{text} of the"

@@ -22,10 +22,10 @@ from nevis_stream.datasets.reading import (
     Found,
     LeftOut,
     check_parts,
-    chosen_parts,
-    how,
-    left_out,
-    parts_called,
+    describe_left_out,
+    explain_choice,
+    match_parts,
+    parse_parts,
 )
 from nevis_stream.errors import BadInput, DataWarning, plural
 from nevis_stream.storage.tables import nfc, similar_names
@@ -35,14 +35,14 @@ _FOLDER = re.compile(_WORDS, re.IGNORECASE)
 _ENDING = re.compile(rf"[ _.-]{_WORDS}([ _.-]?\d+)?$", re.IGNORECASE)
 
 
-def notes_on_masks(names: Sequence[str]) -> list[str]:
+def note_masks(names: Sequence[str]) -> list[str]:
     """Returns a sentence about images that are called like masks of others, or none.
 
     It is said only where the others are there: `with_mask` may be a class.
 
-    >>> notes_on_masks(["a/1.png", "a/1_mask.png", "b/2.png"])[0].partition(";")[0]
+    >>> note_masks(["a/1.png", "a/1_mask.png", "b/2.png"])[0].partition(";")[0]
     '1 image is called like the mask of another, for example a/1_mask.png'
-    >>> notes_on_masks(["with_mask/with_mask_1.png", "masks/1.png"])
+    >>> note_masks(["with_mask/with_mask_1.png", "masks/1.png"])
     []
 
     Args:
@@ -84,7 +84,7 @@ def notes_on_masks(names: Sequence[str]) -> list[str]:
     )
     return [
         f"{plural(len(masks), 'image')} {called}, for example {masks[0]}; to leave them"
-        f" out, choose {how('leave_out', ','.join(sorted(patterns)))}"
+        f" out, choose {explain_choice('leave_out', ','.join(sorted(patterns)))}"
     ]
 
 
@@ -155,7 +155,7 @@ def arrange(
     if not classes:
         raise BadInput(f"{origin}: contains no class folder with an image.")
     _refuse_other_classes(origin, images, roots)
-    notes = notes_on_masks([name for part in images.values() for name, _ in part])
+    notes = note_masks([name for part in images.values() for name, _ in part])
     if nested and not choices.class_level:
         _refuse_levels(origin, nested, classes, notes)
     if choices.class_level != DEEPEST:
@@ -165,9 +165,9 @@ def arrange(
         images,
         sorted(classes),
         [
-            *left_out("images beside the class folders", loose),
-            *left_out("images in folders beside the parts", beside),
-            *left_out(
+            *describe_left_out("images beside the class folders", loose),
+            *describe_left_out("images in folders beside the parts", beside),
+            *describe_left_out(
                 "images that leave_out names", [name for name in names if _is_of(name, patterns)]
             ),
         ],
@@ -199,7 +199,7 @@ def _is_of(name: str, patterns: Sequence[str]) -> bool:
 def _roots(origin: str, paths: Sequence[Path], choices: Choices) -> dict[Path, str]:
     """Returns the folders that contain the class folders, with the part of each."""
     top: Path = ()
-    while (only := _only_folder(paths, top)) and not parts_called([only]):
+    while (only := _only_folder(paths, top)) and not match_parts([only]):
         top = (*top, only)
     inside = [path[len(top) :] for path in paths if path[: len(top)] == top]
     parts = _parts(origin, inside, choices.parts)
@@ -224,8 +224,8 @@ def _parts(origin: str, paths: Sequence[Path], choice: str) -> dict[str, str]:
     for path in paths:
         if len(path) > 1:
             folders.setdefault(path[0], []).append(path[1:])
-    chosen = chosen_parts(choice, folders, origin)
-    called = parts_called(folders)
+    chosen = parse_parts(choice, folders, origin)
+    called = match_parts(folders)
     if chosen is None or not (called or chosen):
         return {}
     if "all" in chosen.values():  # the only part: what is called like another one is none
@@ -269,8 +269,8 @@ def _refuse_parts(origin: str, parts: Mapping[str, str], flat: Sequence[str]) ->
         )
     raise BadInput(
         f"{origin}: folders are called like parts ({named}), but {why}. If they are classes:"
-        f" {how('parts', 'none')}.{one_part} If they are parts, put train and test beside each"
-        " other, with one folder for each class in both."
+        f" {explain_choice('parts', 'none')}.{one_part} If they are parts, put train and test"
+        " beside each other, with one folder for each class in both."
     )
 
 
@@ -290,8 +290,8 @@ def _refuse_other_classes(
             raise BadInput(
                 f"{origin}: the folders of part {part!r} ({_list(of_part)}) are no classes of"
                 f" part 'train' ({_list(train)}). If its images have no labels, draw the"
-                f" other parts from {name!r}: {how('parts', f'{name}=all')}. Else put folders of"
-                " the same classes into both."
+                f" other parts from {name!r}: {explain_choice('parts', f'{name}=all')}. Else put"
+                " folders of the same classes into both."
             )
 
 
@@ -308,7 +308,7 @@ def _refuse_levels(
     inner = {levels[1] for _, levels in nested}
     if notes:
         hint = f" {notes[0]}."
-    elif parts_called(inner).keys() == inner:
+    elif match_parts(inner).keys() == inner:
         hint = " They are called like parts: those come first, as in train/CLASS and test/CLASS."
     elif len(deep) == len(tops) * len(inner) and min(len(tops), len(inner)) > 1:
         hint = (
@@ -320,7 +320,7 @@ def _refuse_levels(
     raise BadInput(
         f"{origin}: class folders contain folders of images, for example {'/'.join(path)}. By the"
         f" top folders there are {len(tops)} classes ({_list(tops)}), by the deepest ones"
-        f" {len(deep)} ({_list(deep)}).{hint} Choose {how('class_level', 'top')}, or"
+        f" {len(deep)} ({_list(deep)}).{hint} Choose {explain_choice('class_level', 'top')}, or"
         f" class_level={DEEPEST}."
     )
 

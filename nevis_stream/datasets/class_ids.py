@@ -185,7 +185,7 @@ def _refuse_numbers(first: dict[str, str]) -> None:
     if numbers and others:
         raise BadInput(
             f"{first[others[0]]}: label {shorten(others[0])!r} is a name, but"
-            f" {shorten(numbers[0])!r} in {last_of_place(first[numbers[0]])} is a number. Write"
+            f" {shorten(numbers[0])!r} in {shorten_place(first[numbers[0]])} is a number. Write"
             " class ids (whole numbers from 0) or names, not both; put blanks between the ids of an"
             " image with several, and state kind=multi_label for several names."
         )
@@ -266,6 +266,6 @@ def check_names(names: Sequence[str], origin: str) -> None:
             )
 
 
-def last_of_place(place: str) -> str:
+def shorten_place(place: str) -> str:
     """Returns the last piece of a place: "line 3" of "labels.csv, line 3"."""
     return place.rpartition(", ")[2]

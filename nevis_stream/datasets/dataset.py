@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nevis_stream.datasets.images import Images, JoinedImages
-from nevis_stream.datasets.reading import Choices, Found, Reading, parts_by_name, say
+from nevis_stream.datasets.reading import Choices, Found, Reading, match_all_parts, say
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.tables import shorten
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS
@@ -168,7 +168,7 @@ def make_dataset(
     origin, choices, found = origin or dataset_id, choices or Choices(), found or Found()
     called = {name: name for name in parts}
     if not found.parts_known:
-        called = parts_by_name(list(parts), choices.parts, origin)
+        called = match_all_parts(list(parts), choices.parts, origin)
     if kind not in TASK_KINDS:
         raise BadInput(f"{origin}: {unknown('kind', kind, TASK_KINDS)}")
     checked = {}
@@ -233,7 +233,7 @@ def make_dataset(
     names = tuple(found.class_names)
     if names:
         names += tuple(str(number) for number in range(len(names), classes))
-    present = present_classes([one.labels for one in samples.values()], classes)
+    present = find_present_classes([one.labels for one in samples.values()], classes)
     empty = np.flatnonzero(~present).tolist()
     reading = Reading(
         {part: len(one) for part, one in samples.items()},
@@ -254,7 +254,7 @@ def make_dataset(
     return DataSet(dataset_id, kind, classes, samples, class_names=names, reading=reading)
 
 
-def present_classes(labels: Sequence[np.ndarray], classes: int) -> np.ndarray:
+def find_present_classes(labels: Sequence[np.ndarray], classes: int) -> np.ndarray:
     """Returns bool[classes]: which classes have a sample."""
     if labels[0].ndim == 1:
         return np.bincount(np.concatenate(labels), minlength=classes) > 0

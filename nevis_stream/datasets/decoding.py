@@ -81,16 +81,16 @@ class Decoded:
 
 
 @functools.cache
-def formats() -> tuple[str, ...]:
+def list_formats() -> tuple[str, ...]:
     """Returns those of `FORMATS` that the installed Pillow knows."""
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 @functools.cache
-def suffixes() -> frozenset[str]:
+def list_suffixes() -> frozenset[str]:
     """Returns the endings of the names of image files that are read, in lower case: ".png", …"""
-    read = {*formats(), "MPO"}  # which is opened as JPEG
+    read = {*list_formats(), "MPO"}  # which is opened as JPEG
     extensions = Image.registered_extensions()
     return frozenset(suffix for suffix, name in extensions.items() if name in read)
 
@@ -117,7 +117,7 @@ def open_image(source: BinaryIO | Path, name: str) -> Image.Image:
     Raises:
       Exception: what Pillow raises for a file that is not an image, or has far too many pixels.
     """
-    image = Image.open(source, formats=formats())
+    image = Image.open(source, formats=list_formats())
     pixels = image.width * image.height
     if Image.MAX_IMAGE_PIXELS and pixels > Image.MAX_IMAGE_PIXELS:
         warnings.warn(
@@ -130,7 +130,7 @@ def open_image(source: BinaryIO | Path, name: str) -> Image.Image:
     return image
 
 
-def shown_otherwise(image: Image.Image) -> str:
+def explain_viewers(image: Image.Image) -> str:
     """Returns why a viewer shows other pixels than an opened file stores; empty if it does not."""
     if _turn(image) is not None:
         return "has an orientation"
@@ -294,7 +294,7 @@ def _eight_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image
     return scaled
 
 
-def and_others(names: Sequence[str]) -> str:
+def count_others(names: Sequence[str]) -> str:
     """Returns how many files a message that names the first is about."""
     return f"; the same holds for {len(names) - 1} more" if len(names) > 1 else ""
 
@@ -308,7 +308,9 @@ def name_of(background: Colour) -> str:
     return "white" if background == WHITE else "#{:02x}{:02x}{:02x}".format(*background)
 
 
-def lines(changes: Iterable[tuple[str, Sequence[str]]], background: Colour = WHITE) -> list[str]:
+def summarise_changes(
+    changes: Iterable[tuple[str, Sequence[str]]], background: Colour = WHITE
+) -> list[str]:
     """Returns one line for each kind of change: an example, and how many more there are.
 
     Args:
@@ -321,7 +323,7 @@ def lines(changes: Iterable[tuple[str, Sequence[str]]], background: Colour = WHI
             by_change.setdefault(change, []).append(name)
     said = {TRANSPARENT: f"{TRANSPARENT}, {name_of(background)}"}
     return [
-        f"{by_change[change][0]}: {said.get(change, change)}{and_others(by_change[change])}."
+        f"{by_change[change][0]}: {said.get(change, change)}{count_others(by_change[change])}."
         for change in CHANGES
         if change in by_change
     ]

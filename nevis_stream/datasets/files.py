@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.datasets.decoding import suffixes
+from nevis_stream.datasets.decoding import list_suffixes
 from nevis_stream.datasets.images import SourceImage
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.storage.reading import read_bytes
@@ -96,7 +96,7 @@ def is_hidden(name: str) -> bool:
 
 def is_image(name: str) -> bool:
     """Whether a file is called like an image."""
-    return os.path.splitext(name)[1].lower() in suffixes()
+    return os.path.splitext(name)[1].lower() in list_suffixes()
 
 
 def check_special(root: Path, special: Mapping[str, str]) -> None:

@@ -35,7 +35,7 @@ _DHASH_SIZE = (9, 8)
 _LEAST_BITS = 6  # flatter images have no hash: all of them would be near each other
 
 
-def pixel_hash(image: Image.Image | np.ndarray) -> bytes:
+def hash_pixels(image: Image.Image | np.ndarray) -> bytes:
     """Returns the 32-byte sha256 of the decoded pixels.
 
     Grey images stored as RGB have that of the grey ones.
@@ -55,12 +55,12 @@ def pixel_hash(image: Image.Image | np.ndarray) -> bytes:
 
 
 def hash_thumbnail(image: Image.Image) -> np.ndarray:
-    """Returns uint8[8, 9], the image in grey: what `dhashes` needs."""
+    """Returns uint8[8, 9], the image in grey: what `compute_dhashes` needs."""
     grey = image if image.mode == "L" else image.convert("L")
     return np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))
 
 
-def dhashes(thumbnails: np.ndarray) -> np.ndarray:
+def compute_dhashes(thumbnails: np.ndarray) -> np.ndarray:
     """Returns the difference hash of each image or of its mirror image, whichever is smaller.
 
     0 for a flat image.
@@ -131,7 +131,7 @@ class SourceImage:
         return self.content if isinstance(self.content, bytes) else read_bytes(self.content)
 
 
-def rows_of(array: np.ndarray, name: str) -> list[SourceImage]:
+def split_array(array: np.ndarray, name: str) -> list[SourceImage]:
     """Returns one image for each entry of uint8[n, h, w(, c)]; a single channel is dropped."""
     if array.ndim == 4 and array.shape[3] == 1:
         array = array[..., 0]
@@ -179,11 +179,11 @@ class Images(Sequence[np.ndarray]):
 
     def pixel_hashes(self) -> np.ndarray:
         """Returns S32[n]: sha256 of every image's pixels, however they are stored."""
-        return np.asarray([pixel_hash(image) for image in self], "S32")
+        return np.asarray([hash_pixels(image) for image in self], "S32")
 
     def dhashes(self) -> np.ndarray:
-        """Returns uint64[n]: every image's perceptual hash (`images.dhashes`)."""
-        return dhashes(np.stack([hash_thumbnail(self._open(i)) for i in range(len(self))]))
+        """Returns uint64[n]: every image's perceptual hash (`images.compute_dhashes`)."""
+        return compute_dhashes(np.stack([hash_thumbnail(self._open(i)) for i in range(len(self))]))
 
     def _open(self, index: int) -> Image.Image:
         return Image.fromarray(self[index])
@@ -215,20 +215,20 @@ class Images(Sequence[np.ndarray]):
             return self._derived[view, size]
 
     def _make_view(self, view: str, size: int) -> np.ndarray:
-        out = np.empty((len(self), *view_shape(view, size)), np.uint8)
+        out = np.empty((len(self), *get_view_shape(view, size)), np.uint8)
         for i in range(len(self)):
-            out[i] = view_of(self._open(i), view, size)
+            out[i] = make_view(self._open(i), view, size)
         out.setflags(write=False)
         return out
 
 
-def view_shape(view: str, size: int) -> tuple[int, int, int]:
+def get_view_shape(view: str, size: int) -> tuple[int, int, int]:
     """Returns the shape of one image in a view."""
     return (size, 3, size) if view == "banded" else (size, size, 3)
 
 
-def view_of(image: Image.Image, view: str, size: int) -> np.ndarray:
-    """Returns an image as a view: uint8 of `view_shape`.
+def make_view(image: Image.Image, view: str, size: int) -> np.ndarray:
+    """Returns an image as a view: uint8 of `get_view_shape`.
 
     Args:
       image: the image.
@@ -312,7 +312,7 @@ class ArrayImages(Images):
         return ArrayImages(self._array[indices], self._origin)
 
     def pixel_hashes(self) -> np.ndarray:
-        return np.asarray([pixel_hash(image) for image in self._array], "S32")
+        return np.asarray([hash_pixels(image) for image in self._array], "S32")
 
     def content_hashes(self) -> list[bytes]:
         shape = repr(self._array.shape[1:]).encode()
@@ -412,10 +412,10 @@ class EncodedImages(Images):
         for i, source in enumerate(self._images):
             decoded = source.decode()
             sizes[i] = decoded.image.height, decoded.image.width
-            hashes[i] = pixel_hash(decoded.image)
+            hashes[i] = hash_pixels(decoded.image)
             changes.append((source.name, decoded.changes))
         if self._images:
-            self.notes = decoding.lines(changes, self._images[0].background)
+            self.notes = decoding.summarise_changes(changes, self._images[0].background)
         return sizes, hashes
 
     def __len__(self) -> int:

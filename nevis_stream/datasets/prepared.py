@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from nevis_stream import catalogue
-from nevis_stream.catalogue import data_root, derived_directory, shared_directory
+from nevis_stream.catalogue import find_data_root, find_derived_directory, find_shared_directory
 from nevis_stream.datasets import reading
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.prepared_images import (
@@ -71,9 +71,9 @@ NAMES = ".names.json"
 _CHANGED = "its content has changed since it was prepared"
 
 
-def directory(dataset_id: str, origin: str) -> Path:
+def find_directory(dataset_id: str, origin: str) -> Path:
     """Returns the directory of a prepared data set; it need not exist."""
-    return data_root() / origin / dataset_id / VERSION
+    return find_data_root() / origin / dataset_id / VERSION
 
 
 def is_ready(dataset_id: str, origin: str) -> bool:
@@ -81,27 +81,27 @@ def is_ready(dataset_id: str, origin: str) -> bool:
 
     A copy that a killed preparation moved away is restored first.
     """
-    folder = directory(dataset_id, origin)
+    folder = find_directory(dataset_id, origin)
     if not folder.exists():
         recover(folder)
     return (folder / ABOUT).is_file()
 
 
-def all_ready() -> list[tuple[str, str]]:
+def list_prepared() -> list[tuple[str, str]]:
     """Returns (dataset_id, origin) of every prepared data set."""
-    folders = [path for origin in ORIGINS for path in (data_root() / origin).glob("*")]
+    folders = [path for origin in ORIGINS for path in (find_data_root() / origin).glob("*")]
     return sorted(
         (path.name, path.parent.name) for path in folders if is_ready(path.name, path.parent.name)
     )
 
 
-def about(dataset_id: str, origin: str) -> dict[str, Any]:
+def read_about(dataset_id: str, origin: str) -> dict[str, Any]:
     """Returns the content of prepared.json.
 
     Raises:
       BadInput: the file is missing, cannot be read, or has changed since it was written.
     """
-    path = directory(dataset_id, origin) / ABOUT
+    path = find_directory(dataset_id, origin) / ABOUT
     try:
         facts = read_json(path)
         if not isinstance(facts, dict):
@@ -151,7 +151,7 @@ class Names(Sequence):
         raise BadInput(f"{self._path}: cannot be read ({problem}). {prepare_again(self._path)}")
 
 
-def outdated(dataset_id: str, origin: str) -> str:
+def describe_outdated(dataset_id: str, origin: str) -> str:
     """Returns the command that prepares a data set again if an earlier version has read its files
     otherwise than this one does; else nothing.
 
@@ -160,7 +160,7 @@ def outdated(dataset_id: str, origin: str) -> str:
     (compared by their pixels and labels) they read alike, but for images that are turned or
     transparent: such a stored image is refused when it is read (`RecordImages`).
     """
-    facts = about(dataset_id, origin)
+    facts = read_about(dataset_id, origin)
     if facts.get("reading", {}).get("version", 0) >= reading.VERSION or origin == "published":
         return ""
     (source, *_) = facts.get("sources") or [{}]
@@ -168,22 +168,22 @@ def outdated(dataset_id: str, origin: str) -> str:
         return ""
     if _is_shared_file(dataset_id, source):
         return ""
-    if dataset_id in catalogue.shared():
+    if dataset_id in catalogue.read_shared_files():
         return f"python -m launch.data prepare --task={dataset_id}"
-    new = dataset_id not in catalogue.datasets()
+    new = dataset_id not in catalogue.read_datasets()
     year = f" --year={facts.get('year')} --domain={facts.get('domain')}" if new else ""
     return f"python -m launch.data import {source['file']} --task={dataset_id}{year}"
 
 
 def _is_shared_file(dataset_id: str, source: Mapping[str, Any]) -> bool:
     """Returns whether a data set was prepared from the shared file that is on this machine."""
-    row = catalogue.shared().get(dataset_id)
-    path = shared_directory() / row["file"] if row else None
+    row = catalogue.read_shared_files().get(dataset_id)
+    path = find_shared_directory() / row["file"] if row else None
     return (
         path is not None
         and path.is_file()
         and path.stat().st_size == source.get("bytes")
-        and file_sha256(path) == source.get("sha256")
+        and hash_file(path) == source.get("sha256")
     )
 
 
@@ -193,8 +193,8 @@ def load(dataset_id: str, origin: str) -> DataSet:
     Raises:
       BadInput: a file is missing or cannot be read, or an earlier version read it otherwise.
     """
-    folder, facts = directory(dataset_id, origin), about(dataset_id, origin)
-    if command := outdated(dataset_id, origin):
+    folder, facts = find_directory(dataset_id, origin), read_about(dataset_id, origin)
+    if command := describe_outdated(dataset_id, origin):
         raise BadInput(
             f"data set {dataset_id!r} was imported by an earlier version, which read such files"
             f" otherwise: {command}"
@@ -211,7 +211,7 @@ def load(dataset_id: str, origin: str) -> DataSet:
         else:
             source = RecordImages(folder, split, remedy)
             key += "-compared" * bool(remedy)  # not the arrays that an earlier version derived
-        images = PreparedImages(source, tensors, key, derived_directory())
+        images = PreparedImages(source, tensors, key, find_derived_directory())
         names: Sequence[str] = ()
         if f"{split}{NAMES}" in facts["files"]:
             names = Names(folder / f"{split}{NAMES}", len(ids))
@@ -240,9 +240,9 @@ def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
     Raises:
       BadInput: the file cannot be read.
     """
-    path = directory(dataset_id, origin) / f"{split}.safetensors"
+    path = find_directory(dataset_id, origin) / f"{split}.safetensors"
     try:
-        if file_sha256(path) != about(dataset_id, origin)["files"].get(path.name):
+        if hash_file(path) != read_about(dataset_id, origin)["files"].get(path.name):
             raise BadInput(f"{path}: {_CHANGED}. {prepare_again(path)}")
         return load_file(path)
     except (OSError, SafetensorError) as error:
@@ -251,9 +251,9 @@ def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
 
 def verify(dataset_id: str, origin: str) -> list[str]:
     """Compares every file of a prepared data set with its sha256; returns one line per problem."""
-    folder = directory(dataset_id, origin)
+    folder = find_directory(dataset_id, origin)
     try:
-        facts = about(dataset_id, origin)
+        facts = read_about(dataset_id, origin)
         recorded = facts["files"]
     except (BadInput, KeyError) as error:
         return [str(error)]
@@ -262,7 +262,7 @@ def verify(dataset_id: str, origin: str) -> list[str]:
         path = folder / name
         if not path.is_file():
             problems.append(f"{path}: is missing")
-        elif file_sha256(path) != digest:
+        elif hash_file(path) != digest:
             problems.append(f"{path}: {_CHANGED}")
     extra = sorted(path for path in folder.iterdir() if path.name not in {*recorded, ABOUT})
     return problems + [f"{path}: was not written by the preparation" for path in extra]
@@ -278,7 +278,7 @@ def seal(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def file_sha256(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Returns the sha256 of a file, 64 hex digits."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,8 +22,8 @@ import numpy as np
 from PIL import Image
 
 from nevis_stream import catalogue
-from nevis_stream.datasets.decoding import open_image, shown_otherwise
-from nevis_stream.datasets.images import Images, pixel_hash, view_of, view_shape
+from nevis_stream.datasets.decoding import explain_viewers, open_image
+from nevis_stream.datasets.images import Images, get_view_shape, hash_pixels, make_view
 from nevis_stream.errors import INSTALL_DATA, BadInput, DataWarning
 from nevis_stream.storage import temporary
 from nevis_stream.storage.reading import clear_faults, load_array, read_json
@@ -60,7 +60,7 @@ def open_array(path: Path) -> np.memmap | None:
         return None
 
 
-def changed_rows(array: np.memmap, rows: np.ndarray, content: np.ndarray) -> np.ndarray:
+def find_changed_rows(array: np.memmap, rows: np.ndarray, content: np.ndarray) -> np.ndarray:
     """Returns those of some rows whose bytes are not those that were written.
 
     Args:
@@ -76,10 +76,10 @@ def changed_rows(array: np.memmap, rows: np.ndarray, content: np.ndarray) -> np.
 
 def is_intact(array: np.memmap) -> bool:
     """Returns whether every row is as it was written."""
-    return not len(changed_rows(array, np.arange(len(array)), array))
+    return not len(find_changed_rows(array, np.arange(len(array)), array))
 
 
-def array_problems(folder: Path) -> list[str]:
+def find_array_problems(folder: Path) -> list[str]:
     """Returns a line for each array of a folder that has changed since it was written."""
     lines = []
     for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
@@ -96,7 +96,7 @@ _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the
 def prepare_again(file: Path) -> str:
     """Returns how data come again whose file, in ORIGIN/DATASET/VERSION, is damaged."""
     *_, origin, dataset_id, _, _ = "", "", *file.absolute().parts
-    if origin == "local" and dataset_id not in catalogue.shared():
+    if origin == "local" and dataset_id not in catalogue.read_shared_files():
         return f"Import it again: python -m launch.data import FILE --task={dataset_id}."
     return f"Prepare {dataset_id!r} again with --force."
 
@@ -170,7 +170,7 @@ class RecordImages:
             encoded = self._records[position]["image"]
             # the preparation has stored what is shown
             image = open_image(io.BytesIO(encoded), f"record {position}")
-            if self.remedy and (otherwise := shown_otherwise(image)):
+            if self.remedy and (otherwise := explain_viewers(image)):
                 raise BadInput(
                     f"{self.folder}, {self.split}, record {position}: {otherwise}, which an earlier"
                     f" version did not apply when it prepared these data: {self.remedy}"
@@ -244,7 +244,7 @@ class PreparedImages(Images):
         image = self._source.image(position)
         # array_record has checksums of its own
         recorded = self._tensors["sha256"][position].tobytes()
-        if isinstance(self._source, RawImages) and pixel_hash(image) != recorded:
+        if isinstance(self._source, RawImages) and hash_pixels(image) != recorded:
             raise BadInput(
                 f"{self._source.path}: image {position} has changed since it was prepared."
                 f" {prepare_again(self._source.path)} See: python -m launch.data verify"
@@ -269,7 +269,7 @@ class PreparedImages(Images):
             return np.array(self.resized(size)[rows], subok=False)
         derived: Any = super()._derive("resized", size)
         chosen = np.array(derived[rows], subok=False)
-        if len(changed_rows(derived, np.asarray(rows), chosen)):
+        if len(find_changed_rows(derived, np.asarray(rows), chosen)):
             raise BadInput(
                 f"{derived.filename}: has changed since it was written. Delete it, and start the"
                 " same command again: it is computed again."
@@ -306,13 +306,13 @@ class PreparedImages(Images):
             else "-" + hashlib.sha256(self._chosen.astype("<i8").tobytes()).hexdigest()[:12]
         )
         path = self._folder / f"{self._key}{part}-{view}-{size}{SUFFIX}"
-        shape = (len(self), *view_shape(view, size))
+        shape = (len(self), *get_view_shape(view, size))
         derived = open_array(path)
         if derived is not None and derived.shape == shape:
             return derived
         path.parent.mkdir(parents=True, exist_ok=True)
         with clear_faults(path), temporary(path) as new:
-            rows = (view_of(self._open(index), view, size) for index in range(len(self)))
+            rows = (make_view(self._open(index), view, size) for index in range(len(self)))
             write_array(new, rows, shape)
             os.replace(new, path)
         path.with_name(path.name.replace(SUFFIX, _WITHOUT_SUMS)).unlink(missing_ok=True)

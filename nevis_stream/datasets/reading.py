@@ -225,7 +225,7 @@ def _place(part: tuple[str, int]) -> tuple[int, str]:
     return SPLITS.index(part[0]) if part[0] in SPLITS else -1, part[0]
 
 
-def left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
+def describe_left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
     """Returns one record of files that were left out, or none without a file."""
     return [LeftOut(reason, len(names), names[0])] if names else []
 
@@ -239,7 +239,7 @@ def say(name: str, reading: Reading) -> None:
 
 
 @contextlib.contextmanager
-def silent() -> Iterator[None]:
+def silence_readings() -> Iterator[None]:
     """Prints no reading inside of it: the caller does, or nobody asked."""
     _silent.append(None)
     try:
@@ -275,7 +275,7 @@ _FILLERS = frozenset(
 )
 
 
-def how(name: str, value: str) -> str:
+def explain_choice(name: str, value: str) -> str:
     """Returns how a choice is made, for a message."""
     return (
         f"{name}={value} (--{name}={value} of data import, a column `{name}` of a stream's csv, an"
@@ -295,10 +295,10 @@ def _word(name: str) -> tuple[str, frozenset[str]] | None:
     return _PART[parts[0]], frozenset(words) - {parts[0]} - _FILLERS
 
 
-def parts_called(names: Iterable[str]) -> dict[str, str]:
+def match_parts(names: Iterable[str]) -> dict[str, str]:
     """Returns which of some names are those of parts, and of which.
 
-    >>> parts_called(["Training", "val", "seg_test", "seg_train", "cat", "bullet_train"])
+    >>> match_parts(["Training", "val", "seg_test", "seg_train", "cat", "bullet_train"])
     {'Training': 'train', 'val': 'dev', 'seg_test': 'test', 'seg_train': 'train'}
     """
     words = {name: word for name in names if (word := _word(name))}
@@ -309,7 +309,7 @@ def parts_called(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def chosen_parts(text: str, names: Iterable[str], origin: str) -> dict[str, str] | None:
+def parse_parts(text: str, names: Iterable[str], origin: str) -> dict[str, str] | None:
     """Returns what a person says that some names are, or None if that is: no parts.
 
     Args:
@@ -357,33 +357,34 @@ def check_parts(parts: Mapping[str, str], chosen: Mapping[str, str], origin: str
             first, second = sorted(same)[:2]
             raise BadInput(
                 f"{origin}: {first!r} and {second!r} are both called like the part {part!r}. Say"
-                f" what they are: {how('parts', f'{first}={part},{second}={part}')} joins them."
+                f" what they are: {explain_choice('parts', f'{first}={part},{second}={part}')}"
+                " joins them."
             )
     if set(names) == {"train", "dev"} and not set(names["dev"]) & set(chosen):
         (dev,) = names["dev"]
         raise BadInput(
             f"{origin}: has {names['train'][0]!r} and {dev!r}, but no test part. Either {dev!r} is"
-            f" the test part: {how('parts', f'{dev}=test')}; or {dev!r} is for development, and a"
-            f" test part is drawn from {names['train'][0]!r}: parts={dev}=dev."
+            f" the test part: {explain_choice('parts', f'{dev}=test')}; or {dev!r} is for"
+            f" development, and a test part is drawn from {names['train'][0]!r}: parts={dev}=dev."
         )
 
 
-def parts_by_name(names: Sequence[str], choice: str, origin: str) -> dict[str, str]:
+def match_all_parts(names: Sequence[str], choice: str, origin: str) -> dict[str, str]:
     """Returns the part of each name, where all are names of parts (in a csv, or of arrays).
 
     Raises:
       BadInput: a name that is no part's, or as `check_parts`.
     """
-    chosen = chosen_parts(choice, names, origin)
+    chosen = parse_parts(choice, names, origin)
     if chosen is None:
         raise BadInput(f"{origin}: parts is none, but its parts are named: {', '.join(names)}.")
     parts = {name: "all" for name in names if nfc(name).lower() == "all"}
-    parts |= parts_called(names) | chosen
+    parts |= match_parts(names) | chosen
     for name in names:
         if name not in parts:
             raise BadInput(
                 f"{origin}: {unknown('part', name, PARTS)} Or say which part it is:"
-                f" {how('parts', f'{name}=train')}."
+                f" {explain_choice('parts', f'{name}=train')}."
             )
     check_parts(parts, chosen, origin)
     return {name: parts[name] for name in names}

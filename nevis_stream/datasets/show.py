@@ -19,7 +19,7 @@ COLUMNS = 12
 MOST_CLASSES = 24
 
 
-def class_counts(splits: Mapping[str, Samples], kind: str, classes: int) -> dict[str, np.ndarray]:
+def count_classes(splits: Mapping[str, Samples], kind: str, classes: int) -> dict[str, np.ndarray]:
     """Returns int[classes] by split: how many samples have each class id."""
     if kind == SINGLE_LABEL:
         return {
@@ -28,7 +28,7 @@ def class_counts(splits: Mapping[str, Samples], kind: str, classes: int) -> dict
     return {name: samples.labels.sum(axis=0, dtype=int) for name, samples in splits.items()}
 
 
-def resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
+def count_resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
     """Returns how many images of all splits have a longer side in each range of pixels.
 
     Empty ranges are left out.
@@ -48,7 +48,7 @@ def resolutions(splits: Mapping[str, Samples]) -> list[tuple[str, int]]:
     ]
 
 
-def contact_sheet(splits: Mapping[str, Samples], kind: str, classes: int, path: Path) -> None:
+def write_contact_sheet(splits: Mapping[str, Samples], kind: str, classes: int, path: Path) -> None:
     """Writes a PNG: one row of train images for each of the first 24 classes.
 
     They are squeezed to squares.

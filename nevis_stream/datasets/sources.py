@@ -6,7 +6,7 @@
 | `nevis22:ID`      | a data set of NEVIS'22: prepared from the published files, else `local:ID`                          |
 | `local:ID`        | prepared from the user's file, else read directly from the folder of shared data sets                |
 | `classes:ID.0-9`  | some classes of a data set; `ID.s3.0-9` in the order drawn with seed 3                              |
-| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` next to the project) |
+| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `read_shared_files` next to the project) |
 | `file:PATH`       | a file or directory of the user                                                                     |
 """  # noqa: E501
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nevis_stream import catalogue
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.embedded import DATASETS
@@ -30,7 +30,7 @@ from nevis_stream.datasets.prepared import (
     OUTDATED,
     READY,
 )
-from nevis_stream.datasets.reading import Choices, silent
+from nevis_stream.datasets.reading import Choices, silence_readings
 from nevis_stream.errors import BadInput, look_up, unknown
 
 
@@ -107,7 +107,7 @@ def build_embedded(name: str) -> DataSet:
       BadInput: the name is not known, or a package does not carry an image that is needed.
     """
     build = look_up(DATASETS, "embedded data set", name)
-    with silent():
+    with silence_readings():
         return dataclasses.replace(build(), reading=None)  # of no files
 
 
@@ -115,7 +115,7 @@ def _nevis22(name: str) -> tuple[DataState, Load | None]:
     if prepared.is_ready(name, "published"):
         return _prepared(name, "published")
     readiness, read = _local(name)
-    if read or name not in catalogue.file_layouts():
+    if read or name not in catalogue.read_file_layouts():
         return readiness, read
     from nevis_stream.datasets.preparation import fetch
 
@@ -127,8 +127,8 @@ def _nevis22(name: str) -> tuple[DataState, Load | None]:
 def _local(name: str) -> tuple[DataState, Load | None]:
     if prepared.is_ready(name, "local"):
         return _prepared(name, "local")
-    row = catalogue.shared().get(name)
-    if row is None or not (shared_directory() / row["file"]).exists():
+    row = catalogue.read_shared_files().get(name)
+    if row is None or not (find_shared_directory() / row["file"]).exists():
         return DataState(FILE_MISSING, f"python -m launch.data import FILE --task={name}"), None
 
     def read(dataset_id: str, choices: Choices | None) -> DataSet:
@@ -140,9 +140,9 @@ def _local(name: str) -> tuple[DataState, Load | None]:
 
 
 def _prepared(name: str, origin: str) -> tuple[DataState, Load]:
-    about = prepared.about(name, origin)
+    about = prepared.read_about(name, origin)
     readiness = DataState(READY, "", origin, about["kind"], about["num_classes"])
-    if command := prepared.outdated(name, origin):
+    if command := prepared.describe_outdated(name, origin):
         readiness = DataState(OUTDATED, command)
     return readiness, lambda dataset_id, choices: prepared.load(name, origin)
 
@@ -160,7 +160,7 @@ def _classes(text: str) -> tuple[DataState, Load]:
 
 
 def _shared(path: str) -> tuple[DataState, Load | None]:
-    readiness, read = _file(str(shared_directory() / path))
+    readiness, read = _file(str(find_shared_directory() / path))
     if readiness.ready:
         return DataState(READY, origin="shared"), read
     named = "or name the folder of shared data sets in the environment variable NEVIS_STREAM_SHARED"
@@ -199,11 +199,11 @@ def _subset(text: str) -> tuple[str, list[int]]:
     match = re.fullmatch(
         r"(?P<dataset>[^.]+)(?:\.s(?P<seed>\d+))?\.(?P<first>\d+)-(?P<last>\d+)", text
     )
-    if match is None or match["dataset"] not in catalogue.nevis22_datasets():
+    if match is None or match["dataset"] not in catalogue.read_nevis22_datasets():
         raise BadInput(
             f"source classes:{text}: expected DATASET.FIRST-LAST or DATASET.sSEED.FIRST-LAST."
         )
-    classes = list(range(int(catalogue.nevis22_datasets()[match["dataset"]]["num_classes"])))
+    classes = list(range(int(catalogue.read_nevis22_datasets()[match["dataset"]]["num_classes"])))
     if match["seed"] is not None:
         classes.sort(key=lambda c: hashlib.sha256(f"classes/{match['seed']}/{c}".encode()).digest())
     return match["dataset"], classes[int(match["first"]) : int(match["last"]) + 1]

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.catalogue import derived_directory
+from nevis_stream.catalogue import find_derived_directory
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
 from nevis_stream.errors import BadInput, DataWarning, StorageFull, plural
 from nevis_stream.progress import SILENT, Progress
@@ -151,7 +151,7 @@ def _hashes(ids: np.ndarray) -> np.ndarray:
     )
 
 
-def sizes(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
+def divide_proportionally(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
     """Returns whole sizes that add up to n, each less than 1 from its exact share.
 
     The largest remainders are rounded up; of several equal ones, the first in `percentages`.
@@ -171,10 +171,12 @@ def _positions(
     may_be_empty: bool = False,
 ) -> dict[str, np.ndarray]:
     n = len(ids)
-    split_sizes = sizes(n, percentages)
+    split_sizes = divide_proportionally(n, percentages)
     empty = [name for name, size in split_sizes.items() if size == 0]
     if empty and not may_be_empty:
-        least = next(k for k in range(n + 1, 1000) if all(sizes(k, percentages).values()))
+        least = next(
+            k for k in range(n + 1, 1000) if all(divide_proportionally(k, percentages).values())
+        )
         raise BadInput(
             f"{dataset_id}: part {part!r} has n = {n} samples, which leaves split "
             f"{', '.join(empty)} empty; it needs at least {least}."
@@ -299,7 +301,7 @@ def _number(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return np.split(numbers, np.cumsum([len(array) for array in arrays])[:-1])
 
 
-def cached_overlaps(
+def find_cached_overlaps(
     digest: str,
     tasks: Sequence[tuple[str, str]],
     splits_of: Callable[[str], Mapping[str, Samples]],
@@ -311,7 +313,7 @@ def cached_overlaps(
       digest: digest of the stream, which changes with its rows and images.
       tasks, splits_of, progress: as in `find_overlaps`.
     """
-    path = derived_directory() / f"overlap-{digest}-{_SCHEMA}.csv"
+    path = find_derived_directory() / f"overlap-{digest}-{_SCHEMA}.csv"
     try:
         text, _, digest = read_bytes(path).decode().rstrip().rpartition("\n")
         if digest != _digest(f"{text}\n"):
@@ -354,7 +356,7 @@ def from_csv(text: str) -> list[Overlap]:
 Splits = Mapping[str, Samples]
 
 
-def disjoint(
+def remove_overlaps(
     tasks: Sequence[tuple[str, str]], splits_of: Callable[[str], Splits]
 ) -> tuple[dict[str, Splits], list[str]]:
     """Returns the splits of each data set without the images, by exact pixels, that any split of an

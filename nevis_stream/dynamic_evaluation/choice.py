@@ -20,7 +20,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, count_groups, digest
@@ -172,7 +172,7 @@ def _guard(
     guarded = methods.guarded_name(name)
     price = predicted_cost.price(methods.get(guarded), known, models, budget)
     if guarded != name and price > most_flops:
-        why = f"guarding it against models unlike the known ones would cost {engineering(price)}"
+        why = f"to guard it against models unlike the known ones costs {format_engineering(price)}"
         return name, f"; {why} FLOPs"
     return guarded, ""
 
@@ -237,7 +237,7 @@ def _affordable(
     totals = np.cumsum([prices[name] for name in cheapest])
     cheap = {name for name, total in zip(cheapest, totals, strict=True) if total <= most_flops}
     left_out = [
-        f"{name} ({engineering(prices[name])} FLOPs)" for name in names if name not in cheap
+        f"{name} ({format_engineering(prices[name])} FLOPs)" for name in names if name not in cheap
     ]
     return [name for name in names if name in cheap], left_out
 

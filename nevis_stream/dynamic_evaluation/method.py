@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.cost.counted import in_full_precision
+from nevis_stream.cost.counted import multiply_in_full_precision
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import model_splits
 from nevis_stream.dynamic_evaluation.estimates import (
@@ -229,7 +229,7 @@ class Method:
                 " one sample of each data set."
             )
 
-    @in_full_precision
+    @multiply_in_full_precision
     def fit(
         self,
         known: "np.ndarray | KnownModels",
@@ -287,7 +287,7 @@ class Evaluator:
         self.tree.setdefault("tuned", {})
         self._charged = 0
 
-    @in_full_precision
+    @multiply_in_full_precision
     def evaluate(self, oracle: Oracle, models: int, budget: int, key: jax.Array) -> Estimates:
         """Evaluates new models, all in one batch.
 
@@ -305,7 +305,7 @@ class Evaluator:
             answers = self._answers(higher, models, budget, key)
         return self._estimates(budget_fit, answers)
 
-    @in_full_precision
+    @multiply_in_full_precision
     def next_query(self, answers: Responses, budget: int, key: jax.Array) -> Query:
         """Returns the cells to ask next, as `evaluate` would ask them, given those before.
 
@@ -317,7 +317,7 @@ class Evaluator:
         with self.ctx.phase("select"):
             return self.method.policy.next(self.plan(budget), self._turn(answers), key, self.ctx)
 
-    @in_full_precision
+    @multiply_in_full_precision
     def predict(self, answers: Responses, budget: int) -> Estimates:
         """Returns the estimates of models from answers that were asked step by step; before all are
         there, what was learned for the whole budget is used, and the intervals are not theirs.
@@ -328,7 +328,7 @@ class Evaluator:
         """
         return self._estimates(self.fit_budget(budget), self._turn(answers))
 
-    @in_full_precision
+    @multiply_in_full_precision
     def predict_beside(
         self, asked: "Evaluator", answers: Responses, values: np.ndarray, budget: int
     ) -> Estimates:
@@ -361,7 +361,7 @@ class Evaluator:
         cost = answers.cost + Cost(self._charged - before, uncounted=UNCOUNTED)
         return dataclasses.replace(estimates, cost=cost)
 
-    @in_full_precision
+    @multiply_in_full_precision
     def fit_budget(self, budget: int) -> Tree:
         """Returns what was learned for a budget; learns it if the budget is new."""
         name, method = str(budget), self.method

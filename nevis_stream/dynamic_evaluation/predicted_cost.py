@@ -9,7 +9,7 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import count_flops
-from nevis_stream.cost.meter import engineering, total
+from nevis_stream.cost.meter import format_engineering, total
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
@@ -155,11 +155,11 @@ def warning(
         return ""
     if cheap := best_within(saved, known, models, budget):
         cost = price(methods.get(cheap), known, models, budget)
-        advice = f"--method={cheap} computes {engineering(cost)} FLOPs."
+        advice = f"--method={cheap} computes {format_engineering(cost)} FLOPs."
     else:
         advice = "No method pays here: observing every sample is cheaper."
     return (
-        f"{method.name} itself computes about {engineering(own)} FLOPs, more than the"
-        f" {engineering(saved)} FLOPs of the {unasked:,} {OTHERS[kind]} that will not be asked for"
-        f" {models} new {kind}{'s'[: models != 1]}. {advice}"
+        f"{method.name} itself computes about {format_engineering(own)} FLOPs, more than the"
+        f" {format_engineering(saved)} FLOPs of the {unasked:,} {OTHERS[kind]} that will not be"
+        f" asked for {models} new {kind}{'s'[: models != 1]}. {advice}"
     )

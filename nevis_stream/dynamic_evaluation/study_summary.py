@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measure
 from nevis_stream.errors import plural
@@ -186,8 +186,8 @@ def advice(matrices: Sequence[dict[str, Any]]) -> str:
     cheapest = flops[equal].idxmin()
     if flops[cheapest] < 0.5 * flops[best]:
         sentence += (
-            f", and {cheapest} is the cheapest of these: {engineering(flops[cheapest])} FLOPs"
-            f" instead of {engineering(flops[best])}"
+            f", and {cheapest} is the cheapest of these: {format_engineering(flops[cheapest])}"
+            f" FLOPs instead of {format_engineering(flops[best])}"
         )
     return f"{sentence}."
 

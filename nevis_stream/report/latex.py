@@ -7,8 +7,8 @@ from numbers import Real
 
 import pandas as pd
 
-from nevis_stream.analysis.seeds import notes, short_name
-from nevis_stream.cost.meter import engineering
+from nevis_stream.analysis.seeds import list_notes, shorten_name
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.report.names import shorten
 from nevis_stream.terminal import printable
 
@@ -69,7 +69,7 @@ def latex_table(frame: pd.DataFrame, name: str) -> str:
     numeric = [_is_numeric(frame[column]) for column in columns]
     printed = _fit(cells, numeric)
     printed.columns = [_escaped(column.replace("_", " ")) for column in columns]
-    marks = notes(sorted({str(learner) for learner in frame.get("learner", ())}))
+    marks = list_notes(sorted({str(learner) for learner in frame.get("learner", ())}))
     title = name.replace("_", " ").capitalize()
     words = "; ".join([f"{title}, rounded: {name}.csv has all columns and digits", *marks])
     long = len(frame) > _ROWS_OF_A_PAGE
@@ -106,7 +106,7 @@ def _columns(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def _cells(frame: pd.DataFrame, column: str) -> list[str]:
-    values = [short_name(value) if isinstance(value, str) else value for value in frame[column]]
+    values = [shorten_name(value) if isinstance(value, str) else value for value in frame[column]]
     deviations = frame.get(f"{column}_std", [math.nan] * len(frame))
     return [
         _cell(value) + (f" ± {_cell(std)}" if _cell(value) and _cell(std) else "")
@@ -129,7 +129,7 @@ def _cell(value: object) -> str:
     if not isinstance(value, Real):
         return str(value)
     if abs(value) >= _LARGE and math.isfinite(value):
-        return engineering(float(value))
+        return format_engineering(float(value))
     text = str(value) if float(value).is_integer() else f"{value:.4f}"
     return text.replace("-", "−")
 

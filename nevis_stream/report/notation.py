@@ -3,7 +3,7 @@
 import math
 
 from nevis_stream.analysis.seeds import Spread
-from nevis_stream.cost.meter import cost_text, engineering
+from nevis_stream.cost.meter import format_cost, format_engineering
 
 NONE = "–"
 
@@ -29,8 +29,10 @@ def error_spread(value: Spread) -> str:
 
 def cost_spread(value: Spread) -> str:
     """Returns "mean ± std" of FLOPs; the mean alone for a single seed or equal costs."""
-    spread = "" if math.isnan(value.std) or value.std == 0 else f" ± {engineering(value.std)}"
-    return cost_text(value.mean) + spread
+    spread = (
+        "" if math.isnan(value.std) or value.std == 0 else f" ± {format_engineering(value.std)}"
+    )
+    return format_cost(value.mean) + spread
 
 
 def tick(flops: float) -> str:
@@ -39,6 +41,6 @@ def tick(flops: float) -> str:
     >>> tick(20e12), tick(1500), tick(0)
     ('20e12', '1.5e3', '0')
     """
-    mantissa, _, power = engineering(flops).partition("e")
+    mantissa, _, power = format_engineering(flops).partition("e")
     digits = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
     return f"{digits}e{power}" if power else digits

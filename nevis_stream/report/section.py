@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import pandas as pd
 
-from nevis_stream.analysis.answering import is_answering, rule_name
-from nevis_stream.analysis.consistency import events_differ
+from nevis_stream.analysis.answering import get_rule_name, is_answering
+from nevis_stream.analysis.consistency import compare_events
 from nevis_stream.analysis.differences import Comparison
-from nevis_stream.analysis.methods import MethodPoint, method_points
-from nevis_stream.analysis.pairs import against_reference
+from nevis_stream.analysis.methods import MethodPoint, list_method_points
+from nevis_stream.analysis.pairs import compare_with_references
 from nevis_stream.analysis.points import describe_progress
 from nevis_stream.analysis.runs import Run
-from nevis_stream.analysis.seeds import SeedGroup, Spread, by_seed, notes, spread
-from nevis_stream.analysis.tables import per_task
+from nevis_stream.analysis.seeds import SeedGroup, Spread, group_by_seed, list_notes, spread
+from nevis_stream.analysis.tables import tabulate_tasks
 from nevis_stream.analysis.transfer_matrix import TransferMatrix
 from nevis_stream.report.styles import Style, assign
 from nevis_stream.report.summaries import Evaluation, Study
@@ -71,7 +71,7 @@ def error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
     runs = [run for group in groups for run in group.runs]
     if not runs:
         return []
-    frame = per_task(runs)
+    frame = tabulate_tasks(runs)
     frame = frame[frame["split"] == PROTOCOLS[runs[0].header.protocol].split]
     return [_row(task, groups) for _, task in frame.groupby("task_id", sort=False)]
 
@@ -133,7 +133,7 @@ class Section:
         name = self.header.stream
         if is_answering(self.runs[0]):  # the name does not contain the default rule
             words = [word for word in name.split(",") if not word.startswith("rule=")]
-            name = f"{','.join(words)}, rule {rule_name(self.runs[0])}"
+            name = f"{','.join(words)}, rule {get_rule_name(self.runs[0])}"
         return f"Stream {name}, protocol {self.header.protocol}"
 
     @property
@@ -145,7 +145,7 @@ class Section:
     @cached_property
     def groups(self) -> list[SeedGroup]:
         """The runs by method."""
-        return by_seed(self.runs)
+        return group_by_seed(self.runs)
 
     @cached_property
     def styles(self) -> dict[str, Style]:
@@ -155,17 +155,17 @@ class Section:
     @cached_property
     def methods(self) -> list[MethodPoint]:
         """The point of each method."""
-        return method_points(self.groups)
+        return list_method_points(self.groups)
 
     @cached_property
     def against_reference(self) -> list[Comparison]:
         """Each method compared with its reference."""
-        return against_reference(self.groups)
+        return compare_with_references(self.groups)
 
     @cached_property
     def stand_ins(self) -> list[str]:
         """The meaning of the marks at names of learners."""
-        return notes(group.learner for group in self.groups)
+        return list_notes(group.learner for group in self.groups)
 
     @property
     def judged(self) -> int:
@@ -183,7 +183,7 @@ class Section:
     def events_differ(self) -> bool:
         """Whether a rule chose other events in some of the runs."""
         ledgers = [run.ledger for run in self.runs if run.header.rule is not None]
-        return bool(ledgers) and events_differ(ledgers)
+        return bool(ledgers) and compare_events(ledgers)
 
     @cached_property
     def tasks(self) -> list[ErrorRow]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nevis_stream.analysis.own_files import own_file
+from nevis_stream.analysis.own_files import find_own_file
 from nevis_stream.analysis.runs import NothingToRead
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes, read_json
@@ -65,7 +65,7 @@ def read_evaluation(path: Path) -> Evaluation:
     again = f"to make it again: {command}"
     summary = _read(path, _EVALUATION, 2, _ABOUT_CACHE.split(), again)
     try:
-        picture = read_bytes(own_file(path, _PICTURE))
+        picture = read_bytes(find_own_file(path, _PICTURE))
     except (OSError, ValueError) as error:
         raise BadInput(f"its picture cannot be read ({error}); {again}") from None
     return Evaluation(path, summary, "data:image/png;base64," + base64.b64encode(picture).decode())
@@ -84,7 +84,7 @@ def read_study(path: Path) -> Study:
 
 def _read(path: Path, name: str, schema: int, needed: Sequence[str], remedy: str) -> dict[str, Any]:
     try:
-        summary = read_json(own_file(path, name))
+        summary = read_json(find_own_file(path, name))
         found = summary.get("schema", 0)
         if found > schema:
             raise BadInput(f"{name} has schema {found}; this program reads up to {schema}")

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from nevis_stream.cost.meter import ratio
+from nevis_stream.cost.meter import format_ratio
 from nevis_stream.report import notation
 from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS, anchor
 from nevis_stream.terminal import printable
@@ -24,7 +24,7 @@ def render(name: str, **values: Any) -> Markup:
     """Returns a template with its values, which are escaped where they aren't markup.
 
     Args:
-      name: path below nevis_stream/report; it may use `notation`, `ratio` and the macros of
+      name: path below nevis_stream/report; it may use `notation`, `format_ratio` and the macros of
         macros.html.
       **values: what the template asks for; a missing one is an error.
     """
@@ -56,7 +56,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     words = {"terms": EVALUATION_TERMS | TERMS, "anchor": anchor}
-    environment.globals |= words | {"notation": notation, "ratio": ratio}
+    environment.globals |= words | {"notation": notation, "ratio": format_ratio}
     environment.globals["macros"] = environment.get_template("macros.html").module
     return environment
 

@@ -48,7 +48,7 @@ def clocks() -> dict[str, float]:
     """Returns the current values of all clocks and counters."""
     from nevis_stream.cost import counted  # not with this module: readers of runs load no JAX
 
-    count, seconds = counted.so_far()
+    count, seconds = counted.count_compilations()
     return {
         "seconds": time.perf_counter(),
         "cpu_seconds": time.process_time(),

@@ -24,7 +24,7 @@ later tasks that earlier tasks have."""
 
 def stream_names() -> tuple[str, ...]:
     """Returns the names of all streams: those in the package and those made by rules."""
-    return (*catalogue.carried_streams(), *catalogue.variant_names())
+    return (*catalogue.list_carried_streams(), *catalogue.list_variant_names())
 
 
 def base_name(name: str) -> str:
@@ -56,8 +56,8 @@ def is_stream(name: str) -> bool:
     name = base_name(name)
     return (
         name.endswith(".csv")
-        or name in catalogue.carried_streams()
-        or catalogue.variant_rows(name) is not None
+        or name in catalogue.list_carried_streams()
+        or catalogue.make_variant_rows(name) is not None
     )
 
 
@@ -77,7 +77,7 @@ def fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         names the line.
     """
     name = base_name(name_or_csv)
-    rows = catalogue.variant_rows(name)
+    rows = catalogue.make_variant_rows(name)
     if rows is None:
         path = _csv_file(name)
         table = read_table(path, str(path), dict.fromkeys(COLUMNS, ""), _OPTIONAL)
@@ -106,7 +106,10 @@ def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
       BadInput: an unknown data set.
     """
     years: dict[str, str] = {}
-    for table in (catalogue.table("nevis22_tasks"), *map(_carry, catalogue.carried_streams())):
+    for table in (
+        catalogue.read_carried_table("nevis22_tasks"),
+        *map(_carry, catalogue.list_carried_streams()),
+    ):
         for row in table:
             years.setdefault(row["dataset_id"], row["year"])
     rows = [
@@ -119,12 +122,12 @@ def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
 
 
 def _carry(name: str) -> list[dict[str, str]]:
-    return catalogue.read_csv(catalogue.stream_path(name))
+    return catalogue.read_csv(catalogue.find_stream_path(name))
 
 
 def _csv_file(name: str) -> Path:
-    if name in catalogue.carried_streams():
-        return catalogue.stream_path(name)
+    if name in catalogue.list_carried_streams():
+        return catalogue.find_stream_path(name)
     path, names = Path(name), stream_names()
     if path.suffix != ".csv":
         raise BadInput(
@@ -184,15 +187,15 @@ def _facts(origin: str, place: str, row: Mapping[str, str]) -> dict[str, str]:
     own = {column: row.get(column, "") for column in _FACTS}
     if row.get("path"):
         return own | {"source": f"file:{real_path(Path(origin).parent / row['path'])}"}
-    known = catalogue.datasets().get(dataset_id)
+    known = catalogue.read_datasets().get(dataset_id)
     if row.get("source"):
-        shared = {f"shared:{each['file']}": each for each in catalogue.shared().values()}
+        shared = {f"shared:{each['file']}": each for each in catalogue.read_shared_files().values()}
         about = shared.get(row["source"]) or {"domain": (known or {}).get("domain", "")}
         return {column: own[column] or about.get(column, "") for column in _FACTS}
     if known:
         return {column: known[column] for column in _FACTS}
     if prepared.is_ready(dataset_id, "local"):
-        domain = own["domain"] or prepared.about(dataset_id, "local").get("domain", "")
+        domain = own["domain"] or prepared.read_about(dataset_id, "local").get("domain", "")
         return {"source": f"local:{dataset_id}", "kind": "", "domain": domain, "num_classes": ""}
-    valid = unknown("dataset_id", dataset_id, catalogue.datasets())
+    valid = unknown("dataset_id", dataset_id, catalogue.read_datasets())
     raise BadInput(f"{place}: {valid} Or give its file in a column `path`.")

@@ -14,7 +14,7 @@ from nevis_stream.datasets import sources, splits
 from nevis_stream.datasets.dataset import DataSet, Samples
 from nevis_stream.datasets.reading import Choices, Reading
 from nevis_stream.datasets.splits import Overlap, divide
-from nevis_stream.datasets.splits import disjoint as without_copies
+from nevis_stream.datasets.splits import remove_overlaps as without_copies
 from nevis_stream.errors import BadInput, DataWarning, plural, unknown
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.run_directory.ledger import History
@@ -214,7 +214,7 @@ class Stream:
     def overlaps(self, progress: Progress = SILENT) -> list[Overlap]:
         """Returns how many images of later tasks earlier tasks train on; cached on disk."""
         tasks = [(task.task_id, task.dataset_id) for task in self.tasks]
-        return splits.cached_overlaps(self.digest, tasks, self._divide, progress)
+        return splits.find_cached_overlaps(self.digest, tasks, self._divide, progress)
 
     def check(self, protocol: str) -> None:
         """Checks that the stream can be run under a protocol.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.testing import EnsemblePredictions, KnownLabels, active_test
+from nevis_stream.active_testing.testing import EnsemblePredictions, KnownLabels, run_active_test
 
 CLASSES = 3
 
@@ -61,7 +61,7 @@ def expectation(pool, labels, surrogate, budget, value, **settings):
     """
     mean = total = 0.0
     for path in EveryPath():
-        *_, draws = active_test(pool, surrogate, KnownLabels(labels), budget, path, **settings)
+        *_, draws = run_active_test(pool, surrogate, KnownLabels(labels), budget, path, **settings)
         mean = mean + path.probability * np.asarray(value(draws))
         total += path.probability
     return mean, total

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from nevis_stream.active_testing.acquisition_functions import RULES, ProportionalSampling, TopK
-from nevis_stream.active_testing.estimators import ESTIMATORS, factors
-from nevis_stream.active_testing.pool import LOSSES, Candidates, Pool, difference
-from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
+from nevis_stream.active_testing.estimators import ESTIMATORS, compute_factors
+from nevis_stream.active_testing.pool import LOSSES, Candidates, Pool, subtract_pools
+from nevis_stream.active_testing.testing import KnownLabels, fix_surrogate, run_active_test
 from tests.active_testing.pools import CLASSES, distributions, example, expectation, retrained
 
 UNBIASED = ("lure", "equal_steps", "difference", "tuned_difference")
 
 
 def run(pool, labels, surrogate, budget, seed=0, **settings):
-    *_, draws = active_test(
+    *_, draws = run_active_test(
         pool, surrogate, KnownLabels(labels), budget, np.random.default_rng(seed), **settings
     )
     return draws
@@ -65,7 +65,7 @@ def test_the_plain_mean_of_weighted_draws_is_biased_and_says_so():
     (mean, refused), _ = expectation(
         pool,
         labels,
-        fixed(members),
+        fix_surrogate(members),
         2,
         lambda draws: [
             draws.losses.mean(),
@@ -79,12 +79,12 @@ def test_the_plain_mean_of_weighted_draws_is_biased_and_says_so():
 def test_the_difference_of_two_models_is_unbiased():
     pool, labels, members = example(5, 1)
     other, _, _ = example(5, 2)
-    both = difference(pool, other)
+    both = subtract_pools(pool, other)
     assert both.risk(labels) == pytest.approx(pool.risk(labels) - other.risk(labels), abs=1e-12)
     mean, _ = expectation(
         both,
         labels,
-        fixed(members),
+        fix_surrogate(members),
         2,
         lambda draws: ESTIMATORS["difference"](draws).value,
         rule="xwed",
@@ -96,7 +96,7 @@ def test_the_difference_of_two_models_is_unbiased():
 @pytest.mark.parametrize("choose", [ProportionalSampling(), TopK()])
 def test_all_labels_give_the_exact_risk(choose, loss):
     pool, labels, members = example(30, 3, loss)
-    draws = run(pool, labels, fixed(members), 30, rule="xwed", batch=7, choose=choose)
+    draws = run(pool, labels, fix_surrogate(members), 30, rule="xwed", batch=7, choose=choose)
     for name in sorted({*ESTIMATORS} - {"ase"}):
         estimate = ESTIMATORS[name](draws)
         assert estimate.value == pytest.approx(pool.risk(labels), abs=1e-12), name
@@ -118,7 +118,7 @@ def lure_weights(probabilities, n):
 @pytest.mark.parametrize("budget", [1, 5, 12, 19])
 def test_uniform_lure_is_monte_carlo(budget):
     pool, labels, members = example(20, 4)
-    draws = run(pool, labels, fixed(members), budget, rule="uniform", batch=4)
+    draws = run(pool, labels, fix_surrogate(members), budget, rule="uniform", batch=4)
     np.testing.assert_allclose(lure_weights(draws.probabilities, 20), 1, atol=1e-12)
     mean = ESTIMATORS["monte_carlo"](draws).value
     assert mean == pytest.approx(draws.losses.mean(), abs=1e-12)
@@ -142,7 +142,7 @@ def test_a_perfect_surrogate_leaves_no_error():
     """ASE is the risk; every difference is 0, so the difference estimator is the risk too."""
     pool, labels, _ = example(15, 6)
     truth = np.eye(CLASSES)[labels][None]
-    draws = run(pool, labels, fixed(truth), 3)
+    draws = run(pool, labels, fix_surrogate(truth), 3)
     for name in ("ase", "difference"):
         assert ESTIMATORS[name](draws).value == pytest.approx(pool.risk(labels), abs=1e-12)
 
@@ -203,13 +203,13 @@ def test_factors_depend_on_earlier_draws_alone():
     random = np.random.default_rng(10)
     alone = random.normal(size=40)
     surrogate = -alone + 0.1 * random.normal(size=40)
-    first = factors(alone, surrogate)
+    first = compute_factors(alone, surrogate)
     assert first[:10].tolist() == [0.5] * 10 and first[-1] > 0.8
     changed = surrogate.copy()
     changed[25:] = random.normal(size=15)
-    np.testing.assert_array_equal(factors(alone, changed)[:26], first[:26])
-    assert factors(alone, changed)[26] != first[26]
-    assert factors(alone, alone)[-1] == 0
+    np.testing.assert_array_equal(compute_factors(alone, changed)[:26], first[:26])
+    assert compute_factors(alone, changed)[26] != first[26]
+    assert compute_factors(alone, alone)[-1] == 0
 
 
 def test_the_tuned_expectation_is_the_risk_from_the_second_draw_on(monkeypatch):

@@ -5,14 +5,19 @@ import pytest
 
 from nevis_stream.active_testing.acquisition_functions import ProportionalSampling, TopK
 from nevis_stream.active_testing.estimators import ESTIMATORS, bound
-from nevis_stream.active_testing.pool import Pool, difference
-from nevis_stream.active_testing.testing import KnownLabels, active_test, fixed
+from nevis_stream.active_testing.pool import Pool, subtract_pools
+from nevis_stream.active_testing.testing import KnownLabels, fix_surrogate, run_active_test
 from tests.active_testing.pools import example
 
 
 def run(pool, labels, members, budget, seed=0, **settings):
-    *_, draws = active_test(
-        pool, fixed(members), KnownLabels(labels), budget, np.random.default_rng(seed), **settings
+    *_, draws = run_active_test(
+        pool,
+        fix_surrogate(members),
+        KnownLabels(labels),
+        budget,
+        np.random.default_rng(seed),
+        **settings,
     )
     return draws
 
@@ -224,7 +229,7 @@ def test_a_model_that_is_never_worse_can_be_compared(loss):
     models = pool(better), pool(worse)
     widths = []
     for first, second in (models, models[::-1]):
-        compared = difference(first, second)
+        compared = subtract_pools(first, second)
         draws = run(compared, labels, compared.predictions[None], 100, batch=20)
         estimate = ESTIMATORS["tuned_difference"](draws)
         assert estimate.low <= compared.risk(labels) <= estimate.high

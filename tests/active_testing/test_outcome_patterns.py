@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from nevis_stream.active_testing.surrogates.known_networks import OutcomePatterns, class_evidence
+from nevis_stream.active_testing.surrogates.known_networks import (
+    OutcomePatterns,
+    compute_class_evidence,
+)
 from nevis_stream.active_testing.testing import EnsemblePredictions
 from nevis_stream.queries.oracle import Query, Responses
 
@@ -73,8 +76,8 @@ def test_labels_teach_a_class_of_which_the_base_knows_nothing(pool):
     probabilities[:, :NEW] = (1 - 1e-6) / NEW
     wrong = 1 - outcomes.T
     new = np.flatnonzero(labels == NEW)
-    before = class_evidence(probabilities, wrong, new[:0], labels[new[:0]])
-    after = class_evidence(probabilities, wrong, new[:20], labels[new[:20]])
+    before = compute_class_evidence(probabilities, wrong, new[:0], labels[new[:0]])
+    after = compute_class_evidence(probabilities, wrong, new[:20], labels[new[:20]])
     gained = (after - before)[:, NEW] - (after - before)[:, :NEW].mean(axis=1)
     assert gained[new[20:]].mean() > 2 + gained[labels != NEW].mean()
 

@@ -10,8 +10,8 @@ from nevis_stream.active_testing.surrogate import (
     Schedule,
     SurrogateData,
     calibrate,
+    fit_temperature,
     temper,
-    temperature,
 )
 from nevis_stream.active_testing.surrogates import SURROGATES, build_surrogate
 from nevis_stream.active_testing.testing import EnsemblePredictions
@@ -206,10 +206,10 @@ def test_the_temperature_undoes_overconfidence():
     logits = random.normal(0, 2, (4000, 4))
     labels = np.array([random.choice(4, p=p) for p in softmax(logits)])
     confident = softmax(3 * logits)[None]
-    assert temperature(confident, labels) == pytest.approx(3, rel=0.1)
+    assert fit_temperature(confident, labels) == pytest.approx(3, rel=0.1)
     fitted = calibrate(confident.copy(), confident, labels)
     np.testing.assert_allclose(fitted[0], softmax(logits), atol=0.05)
-    assert temperature(confident, labels[:0]) == 1
+    assert fit_temperature(confident, labels[:0]) == 1
     np.testing.assert_allclose(temper(confident, 2.0).sum(axis=2), 1)
 
 

@@ -3,22 +3,27 @@
 import numpy as np
 import pytest
 
-from nevis_stream.active_testing.pool import Pool, difference
-from nevis_stream.active_testing.testing import EnsemblePredictions, KnownLabels, active_test, fixed
+from nevis_stream.active_testing.pool import Pool, subtract_pools
+from nevis_stream.active_testing.testing import (
+    EnsemblePredictions,
+    KnownLabels,
+    fix_surrogate,
+    run_active_test,
+)
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import Cost, Responses
 from tests.active_testing.pools import example
 
 
 def start(pool, labels, surrogate, budget=4, **settings):
-    return active_test(
+    return run_active_test(
         pool, surrogate, KnownLabels(labels), budget, np.random.default_rng(0), **settings
     )
 
 
 def test_every_batch_is_yielded_and_no_sample_asked_twice():
     pool, labels, members = example(10, 0)
-    steps = list(start(pool, labels, fixed(members), budget=10, batch=4))
+    steps = list(start(pool, labels, fix_surrogate(members), budget=10, batch=4))
     assert [step.asked for step in steps] == [4, 8, 10]
     assert sorted(steps[-1].samples) == list(range(10))
     np.testing.assert_array_equal(steps[-1].labels, labels[steps[-1].samples])
@@ -27,7 +32,7 @@ def test_every_batch_is_yielded_and_no_sample_asked_twice():
 
 def test_the_same_seed_gives_the_same_labels():
     pool, labels, members = example(10, 0)
-    first, second = (list(start(pool, labels, fixed(members)))[-1] for _ in range(2))
+    first, second = (list(start(pool, labels, fix_surrogate(members)))[-1] for _ in range(2))
     np.testing.assert_array_equal(first.samples, second.samples)
     np.testing.assert_array_equal(first.probabilities, second.probabilities)
 
@@ -72,18 +77,18 @@ def test_the_expected_losses_kept_are_those_before_the_label():
 def test_settings_are_checked(settings, message):
     pool, labels, members = example(10, 0)
     with pytest.raises(BadInput, match=message):
-        list(start(pool, labels, fixed(members), **settings))
+        list(start(pool, labels, fix_surrogate(members), **settings))
 
 
 def test_labels_are_checked():
     pool, labels, members = example(10, 0)
     with pytest.raises(BadInput, match="the answer to sample . is 7, not a class from 0 to 2"):
-        list(start(pool, np.full(10, 7), fixed(members)))
+        list(start(pool, np.full(10, 7), fix_surrogate(members)))
     with pytest.raises(BadInput, match=r"asked for the cells \[1, 1\], answered \[1, 3\] values"):
         list(
-            active_test(
+            run_active_test(
                 pool,
-                fixed(members),
+                fix_surrogate(members),
                 lambda cells: Responses(cells, np.zeros((1, 3))),
                 2,
                 np.random.default_rng(0),
@@ -94,7 +99,7 @@ def test_labels_are_checked():
 def test_probabilities_are_checked():
     pool, labels, members = example(10, 0)
     with pytest.raises(BadInput, match="the surrogate's probabilities have the shape"):
-        list(start(pool, labels, fixed(members[:, :5])))
+        list(start(pool, labels, fix_surrogate(members[:, :5])))
     with pytest.raises(BadInput, match="the model's predictions sum to 3"):
         Pool.of(np.ones((4, 3)))
     with pytest.raises(BadInput, match="undefined"):
@@ -102,7 +107,7 @@ def test_probabilities_are_checked():
     with pytest.raises(BadInput, match="unknown loss 'brier'"):
         Pool.of(members[0], "brier")
     with pytest.raises(BadInput, match="cannot be compared"):
-        difference(pool, Pool.of(members[0][:5]))
+        subtract_pools(pool, Pool.of(members[0][:5]))
 
 
 def test_an_impossible_label_has_a_finite_loss():

@@ -9,7 +9,7 @@ from nevis_stream import active_testing as at
 from nevis_stream.active_testing.acquisition_functions import ProportionalSampling
 from nevis_stream.active_testing.estimators import ESTIMATORS
 from nevis_stream.active_testing.pool import Pool
-from nevis_stream.active_testing.testing import active_test, fixed
+from nevis_stream.active_testing.testing import fix_surrogate, run_active_test
 from nevis_stream.errors import RunWarning
 from nevis_stream.queries.oracle import Cost, Responses
 
@@ -61,9 +61,9 @@ def evidence(missing, budget, uniform, seed, loss="zero_one"):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
-        *_, last = active_test(
+        *_, last = run_active_test(
             Pool.of(PROBABILITIES, loss),
-            fixed(PROBABILITIES[None]),
+            fix_surrogate(PROBABILITIES[None]),
             oracle,
             budget,
             np.random.default_rng(seed),

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from nevis_stream.analysis.ablations import ablations, variant_of
+from nevis_stream.analysis.ablations import compare_variants, find_variant
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.catalogue import published
 from tests.report.synthetic import SyntheticRun
@@ -22,7 +22,9 @@ def short(draw, errors, seed=0, digest=None):
 
 
 def found(tmp_path, *runs):
-    return ablations(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
+    return compare_variants(
+        read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0]
+    )
 
 
 def test_means_are_over_the_common_judged_tasks(tmp_path):
@@ -75,7 +77,7 @@ def test_what_judges_other_tasks_or_other_data_is_left_out_with_the_reason(tmp_p
         (path / "stream.csv").write_text(
             f"task_id,fingerprint\ntask_003,{fingerprint}\ntask_004,x\n"
         )
-    (ablation,) = ablations(read_runs([*paths, changed])[0])
+    (ablation,) = compare_variants(read_runs([*paths, changed])[0])
     assert [variant.name for variant in ablation.variants] == ["full", "random_40"]
     reasons = dict(ablation.left_out)
     assert reasons["2"] == "judges 0 of the 2 tasks that full judges, on the same data"
@@ -98,5 +100,5 @@ def test_one_stream_or_one_method_each_is_no_ablation(tmp_path):
 def test_published_variants_are_streams():
     from nevis_stream.streams.rows import stream_names
 
-    assert set(published.variants()) <= set(stream_names())
-    assert variant_of("remove_random_30@4") in published.variants()
+    assert set(published.read_variants()) <= set(stream_names())
+    assert find_variant("remove_random_30@4") in published.read_variants()

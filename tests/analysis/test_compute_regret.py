@@ -5,11 +5,11 @@ import math
 import pytest
 
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.methods import method_compute_regret, method_regret
+from nevis_stream.analysis.methods import average_compute_regret, average_regret
 from nevis_stream.analysis.points import PARTS, point
-from nevis_stream.analysis.regret import compute_regret, matched_reference
+from nevis_stream.analysis.regret import compute_regret, find_matched_reference
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from tests.report.synthetic import SyntheticRun
 
 INDEP = SyntheticRun()  # its tasks cost 2000, 4000, 6000 and 8000 FLOPs of training
@@ -57,13 +57,16 @@ def test_the_reference_costs_as_much_whatever_its_budget(tmp_path):
     )
     everyone = [cheap, seed_1, equal, ours]
     # the run's seed goes before the nearer cost
-    assert matched_reference(ours, everyone) == (equal, "")
-    assert matched_reference(ours, [cheap, seed_1, ours]) == (seed_1, "")
-    result, reason = matched_reference(ours, [cheap, ours])
+    assert find_matched_reference(ours, everyone) == (equal, "")
+    assert find_matched_reference(ours, [cheap, seed_1, ours]) == (seed_1, "")
+    result, reason = find_matched_reference(ours, [cheap, ours])
     assert result is None and reason.endswith(
         f"the nearest, {cheap.name}, cost 0.667 times as many"
     )
-    assert matched_reference(ours, [ours]) == (None, "no finished indep run whose cost is known")
+    assert find_matched_reference(ours, [ours]) == (
+        None,
+        "no finished indep run whose cost is known",
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,13 +75,13 @@ def test_the_reference_costs_as_much_whatever_its_budget(tmp_path):
 )
 def test_other_runs_are_no_reference(tmp_path, changes):
     other, ours = runs_of(tmp_path, INDEP.but(flops=1500, **changes), OURS)
-    assert matched_reference(ours, [other, ours])[0] is None
+    assert find_matched_reference(ours, [other, ours])[0] is None
 
 
 def test_a_run_without_cost_has_no_match(tmp_path):
     indep, ours, half = runs_of(tmp_path, INDEP, OURS.but(flops=0), OURS.but(seed=1, events=3))
-    assert matched_reference(ours, [indep, ours]) == (None, "training cost nothing")
-    assert "unfinished" in matched_reference(half, [indep, half])[1]
+    assert find_matched_reference(ours, [indep, ours]) == (None, "training cost nothing")
+    assert "unfinished" in find_matched_reference(half, [indep, half])[1]
 
 
 def test_seeds_are_averaged_and_tables_are_exact(tmp_path):
@@ -86,20 +89,22 @@ def test_seeds_are_averaged_and_tables_are_exact(tmp_path):
         tmp_path,
         *(run.but(seed=seed) for run in (INDEP, OURS.but(flops=10**17)) for seed in (0, 1)),
     )
-    ours = next(group for group in by_seed(runs) if group.learner == "mt")
-    curve = method_compute_regret(ours, runs)
+    ours = next(group for group in group_by_seed(runs) if group.learner == "mt")
+    curve = average_compute_regret(ours, runs)
     assert (curve.n, curve.curve[-1].mean) == (2, pytest.approx(20 * (10**17 - 1000)))
     frame = tables.compute_regrets(runs)
     last = frame[(frame["run"] == "2") & (frame["order"] == 4)].iloc[0]
     assert last["flops"] == 20 * (10**17 - 1000) and isinstance(last["flops"], int)
-    matched = method_regret(ours, runs, True, matched_reference)
+    matched = average_regret(ours, runs, True, find_matched_reference)
     assert matched.n == 0 and all("no indep run within 5%" in reason for reason in matched.reasons)
-    assert math.isnan(tables.regrets(runs, matched_reference).query("run == '2'")["regret"].iloc[0])
+    assert math.isnan(
+        tables.tabulate_regrets(runs, find_matched_reference).query("run == '2'")["regret"].iloc[0]
+    )
 
 
 def test_a_reference_that_differs_is_named_with_the_flops(tmp_path):
     runs = runs_of(tmp_path, INDEP.but(config=(("steps", 7),)), OURS.but(config=(("steps", 9),)))
-    ours = next(group for group in by_seed(runs) if group.learner == "mt")
-    curve = method_compute_regret(ours, runs)
+    ours = next(group for group in group_by_seed(runs) if group.learner == "mt")
+    curve = average_compute_regret(ours, runs)
     assert curve.n == 1
     assert curve.reasons == ("1: the reference, 0, differs in learner.steps",)

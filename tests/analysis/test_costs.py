@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nevis_stream.analysis.points import PARTS, costs_by_task, phase_flops, point
+from nevis_stream.analysis.points import PARTS, list_costs_by_task, point, sum_phase_flops
 from nevis_stream.run_directory.ledger import History, Ledger
 from nevis_stream.run_directory.records import parse
 from tests.report.synthetic import SyntheticRun
@@ -24,7 +24,7 @@ def ledger_of(init, *tasks):
 
 def cost_parts(ledger):
     """FLOPs by part over all tasks."""
-    costs = costs_by_task(ledger)
+    costs = list_costs_by_task(ledger)
     return {part: sum(cost.flops[part] for cost in costs) for part in PARTS}
 
 
@@ -40,7 +40,7 @@ def test_the_chosen_trials_are_told_from_the_search(tmp_path):
         "pretrain": 7,
     }
     assert cost_parts(ledger) == expected
-    init, first, *_ = costs_by_task(ledger)
+    init, first, *_ = list_costs_by_task(ledger)
     assert (init.order, init.task_id, init.flops["pretrain"]) == (0, "", 7)
     assert (first.order, first.task_id) == (1, "task_001")
     assert first.flops == {
@@ -57,13 +57,13 @@ def test_sums_are_exact_beyond_floats(tmp_path):
     ledger = Ledger(SyntheticRun(flops=10**20 + 1).write(tmp_path / "run"))
     parts, result = cost_parts(ledger), point(ledger)
     assert parts["train"] + parts["search"] == result.paper_total
-    assert sum(parts.values()) == result.full_total == sum(phase_flops(ledger).values())
+    assert sum(parts.values()) == result.full_total == sum(sum_phase_flops(ledger).values())
 
 
 def test_an_unfinished_run_has_its_cost_so_far(tmp_path):
     ledger = Ledger(SyntheticRun(events=3).write(tmp_path / "run"))
-    assert [cost.order for cost in costs_by_task(ledger)] == [0, 1, 2]
-    assert sum(cost_parts(ledger).values()) == sum(phase_flops(ledger).values())
+    assert [cost.order for cost in list_costs_by_task(ledger)] == [0, 1, 2]
+    assert sum(cost_parts(ledger).values()) == sum(sum_phase_flops(ledger).values())
 
 
 def test_training_outside_of_trials_is_no_search():
@@ -82,7 +82,7 @@ counts = st.dictionaries(
 def test_nothing_is_lost_or_counted_twice(init, tasks):
     ledger = ledger_of(init, *tasks)
     assume(not ledger.uncounted)  # else a phase is unknown
-    phases, parts = phase_flops(ledger), cost_parts(ledger)
+    phases, parts = sum_phase_flops(ledger), cost_parts(ledger)
     assert parts["train"] + parts["search"] == phases["train"]
     assert {name: parts[name] for name in phases if name != "train"} == {
         n: v for n, v in phases.items() if n != "train"

@@ -6,16 +6,16 @@ import pytest
 from scipy import stats
 
 from nevis_stream.analysis.bootstrap import Interval
-from nevis_stream.analysis.differences import compare_groups, table
+from nevis_stream.analysis.differences import compare_groups, make_table
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.analysis.verdict import (
-    cautions,
-    cost_statement,
+    estimate_seeds_needed,
+    format_span,
+    list_cautions,
     mark,
-    seeds_needed,
-    span,
-    verdict,
+    state_costs,
+    state_verdict,
 )
 from nevis_stream.errors import BadInput
 from tests.report.synthetic import SyntheticRun
@@ -33,7 +33,7 @@ def run(learner, errors, seed=0, **changes):
 def groups(tmp_path, *runs):
     read, left_out = read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])
     assert not left_out
-    return by_seed(read)
+    return group_by_seed(read)
 
 
 def seeds(learner, shift, noise, n=3, **changes):
@@ -67,7 +67,9 @@ def test_differences_by_hand(tmp_path):
 
 
 def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
-    frame = table(compare_groups(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02))))
+    frame = make_table(
+        compare_groups(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
+    )
     assert frame["task_id"].tolist() == [*reversed(TASKS), ""]
     assert frame["difference"].iloc[-1] == pytest.approx(frame["difference"].iloc[:-1].mean())
     assert frame["tasks_low"].notna().tolist() == [False] * 6 + [True]
@@ -102,7 +104,7 @@ def test_table_begins_with_the_largest_gain_and_ends_with_all_tasks(tmp_path):
     ],
 )
 def test_the_sentence(tmp_path, shift, noise, n, words):
-    assert words in verdict(
+    assert words in state_verdict(
         compare_groups(*groups(tmp_path, *seeds("a", shift, noise, n), *seeds("b", 0, noise, n)))
     )
 
@@ -110,63 +112,63 @@ def test_the_sentence(tmp_path, shift, noise, n, words):
 def test_one_task_of_many_that_decides_may_turn_around_elsewhere(tmp_path):
     better = [run("a", [0.2, 0.2, 0.2, 0.2, 0.2, 0.01 + s / 1000], s) for s in range(3)]
     worse = [run("b", [0.19, 0.19, 0.19, 0.19, 0.19, 0.5 + s / 1000], s) for s in range(3)]
-    message = verdict(compare_groups(*groups(tmp_path, *better, *worse)))
+    message = state_verdict(compare_groups(*groups(tmp_path, *better, *worse)))
     assert "more than the variation between seeds" in message and "may be the opposite" in message
 
 
 def test_one_seed_and_a_mean_that_chance_explains(tmp_path):
     a, b = run("a", [0.2, 0.4, 0.2, 0.4, 0.2, 0.4]), run("b", [0.3] * 6)
     result = compare_groups(*groups(tmp_path, a, b.but(errors=(*b.errors[:5], (TASKS[5], 0.31)))))
-    assert "One seed cannot tell" in verdict(result)
+    assert "One seed cannot tell" in state_verdict(result)
     few = compare_groups(
         *groups(
             tmp_path / "few", run("a", [0.2] * 6, meta_test=3), run("b", [0.1] * 6, meta_test=3)
         )
     )
-    assert "cannot show whether that is chance" in verdict(few)
+    assert "cannot show whether that is chance" in state_verdict(few)
 
 
 def test_the_method_with_a_single_seed_is_named(tmp_path):
     several, single = seeds("a", -0.1, 0.01), run("b", [0.2] * 6, meta_test=3)
     few = [each.but(meta_test=3) for each in several]
-    message = verdict(compare_groups(*groups(tmp_path, *few, single)))
+    message = state_verdict(compare_groups(*groups(tmp_path, *few, single)))
     assert "one seed of b · small" in message
     assert "b · small needs two or more seeds; the other method has 3." in message
 
 
 def test_what_the_interval_over_tasks_cannot_know_is_said(tmp_path):
     several, first = seeds("a", -0.1, 0.01), run("b", [0.3] * 6)
-    seed, few = cautions(compare_groups(*groups(tmp_path / "one", *several, first)))
+    seed, few = list_cautions(compare_groups(*groups(tmp_path / "one", *several, first)))
     assert (
         "With one seed" in seed
         and "a single run does not show noise" in seed
         and "fewer than 20 tasks" in few
     )
-    assert cautions(
+    assert list_cautions(
         compare_groups(*groups(tmp_path / "two", *several, *seeds("b", 0, 0.02, 2)))
     ) == [few]
     long = RUN.but(tasks=22, meta_test=20)
     runs = (long.but(learner=n, seed=s) for n in "ab" for s in range(2))
-    (shorter,) = cautions(compare_groups(*groups(tmp_path / "long", *runs)))
+    (shorter,) = list_cautions(compare_groups(*groups(tmp_path / "long", *runs)))
     assert "is the shorter one, because it sees the noise in the differences of 20" in shorter
     none = groups(
         tmp_path / "none", run("a", [0.1] * 6, meta_test=3), run("b", [0.2] * 6, meta_test=3)
     )
-    assert cautions(compare_groups(*none)) == []
+    assert list_cautions(compare_groups(*none)) == []
 
 
 def test_equal_and_unequal_costs_are_said(tmp_path):
     cheap, dear = groups(
         tmp_path, *seeds("a", 0, 0.01, flops=1000), *seeds("b", 0, 0.01, flops=2500)
     )
-    assert cost_statement(compare_groups(cheap, cheap)) == "The comparison is at equal FLOPs."
-    message = cost_statement(compare_groups(cheap, dear))
+    assert state_costs(compare_groups(cheap, cheap)) == "The comparison is at equal FLOPs."
+    message = state_costs(compare_groups(cheap, dear))
     assert "not at equal FLOPs: a · small used 1/2.5 of the training FLOPs of b · small." in message
-    message = cost_statement(compare_groups(dear, cheap))
+    message = state_costs(compare_groups(dear, cheap))
     assert "b · small used 2.5 times the training FLOPs of a · small." in message
     (free,) = groups(tmp_path / "free", *seeds("c", 0, 0.01, flops=0))
     for pair in ((cheap, free), (free, cheap)):
-        assert "c · small used no training FLOPs." in cost_statement(compare_groups(*pair))
+        assert "c · small used no training FLOPs." in state_costs(compare_groups(*pair))
 
 
 def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path):
@@ -182,7 +184,7 @@ def test_unfinished_seeds_are_left_out_or_compared_as_far_as_they_came(tmp_path)
     assert len(result.remarks) == 1 and "9 of 16 events done; left out" in result.remarks[0]
     result = compare_groups(part, b)
     assert len(result.tasks) == 5
-    assert math.isnan(result.paper.ratio) and "unknown" in cost_statement(result)
+    assert math.isnan(result.paper.ratio) and "unknown" in state_costs(result)
     assert any("not the mean error of the stream" in remark for remark in result.remarks)
     assert any("1 of 6 tasks" in remark for remark in result.remarks)
 
@@ -237,9 +239,11 @@ def test_a_run_that_has_come_to_no_judged_task_is_named(tmp_path):
 
 def test_spans_are_in_points_with_signs(tmp_path):
     result = compare_groups(*groups(tmp_path, *seeds("a", -0.1, 0.01), *seeds("b", 0, 0.02)))
-    assert span(result.over_seeds).startswith("−") and " to −" in span(result.over_seeds)
+    assert format_span(result.over_seeds).startswith("−") and " to −" in format_span(
+        result.over_seeds
+    )
     first = compare_groups(*groups(tmp_path / "one", run("a", [0.1] * 6), run("b", [0.2] * 6)))
-    assert span(first.over_seeds).startswith("none: one seed")
+    assert format_span(first.over_seeds).startswith("none: one seed")
 
 
 def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
@@ -250,13 +254,13 @@ def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
         for seed, noise in enumerate(noises)
     ]
     result = compare_groups(*groups(tmp_path, *runs))
-    needed = seeds_needed(result.over_seeds)
+    needed = estimate_seeds_needed(result.over_seeds)
     assert 2 < needed < 10
-    assert verdict(result).startswith(
+    assert state_verdict(result).startswith(
         f"2 seeds of each cannot tell which of a · small and b · small is better; about {needed} of"
         " each could, if the true difference is this large."
     )
-    assert "within seed noise" not in verdict(result)
+    assert "within seed noise" not in state_verdict(result)
     assert mark(result) == "seeds cannot tell"
 
 
@@ -269,17 +273,19 @@ def test_the_number_of_seeds_is_that_of_welchs_t(tmp_path):
         for learner, errors in (("a", (0.5, 0.5)), ("b", (0.3, 0.4)))
         for seed, error in enumerate(errors)
     ]
-    assert seeds_needed(compare_groups(*groups(tmp_path, *runs)).over_seeds) == 4
+    assert estimate_seeds_needed(compare_groups(*groups(tmp_path, *runs)).over_seeds) == 4
 
 
 def test_equal_means_of_other_tasks_are_no_difference(tmp_path):
     result = compare_groups(
         *groups(tmp_path, run("a", [0.25, 0.75] * 3), run("b", [0.75, 0.25] * 3))
     )
-    assert verdict(result).endswith(
+    assert state_verdict(result).endswith(
         "have the same mean error over 6 tasks; on single tasks they differ."
     )
 
 
 def test_a_difference_of_next_to_nothing_takes_too_many_seeds():
-    assert seeds_needed(Interval(1e-6, -0.5, 0.5, 6, (2, 2), variances=(0.01, 0.01))) is None
+    assert (
+        estimate_seeds_needed(Interval(1e-6, -0.5, 0.5, 6, (2, 2), variances=(0.01, 0.01))) is None
+    )

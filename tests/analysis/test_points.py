@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nevis_stream.analysis.points import phase_flops, point
+from nevis_stream.analysis.points import point, sum_phase_flops
 from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
@@ -35,7 +35,7 @@ def test_meta_train_judges_the_dev_test_errors_of_the_meta_train_tasks(tmp_path)
 
 def test_phases_add_up_and_other_trials_predictions_do_not_count(tmp_path):
     expected = {"pretrain": 7, "train": PAPER_TOTAL, "select": 12, "validate": 800, "predict": 44}
-    assert phase_flops(ledger_of(tmp_path)) == expected
+    assert sum_phase_flops(ledger_of(tmp_path)) == expected
 
 
 def test_costs_are_exact_beyond_floats_and_64_bits(tmp_path):

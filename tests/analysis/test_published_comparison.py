@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from nevis_stream.analysis.published_comparison import published_comparisons
+from nevis_stream.analysis.published_comparison import compare_with_published
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.catalogue import published
 from nevis_stream.experiments import published as published_runs
 from tests.report.synthetic import SyntheticRun
@@ -43,7 +43,7 @@ class Named(SyntheticRun):
 
 
 def groups_of(tmp_path, *runs):
-    return by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
+    return group_by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
 
 
 def named(**changes):
@@ -51,7 +51,7 @@ def named(**changes):
 
 
 def test_a_task_is_compared_with_its_id_or_its_data_set(tmp_path):
-    rows = published_comparisons(
+    rows = compare_with_published(
         groups_of(tmp_path, named(seed=0), named(seed=1, errors=(("mnist", 0.35),)))
     )
     assert [(row.task_id, row.published_task) for row in rows] == [
@@ -61,13 +61,13 @@ def test_a_task_is_compared_with_its_id_or_its_data_set(tmp_path):
     mnist, brodatz = rows
     (own,) = mnist.own
     assert (own.error.mean, own.error.n) == (pytest.approx(0.3), 2)
-    assert own.difference == pytest.approx(0.3 - published.errors()["mnist"]["indep"])
+    assert own.difference == pytest.approx(0.3 - published.read_errors()["mnist"]["indep"])
     assert mnist.data_difference == ""
     assert brodatz.data_difference == "7 classes, published 111; 49 samples, published 672"
 
 
 def test_a_learner_that_is_not_published_has_no_difference(tmp_path):
-    rows = published_comparisons(groups_of(tmp_path, named(learner="bhpo")))
+    rows = compare_with_published(groups_of(tmp_path, named(learner="bhpo")))
     assert all(
         math.isnan(row.own[0].difference) and not math.isnan(row.own[0].error.mean) for row in rows
     )
@@ -75,12 +75,12 @@ def test_a_learner_that_is_not_published_has_no_difference(tmp_path):
 
 def test_an_undefined_or_missing_error_is_nan(tmp_path):
     groups = groups_of(tmp_path, named(errors=(("mnist", None),)), named(learner="mt", events=1))
-    mnist = published_comparisons(groups)[0]
+    mnist = compare_with_published(groups)[0]
     assert all(math.isnan(own.error.mean) and math.isnan(own.difference) for own in mnist.own)
 
 
 def test_other_splits_and_other_tasks_are_not_compared(tmp_path):
-    assert published_comparisons(groups_of(tmp_path / "a", named(protocol="meta_train"))) == []
-    assert published_comparisons(groups_of(tmp_path / "b", SyntheticRun())) == []
+    assert compare_with_published(groups_of(tmp_path / "a", named(protocol="meta_train"))) == []
+    assert compare_with_published(groups_of(tmp_path / "b", SyntheticRun())) == []
     paths = published_runs.write(tmp_path / "published")
-    assert published_comparisons(by_seed(read_runs(paths)[0])) == []
+    assert compare_with_published(group_by_seed(read_runs(paths)[0])) == []

@@ -5,16 +5,16 @@ import statistics
 
 import pytest
 
-from nevis_stream.analysis.methods import method_points
+from nevis_stream.analysis.methods import list_method_points
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed, spread
+from nevis_stream.analysis.seeds import group_by_seed, spread
 from tests.report.synthetic import SyntheticRun
 
 RUN = SyntheticRun()
 
 
 def groups_of(tmp_path, *runs):
-    return by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
+    return group_by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
 
 
 def test_seeds_are_one_method_and_other_settings_are_not(tmp_path):
@@ -51,7 +51,7 @@ def test_without_a_config_nothing_is_averaged(tmp_path):
     paths = [RUN.but(seed=seed).write(tmp_path / str(seed)) for seed in (0, 1)]
     (paths[0] / "config.json").unlink()
     (paths[1] / "config.json").write_text("[")
-    groups = by_seed(read_runs(paths)[0])
+    groups = group_by_seed(read_runs(paths)[0])
     assert [len(group.runs) for group in groups] == [1, 1]
     assert len({group.label for group in groups}) == 2
 
@@ -84,7 +84,7 @@ def test_points_of_methods_average_finished_seeds_and_say_which_are_not(tmp_path
         RUN.but(seed=2, events=3),
         RUN.but(learner="worse", errors=(("task_003", 0.9), ("task_004", 0.9)), flops=500),
     ]
-    ours, worse = method_points(groups_of(tmp_path, *runs))
+    ours, worse = list_method_points(groups_of(tmp_path, *runs))
     assert (ours.error.mean, ours.error.n) == (pytest.approx(0.45), 2)
     assert ours.error.std == pytest.approx(statistics.stdev([0.4, 0.5]))
     assert ours.paper_total.mean == 20 * 150

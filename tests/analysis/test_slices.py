@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from nevis_stream import run
-from nevis_stream.analysis.bootstrap import over_tasks
+from nevis_stream.analysis.bootstrap import bound_over_tasks
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.slices import DIMENSIONS, resolution, slices, table, training_samples
+from nevis_stream.analysis.seeds import group_by_seed
+from nevis_stream.analysis.slices import (
+    DIMENSIONS,
+    average_resolution,
+    compare_slices,
+    count_training_samples,
+    make_table,
+)
 from nevis_stream.run_directory.records import TrainRecord
 from tests import toy
 from tests.report.synthetic import SyntheticRun
@@ -22,7 +28,7 @@ TASKS = range(1, 13)
 def groups_of(tmp_path, *runs):
     result, left_out = read_runs([run.write(tmp_path / f"{i}") for i, run in enumerate(runs)])
     assert not left_out
-    return result, {group.label: group for group in by_seed(result)}
+    return result, {group.label: group for group in group_by_seed(result)}
 
 
 def by_name(found, dimension):
@@ -33,7 +39,7 @@ def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
     runs, groups = groups_of(
         tmp_path, *(run.but(seed=seed) for run in (RUN, OURS) for seed in (0, 1))
     )
-    result = slices(groups["ft_d · small"], runs)
+    result = compare_slices(groups["ft_d · small"], runs)
     domains = by_name(result, "domain")
     assert set(domains) == {"object", "medical", "texture", "face"}
     errors = np.array([[OURS.but(seed=s).error(t) for s in (0, 1)] for t in TASKS if t % 4 == 1])
@@ -53,7 +59,7 @@ def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
     every = [
         np.array([[run.but(seed=s).error(t) for s in (0, 1)] for t in TASKS]) for run in (OURS, RUN)
     ]
-    interval = over_tasks(*every)
+    interval = bound_over_tasks(*every)
     whole = parts["whole stream"]
     assert (whole.low, whole.high) == pytest.approx((interval.low, interval.high))
     assert whole.low < whole.difference < whole.high
@@ -62,7 +68,7 @@ def test_slices_are_means_over_their_tasks_and_seeds(tmp_path):
 def test_every_dimension_covers_every_task_once(tmp_path):
     runs, groups = groups_of(tmp_path, RUN, OURS)
     for dimension in DIMENSIONS:
-        result = by_name(slices(groups["ft_d · small"], runs), dimension)
+        result = by_name(compare_slices(groups["ft_d · small"], runs), dimension)
         result.pop("whole stream", None)
         assert sum(item.tasks for item in result.values()) == 12
         mean = sum(item.tasks * item.error.mean for item in result.values()) / 12
@@ -102,9 +108,9 @@ def test_groups_by_resolution(height, width, name):
 
 def test_facts_that_are_not_recorded():
     unknown = train(n_train=None, n_dev=None)
-    assert math.isnan(resolution(unknown)) and math.isnan(training_samples(unknown))
-    assert training_samples(train(n_train=None, n_dev=None, size=102)) == 102
-    assert training_samples(train(n_train=80, n_dev=20)) == 100
+    assert math.isnan(average_resolution(unknown)) and math.isnan(count_training_samples(unknown))
+    assert count_training_samples(train(n_train=None, n_dev=None, size=102)) == 102
+    assert count_training_samples(train(n_train=80, n_dev=20)) == 100
     assert (
         DIMENSIONS["year"](train(year=None))[0][1]
         == DIMENSIONS["domain"](train(domain=""))[0][1]
@@ -116,7 +122,7 @@ def test_facts_that_are_not_recorded():
 def test_an_undefined_error_leaves_its_task_out_and_n_says_so(tmp_path):
     lacking = OURS.but(errors=(("task_001", None),))
     runs, groups = groups_of(tmp_path, RUN.but(errors=(("task_005", None),)), lacking)
-    medical = by_name(slices(groups["ft_d · small"], runs), "domain")["medical"]
+    medical = by_name(compare_slices(groups["ft_d · small"], runs), "domain")["medical"]
     assert (medical.tasks, medical.pairs) == (2, 1)
     assert medical.error.mean == pytest.approx(np.mean([OURS.error(5), OURS.error(9)]))
     assert medical.difference == pytest.approx(OURS.error(9) - RUN.error(9))
@@ -126,13 +132,15 @@ def test_without_a_reference_there_is_an_error_but_no_difference(tmp_path):
     runs, groups = groups_of(
         tmp_path, RUN.but(budget="big"), OURS, OURS.but(learner="mt", events=7)
     )
-    for item in slices(groups["ft_d · small"], runs):
+    for item in compare_slices(groups["ft_d · small"], runs):
         assert math.isnan(item.difference) and "no indep run with budget small" in item.reason
         assert not math.isnan(item.error.mean)
-    assert {item.reason for item in slices(groups["indep · big"], runs)} == {"the reference itself"}
-    results = {label: slices(group, runs) for label, group in groups.items()}
+    assert {item.reason for item in compare_slices(groups["indep · big"], runs)} == {
+        "the reference itself"
+    }
+    results = {label: compare_slices(group, runs) for label, group in groups.items()}
     assert results["mt · small"] == []
-    frame = table(results, list(groups.values()))
+    frame = make_table(results, list(groups.values()))
     (unfinished,) = frame[frame["label"] == "mt · small"].to_dict("records")
     assert "4 of 12 tasks trained" in unfinished["reason"] and math.isnan(unfinished["error"])
 
@@ -144,14 +152,16 @@ def test_intervals_stay_within_what_is_possible(tmp_path):
         for e in ((0.96, 0.95, 0.58, 0.99), (0.03, 0.06, 0.38, 0.04))
     )
     runs, groups = groups_of(tmp_path, RUN.but(errors=lower), OURS.but(errors=higher))
-    results = [item for item in slices(groups["ft_d · small"], runs) if item.low == item.low]
+    results = [
+        item for item in compare_slices(groups["ft_d · small"], runs) if item.low == item.low
+    ]
     assert results and all(-1 <= item.low <= item.high <= 1 for item in results)
     assert any(item.high == 1 for item in results)
 
 
 def test_meta_train_has_the_meta_train_part_alone(tmp_path):
     runs, groups = groups_of(tmp_path, *(run.but(protocol="meta_train") for run in (RUN, OURS)))
-    parts = by_name(slices(groups["ft_d · small"], runs), "part of the stream")
+    parts = by_name(compare_slices(groups["ft_d · small"], runs), "part of the stream")
     assert [(name, item.tasks) for name, item in parts.items()] == [
         ("meta-train", 8),
         ("whole stream", 8),

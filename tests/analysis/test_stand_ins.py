@@ -4,7 +4,7 @@ import doctest
 
 from nevis_stream.analysis import seeds
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from tests.report.synthetic import SyntheticRun
 
 FIRST, SECOND = (
@@ -18,8 +18,8 @@ def test_the_examples_hold():
 
 
 def test_names_that_would_be_the_same_stay_whole():
-    assert seeds.short_names([FIRST, "a"]) == {FIRST: "pt_ft†", "a": "a"}
-    assert seeds.short_names([FIRST, SECOND]) == {FIRST: FIRST, SECOND: SECOND}
+    assert seeds.shorten_names([FIRST, "a"]) == {FIRST: "pt_ft†", "a": "a"}
+    assert seeds.shorten_names([FIRST, SECOND]) == {FIRST: FIRST, SECOND: SECOND}
 
 
 def test_labels_are_short_and_unique(tmp_path):
@@ -27,12 +27,12 @@ def test_labels_are_short_and_unique(tmp_path):
         SyntheticRun(learner=name).write(tmp_path / str(i))
         for i, name in enumerate(("indep", FIRST))
     ]
-    assert [group.label for group in by_seed(read_runs(runs)[0])] == [
+    assert [group.label for group in group_by_seed(read_runs(runs)[0])] == [
         "indep · small",
         "pt_ft† · small",
     ]
     runs.append(SyntheticRun(learner=SECOND).write(tmp_path / "more"))
-    labels = [group.label for group in by_seed(read_runs(runs)[0])]
+    labels = [group.label for group in group_by_seed(read_runs(runs)[0])]
     assert len(set(labels)) == 3 and all(
         label.startswith("pt_ft† · small · ") for label in labels[1:]
     )

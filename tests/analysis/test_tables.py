@@ -9,10 +9,10 @@ import pytest
 
 import nevis_stream
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.methods import method_points
-from nevis_stream.analysis.points import learning_curves
+from nevis_stream.analysis.methods import list_method_points
+from nevis_stream.analysis.points import list_learning_curves
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.run_directory.ledger import Ledger
 from tests.report.synthetic import SyntheticRun
 
@@ -24,7 +24,7 @@ def runs_of(tmp_path, *runs):
 
 
 def test_per_task_has_a_row_for_every_run_and_task_also_where_a_result_is_missing(tmp_path):
-    frame = tables.per_task(runs_of(tmp_path, RUN, RUN.but(seed=1, events=3)))
+    frame = tables.tabulate_tasks(runs_of(tmp_path, RUN, RUN.but(seed=1, events=3)))
     assert len(frame) == 8
     assert frame["status"].value_counts().to_dict() == {"ok": 4, "partial": 3, "undefined": 1}
     first = frame[(frame["run"] == "0") & (frame["task_id"] == "task_001")].iloc[0]
@@ -42,7 +42,7 @@ def test_a_result_that_a_finished_run_lacks_is_missing(tmp_path):
     path = RUN.write(tmp_path / "run") / "ledger.jsonl"
     text = path.read_text().replace('"split":"test"', '"split":"dev_test"', 1)
     path.write_text(text)
-    frame = tables.per_task(read_runs([path.parent])[0])
+    frame = tables.tabulate_tasks(read_runs([path.parent])[0])
     missing = frame[frame["status"] == "missing"].iloc[0]
     assert (missing["task_id"], missing["split"], missing["n"]) == ("task_001", "test", 0)
     assert list(frame[frame["task_id"] == "task_001"]["split"]) == ["dev_test", "test"]
@@ -51,7 +51,7 @@ def test_a_result_that_a_finished_run_lacks_is_missing(tmp_path):
 def test_points_have_a_row_a_method_and_a_row_a_run(tmp_path):
     whole = SyntheticRun()
     runs = runs_of(tmp_path, whole, whole.but(seed=1), whole.but(seed=2, events=2))
-    frame = tables.points(method_points(by_seed(runs)))
+    frame = tables.tabulate_points(list_method_points(group_by_seed(runs)))
     assert list(frame["row"]) == ["method", "run", "run", "run"]
     assert list(frame["n"]) == [2, 1, 1, 0]
     assert frame["error"][0] == pytest.approx(frame["error"][1:3].mean())
@@ -62,7 +62,7 @@ def test_points_have_a_row_a_method_and_a_row_a_run(tmp_path):
 
 
 def test_regret_says_why_a_run_has_none(tmp_path):
-    frame = tables.regrets(runs_of(tmp_path, RUN, RUN.but(learner="mt", seed=4)))
+    frame = tables.tabulate_regrets(runs_of(tmp_path, RUN, RUN.but(learner="mt", seed=4)))
     indep, other = frame[frame["run"] == "0"], frame[frame["run"] == "1"]
     assert list(indep[indep["part"] == "whole"]["position"]) == [1, 2, 3, 4]
     assert list(other["part"]) == ["judged", "whole"]
@@ -77,7 +77,7 @@ def test_curves_are_the_chosen_trials_and_trust_nothing(tmp_path):
     records[3]["trials"][0]["info"] = {"curve": "no list"}
     records[5]["trials"] = []
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    curves = learning_curves(Ledger(path.parent))
+    curves = list_learning_curves(Ledger(path.parent))
     assert curves["task_001"] == [(0, 0.9), (20, 0.5)]
     assert curves["task_002"] == []
     assert curves["task_003"] == []

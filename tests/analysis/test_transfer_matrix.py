@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from nevis_stream.analysis.transfer_matrix import (
-    best_sources,
     is_matrix,
-    pair_row,
+    make_pair_row,
     read_matrix,
-    sources,
+    tabulate_best_sources,
+    tabulate_sources,
 )
 from nevis_stream.errors import BadInput
 
@@ -24,7 +24,8 @@ ALONE = {"b": 0.3, "c": 0.4, "d": 0.1}
 def write(path, errors=ERRORS, facts=True):
     path.mkdir(parents=True, exist_ok=True)
     rows = [
-        pair_row(source, target, ALONE[target], error) for (source, target), error in errors.items()
+        make_pair_row(source, target, ALONE[target], error)
+        for (source, target), error in errors.items()
     ]
     pd.DataFrame(rows).to_csv(path / "matrix.csv", index=False)
     if facts:
@@ -44,15 +45,16 @@ def write(path, errors=ERRORS, facts=True):
 
 
 def test_a_pair_is_the_difference_to_indep():
-    assert pair_row("a", "b", 0.5, 0.25) == {
+    assert make_pair_row("a", "b", 0.5, 0.25) == {
         "source": "a", "target": "b", "error": 0.25, "indep_error": 0.5, "gain": 0.25, "ratio": 1.5,
     }  # fmt: skip
     assert (
-        math.isnan(pair_row("a", "b", 1.0, 0.25)["ratio"])
-        and pair_row("a", "b", 1.0, 0.25)["gain"] == 0.75
+        math.isnan(make_pair_row("a", "b", 1.0, 0.25)["ratio"])
+        and make_pair_row("a", "b", 1.0, 0.25)["gain"] == 0.75
     )
     assert all(
-        math.isnan(pair_row("a", "b", *errors)["gain"]) for errors in ((None, 0.1), (0.1, None))
+        math.isnan(make_pair_row("a", "b", *errors)["gain"])
+        for errors in ((None, 0.1), (0.1, None))
     )
 
 
@@ -69,7 +71,7 @@ def test_gains_stand_in_stream_order_with_gaps(tmp_path, facts):
 
 def test_best_sources_and_targets(tmp_path):
     matrix = read_matrix(write(tmp_path))
-    result = best_sources(matrix).set_index("target")
+    result = tabulate_best_sources(matrix).set_index("target")
     assert list(result.index) == ["b", "c", "d"]
     assert result.loc["c", ["best_source", "source_domain", "sources", "helped"]].tolist() == [
         "b",
@@ -81,12 +83,12 @@ def test_best_sources_and_targets(tmp_path):
         "c", "mean_gain"
     ] == pytest.approx(0.0)
     assert result.loc["d", ["best_source", "sources", "helped"]].tolist() == ["b", 1, 0]
-    ours = sources(matrix).set_index("source")
+    ours = tabulate_sources(matrix).set_index("source")
     assert ours.loc["a", ["targets", "helped", "best_target"]].tolist() == [2, 1, "b"]
 
 
 def test_a_target_without_any_defined_gain_has_no_best_source(tmp_path):
-    result = best_sources(read_matrix(write(tmp_path, {("a", "d"): None}))).iloc[0]
+    result = tabulate_best_sources(read_matrix(write(tmp_path, {("a", "d"): None}))).iloc[0]
     assert (
         result["best_source"] == "" and math.isnan(result["best_gain"]) and result["sources"] == 0
     )

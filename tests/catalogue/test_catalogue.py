@@ -17,7 +17,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.streams.named_streams import load_stream, stream_rows
 
 GOLDEN = Path(__file__).with_name("golden_streams.txt")
-REFERENCE = catalogue.shared_directory() / "reference"
+REFERENCE = catalogue.find_shared_directory() / "reference"
 PINNED = (
     *catalogue.NAMED,
     "random_40@1",
@@ -29,7 +29,7 @@ PINNED = (
     "local26",
     "local25_hub",
 )
-TASKS = catalogue.table("nevis22_tasks")
+TASKS = catalogue.read_carried_table("nevis22_tasks")
 
 
 def described(name):
@@ -90,14 +90,16 @@ def test_published_streams_equal_the_reference_tables():
 )
 def test_tables_have_the_reference_columns_and_values(carried, reference):
     theirs = catalogue.read_csv(REFERENCE / f"{reference}.csv")
-    assert len(theirs) == len(catalogue.table(carried))
-    for ours, row in zip(catalogue.table(carried), theirs, strict=True):
+    assert len(theirs) == len(catalogue.read_carried_table(carried))
+    for ours, row in zip(catalogue.read_carried_table(carried), theirs, strict=True):
         assert {key: ours[key] for key in row} == row
 
 
 def test_106_tasks():
     assert Counter(task["meta_split"] for task in TASKS) == {"train": 79, "test": 27}
-    assert len({task["dataset_id"] for task in TASKS}) == 97 == len(catalogue.nevis22_datasets())
+    assert (
+        len({task["dataset_id"] for task in TASKS}) == 97 == len(catalogue.read_nevis22_datasets())
+    )
     assert sum(bool(task["repeat_of"]) for task in TASKS) == 9
     assert [int(task["index"]) for task in TASKS] == list(range(1, 107))
     assert len({task["canonical_id"] for task in TASKS}) == 106
@@ -105,7 +107,7 @@ def test_106_tasks():
 
 
 def test_every_data_set_can_be_read_from_files_that_are_named():
-    for name in catalogue.nevis22_datasets():
+    for name in catalogue.read_nevis22_datasets():
         plan = fetch.fetch_plan(name)
         assert (
             plan.sources and plan.advice and plan.state in ("downloadable", "to download yourself")
@@ -118,13 +120,14 @@ def test_every_data_set_can_be_read_from_files_that_are_named():
             )
             assert len(source.md5) in (0, 32) and "<" not in source.file + source.url
         assert all(
-            read["reader"] in raw_formats.READERS for read in catalogue.file_layouts()[name]["read"]
+            read["reader"] in raw_formats.READERS
+            for read in catalogue.read_file_layouts()[name]["read"]
         )
     variants_of = {
-        name: row["like"] for name, row in catalogue.file_layouts().items() if "like" in row
+        name: row["like"] for name, row in catalogue.read_file_layouts().items() if "like" in row
     }
     assert len(variants_of) == 7 and all(
-        catalogue.file_layouts()[name]["note"] for name in variants_of
+        catalogue.read_file_layouts()[name]["note"] for name in variants_of
     )
 
 

@@ -102,7 +102,7 @@ def test_methods_and_objects_are_programs_too():
 def jax_compilations():
     from nevis_stream.cost import counted
 
-    return counted.so_far()[0]
+    return counted.count_compilations()[0]
 
 
 def test_a_program_is_freed_with_its_function():

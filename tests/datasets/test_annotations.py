@@ -8,8 +8,12 @@ from PIL import Image
 
 from nevis_stream.datasets.files import FileTree
 from nevis_stream.datasets.preparation.content import from_examples
-from nevis_stream.datasets.raw_formats.annotations import coco, voc_actions, voc_objects
-from nevis_stream.datasets.raw_formats.table import table
+from nevis_stream.datasets.raw_formats.annotations import (
+    read_coco,
+    read_voc_actions,
+    read_voc_objects,
+)
+from nevis_stream.datasets.raw_formats.table import read_tables
 from nevis_stream.errors import BadInput
 from nevis_stream.progress import SILENT
 
@@ -29,7 +33,7 @@ def annotated(folder, mark=b"", **changes):
         "annotations": [one],
     }
     (folder / "a.json").write_bytes(mark + json.dumps(content).encode())
-    return coco(FileTree(folder), sets=SETS, crop=True)
+    return read_coco(FileTree(folder), sets=SETS, crop=True)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +76,14 @@ def test_voc_annotations_without_a_name_or_a_box(tmp_path):
     xml.write_text("<annotation><object><pose/></object></annotation>")
     sets = [{"part": "train", "root": "voc", "list": "list.txt"}]
     with pytest.raises(BadInput, match=r"0\.xml, object 1: has no name"):
-        list(voc_objects(FileTree(tmp_path), images="JPEGImages/{id}.jpg", sets=sets))
+        list(read_voc_objects(FileTree(tmp_path), images="JPEGImages/{id}.jpg", sets=sets))
     box = "<bndbox><xmin>{}</xmin><ymin>1</ymin><xmax>{}</xmax><ymax>9</ymax></bndbox>"
     person = "<annotation><object><actions><run>1</run></actions>{}</object></annotation>"
     xml.write_text(person.format(box.format("", 9)))
     with pytest.raises(BadInput, match=r"0\.xml, object 1: its box is \['', '1', '9', '9'\]"):
-        list(voc_actions(FileTree(tmp_path), root="voc", list="list.txt"))
+        list(read_voc_actions(FileTree(tmp_path), root="voc", list="list.txt"))
     xml.write_text(person.format(box.format(40, 60)))
-    (example,) = voc_actions(FileTree(tmp_path), root="voc", list="list.txt")
+    (example,) = read_voc_actions(FileTree(tmp_path), root="voc", list="list.txt")
     with pytest.raises(BadInput, match=r"0\.xml, object 1, image .*0\.jpg: the box from \(40, 1\)"):
         example.image.open()
 
@@ -91,11 +95,13 @@ def test_a_table_with_an_unknown_part_or_image(tmp_path):
     tables = [{"file": "a.csv", "part": "train"}]
     with pytest.raises(BadInput, match=r"0\.jpg: part '9' is not listed"):
         list(
-            table(FileTree(tmp_path), tables=tables, part="{set}", parts={"1": "train"}, **options)
+            read_tables(
+                FileTree(tmp_path), tables=tables, part="{set}", parts={"1": "train"}, **options
+            )
         )
     (tmp_path / "a.csv").write_text("image,set,label\n7.jpg,1,x\n")
     with pytest.raises(BadInput, match=r"no file '7\.jpg'"):
-        list(table(FileTree(tmp_path), tables=tables, **options))
+        list(read_tables(FileTree(tmp_path), tables=tables, **options))
     (tmp_path / "a.csv").write_text(f"image,set,label\n0.jpg,1,{'x' * 140_000}\n")
     with pytest.raises(BadInput, match=r"a\.csv, line 2: is not csv"):
-        list(table(FileTree(tmp_path), tables=tables, **options))
+        list(read_tables(FileTree(tmp_path), tables=tables, **options))

@@ -15,7 +15,7 @@ from nevis_stream.datasets.decoding import decode
 from nevis_stream.datasets.files import FileTree
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, SourceImage
 from nevis_stream.datasets.preparation.write import encode_for_storage
-from nevis_stream.datasets.raw_formats.paths import paths
+from nevis_stream.datasets.raw_formats.paths import read_paths
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput, DataWarning
@@ -241,12 +241,12 @@ def test_pixels_of_unknown_range_are_refused(values, message):
 
 
 def test_the_formats_that_are_read():
-    assert decoding.formats() == (
+    assert decoding.list_formats() == (
         *("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000", "PPM", "QOI"),
         *("SUN", "SGI", "DIB", "XPM", "XBM", "PCX", "TGA"),
     )
-    assert {".jpg", ".jpeg", ".png", ".tif", ".mpo", ".webp"} <= decoding.suffixes()
-    assert not {".eps", ".ps", ".pdf", ".wmf", ".h5", ".mpg"} & decoding.suffixes()
+    assert {".jpg", ".jpeg", ".png", ".tif", ".mpo", ".webp"} <= decoding.list_suffixes()
+    assert not {".eps", ".ps", ".pdf", ".wmf", ".h5", ".mpg"} & decoding.list_suffixes()
 
 
 @pytest.mark.parametrize("format", ["EPS", "PDF", "ICO", "DDS"])
@@ -311,7 +311,7 @@ def test_every_way_to_open_a_file_gives_the_same_pixels(tmp_path):
     assert images.notes and set(images.notes) <= set(dataset.reading.notes)
     with pytest.warns(DataWarning):
         pool = load_pool(str(tmp_path))
-    laid_out = list(paths(FileTree(tmp_path), pattern=r"(?P<label>[ab])/.*"))
+    laid_out = list(read_paths(FileTree(tmp_path), pattern=r"(?P<label>[ab])/.*"))
     order = sorted(files)
     assert [e.key for e in laid_out] == list(pool.ids) == order
     for number, name in enumerate(order):

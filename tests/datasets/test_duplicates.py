@@ -16,7 +16,7 @@ from nevis_stream.datasets.images import (
     EncodedImages,
     JoinedImages,
     SourceImage,
-    dhashes,
+    compute_dhashes,
 )
 from nevis_stream.datasets.preparation.content import (
     PRIORITY,
@@ -24,13 +24,13 @@ from nevis_stream.datasets.preparation.content import (
     count_near_copies,
     examine,
 )
-from nevis_stream.datasets.splits import cached_overlaps, find_overlaps
+from nevis_stream.datasets.splits import find_cached_overlaps, find_overlaps
 
 COFFEE = Image.fromarray(data.astronaut()).resize((120, 90))
 
 
 def dhash(image):
-    return int(dhashes(examine(image).thumbnail[None])[0])
+    return int(compute_dhashes(examine(image).thumbnail[None])[0])
 
 
 def test_the_exact_hash_is_of_pixels_not_of_files():
@@ -125,16 +125,16 @@ def test_overlaps_are_computed_once_and_a_damaged_table_again(tmp_path, monkeypa
         asked.append(name)
         return sets[name]
 
-    first = cached_overlaps("0123", tasks, splits_of)
+    first = find_cached_overlaps("0123", tasks, splits_of)
     assert first and asked == ["a", "b"]
-    assert cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
+    assert find_cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
     (table,) = (tmp_path / "derived").glob("overlap-*")
     sound = table.read_text()
     for damaged in (sound[:-3] + "x", sound.replace(",1,", ",2,", 1), sound[: len(sound) // 2], ""):
         assert damaged != sound
         asked.clear()
         table.write_text(damaged)
-        assert cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
+        assert find_cached_overlaps("0123", tasks, splits_of) == first and len(asked) == 2
     assert table.read_text() == sound
 
 

@@ -32,7 +32,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "pico.md"
 def boxes_of(name):
     """The boxes of each part that a data set is cut from."""
     if name == "pico_coins":
-        return rendered.coin_boxes()
+        return rendered.find_coin_boxes()
     if name == "pico_mosaic":
         return {
             part: [box for four in plan for box in four] for part, plan in patches.plan_mosaics()
@@ -225,18 +225,18 @@ def test_the_faces_are_the_first_half(built):
 
 def test_region_leaves_a_gap_and_grid_stays_inside():
     for shape in ((100, 120), (100, 200, 3)):
-        train, test = (patches.region("any", shape, part) for part in ("train", "test"))
+        train, test = (patches.find_region("any", shape, part) for part in ("train", "test"))
         apart = max(test.top - train.height, test.left - train.width)
         assert apart == patches.GAP and not train.overlaps(test)
         assert 0.28 < test.height * test.width / (shape[0] * shape[1]) < 0.32
-        tiles = patches.grid(test, 10)
+        tiles = patches.tile_box(test, 10)
         assert len(tiles) == (test.height // 10) * (test.width // 10)
         assert all(tile.overlaps(test) and not tile.overlaps(train) for tile in tiles)
 
 
 def test_shelves_fill_without_overlap():
     area = patches.Box("any", 5, 7, 90, 110)
-    result = patches.shelves(area, 12, 30, np.random.RandomState(0))
+    result = patches.fill_with_boxes(area, 12, 30, np.random.RandomState(0))
     assert not any(a.overlaps(b) for a, b in itertools.combinations(result, 2))
     assert all(12 <= side <= 30 for box in result for side in (box.height, box.width))
     assert sum(box.height * box.width for box in result) > 0.6 * area.height * area.width
@@ -244,9 +244,9 @@ def test_shelves_fill_without_overlap():
 
 def test_levelled_gives_the_wanted_mean_and_spread():
     patch = np.random.RandomState(0).randint(90, 110, (40, 40)).astype(np.uint8)
-    out = patches.level(patch, 128, 30)
+    out = patches.standardise_grey(patch, 128, 30)
     assert out.mean() == pytest.approx(128, abs=1) and out.std() == pytest.approx(30, abs=1)
-    assert set(patches.level(np.full((4, 4), 9, np.uint8), 128, 30).ravel()) == {128}
+    assert set(patches.standardise_grey(np.full((4, 4), 9, np.uint8), 128, 30).ravel()) == {128}
 
 
 def test_an_unknown_name_lists_the_valid_ones():
@@ -278,11 +278,11 @@ def test_a_file_that_cannot_be_decoded_is_named(monkeypatch, tmp_path):
 
 
 def read(name):
-    return catalogue.read_csv(catalogue.stream_path(name))
+    return catalogue.read_csv(catalogue.find_stream_path(name))
 
 
 def test_the_stream_meets_its_plan(built):
-    rows, table = read("pico"), catalogue.datasets()
+    rows, table = read("pico"), catalogue.read_datasets()
     ids = [row["dataset_id"] for row in rows]
     assert 8 <= len(rows) <= 10 and set(ids) == set(NAMES)
     assert all(row["task_id"].startswith("pico_") for row in rows)
@@ -306,7 +306,7 @@ def test_rows_are_in_order(stream):
     assert [row["meta_split"] for row in rows] == [
         "test" if year >= 2019 else "train" for year in years
     ]
-    assert {row["dataset_id"] for row in rows} <= set(catalogue.datasets())
+    assert {row["dataset_id"] for row in rows} <= set(catalogue.read_datasets())
 
 
 def test_pico_plus_contains_pico():
@@ -322,6 +322,6 @@ def test_pico_plus_contains_pico():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_catalogue_describes_the_data_set(built, name):
-    row = catalogue.datasets()[name]
+    row = catalogue.read_datasets()[name]
     assert (row["kind"], int(row["num_classes"])) == (built[name].kind, built[name].num_classes)
     assert row["source"] == f"embedded:{name}"

@@ -192,7 +192,7 @@ def test_the_catalogue_declares_classes_without_samples(tmp_path, monkeypatch):
         prepare.import_file(tmp_path / "x.npz", "mine", form="raw")
     prepare.import_file(tmp_path / "x.npz", "landsat", form="raw")
     dataset = sources.load("landsat", "local:landsat")
-    assert dataset.num_classes == int(catalogue.shared()["landsat"]["num_classes"]) == 7
+    assert dataset.num_classes == int(catalogue.read_shared_files()["landsat"]["num_classes"]) == 7
 
 
 def test_a_zip_with_names_or_declared_classes(tmp_path):

@@ -14,7 +14,7 @@ from nevis_stream.streams.named_streams import load_stream, stream_rows
 from tests import forked
 
 pytest.importorskip("tensorflow_datasets")
-DATA = catalogue.shared_directory() / "data"
+DATA = catalogue.find_shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
     pytest.skip(
         f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",
@@ -108,15 +108,15 @@ def test_local25_is_30_tasks_in_the_order_of_the_full_stream():
         and sum(row["meta_split"] == "test" for row in rows) == 5
     )
     assert {row["dataset_id"] for row in stream_rows("local26")[1]} == {
-        name for name in catalogue.shared() if name in catalogue.nevis22_datasets()
+        name for name in catalogue.read_shared_files() if name in catalogue.read_nevis22_datasets()
     }
 
 
 @pytest.mark.parametrize("dataset_id", CHOSEN)
 def test_counts_and_classes_are_the_manifests(imported, dataset_id):
     about, row = (
-        prepared.about(dataset_id, "local"),
-        MANIFEST[catalogue.shared()[dataset_id]["file"]],
+        prepared.read_about(dataset_id, "local"),
+        MANIFEST[catalogue.read_shared_files()[dataset_id]["file"]],
     )
     assert about["found"] == {"train": int(row["n_train"]), "test": int(row["n_test"])}
     assert about["num_classes"] == int(row["num_classes"]) and about["classes_with_samples"] == int(
@@ -135,10 +135,10 @@ def test_counts_and_classes_are_the_manifests(imported, dataset_id):
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset_id", CHOSEN)
 def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
-    recorded = float(MANIFEST[catalogue.shared()[dataset_id]["file"]]["knn_acc"])
+    recorded = float(MANIFEST[catalogue.read_shared_files()[dataset_id]["file"]]["knn_acc"])
     training, labels, test, truth = splits(dataset_id)
     test, truth = test[:JUDGED], truth[:JUDGED]  # stored in a random order
-    if prepared.about(dataset_id, "local")["kind"] == SINGLE_LABEL:
+    if prepared.read_about(dataset_id, "local")["kind"] == SINGLE_LABEL:
         value = float((labels[nearest(training, test, 1)[:, 0]] == truth).mean())
     else:
         frequencies = labels[nearest(training, test, NEIGHBOURS)].mean(axis=1)

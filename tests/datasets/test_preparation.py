@@ -26,7 +26,7 @@ from nevis_stream import catalogue, runner
 from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.preparation import fetch, prepare
 from nevis_stream.datasets.preparation import write as writing
-from nevis_stream.datasets.preparation.write import png
+from nevis_stream.datasets.preparation.write import encode_png
 from nevis_stream.errors import BadInput, DataWarning, StorageFull
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
@@ -65,7 +65,7 @@ def run(dataset_id, folder, **options):
 
 
 def test_every_data_set_has_an_archive():
-    assert set(MAKERS) == set(catalogue.nevis22_datasets())
+    assert set(MAKERS) == set(catalogue.read_nevis22_datasets())
 
 
 # `make test` takes every third row of the catalogue but those with the most files, `make test-all`
@@ -73,7 +73,7 @@ def test_every_data_set_has_an_archive():
 MOST_FILES = ("caltech101", "cmu_amp", "lfwa", "tid2013")
 ROWS = [
     pytest.param(name, marks=[pytest.mark.slow] if number % 3 or name in MOST_FILES else [])
-    for number, name in enumerate(sorted(catalogue.nevis22_datasets()))
+    for number, name in enumerate(sorted(catalogue.read_nevis22_datasets()))
 ]
 
 
@@ -83,11 +83,14 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
     (tmp_path / "files").mkdir()
     expected = MAKERS[dataset_id](tmp_path / "files")
     builder = tfds.builder_from_directory(run(dataset_id, tmp_path / "files"))
-    about, row = prepared.about(dataset_id, "published"), catalogue.nevis22_datasets()[dataset_id]
+    about, row = (
+        prepared.read_about(dataset_id, "published"),
+        catalogue.read_nevis22_datasets()[dataset_id],
+    )
     assert about["found"] == dict(expected.counts)
     assert about["classes_with_samples"] == expected.classes
     assert about["kind"] == row["kind"]
-    if catalogue.file_layouts()[dataset_id].get("populated") != "any":
+    if catalogue.read_file_layouts()[dataset_id].get("populated") != "any":
         assert about["num_classes"] == int(row["num_classes"])
     removed = about["exact_duplicates_removed"]
     assert (
@@ -108,15 +111,15 @@ def test_every_row_builds_a_builder(dataset_id, tmp_path):
         )
         assert tuple(samples.images.sizes[0]) == pixels.shape[:2]
     assert prepared.verify(dataset_id, "published") == []
-    assert not (catalogue.data_root() / "unpacked" / dataset_id).exists()
+    assert not (catalogue.find_data_root() / "unpacked" / dataset_id).exists()
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name, row in catalogue.file_layouts().items() if "like" in row)
+    "name", sorted(name for name, row in catalogue.read_file_layouts().items() if "like" in row)
 )
 def test_variants_with_the_errors_of_the_reference_differ(name, tmp_path):
     (tmp_path / "files").mkdir()
-    like = catalogue.file_layouts()[name]["like"]
+    like = catalogue.read_file_layouts()[name]["like"]
     MAKERS[like](tmp_path / "files")
     for dataset_id in (like, name):
         run(dataset_id, tmp_path / "files")
@@ -131,7 +134,7 @@ def test_variants_with_the_errors_of_the_reference_differ(name, tmp_path):
 
     assert content(corrected) != content(reference)
     assert (
-        sources.load(name, catalogue.datasets()[name]["source"]).fingerprint()
+        sources.load(name, catalogue.read_datasets()[name]["source"]).fingerprint()
         == reference.fingerprint()
     )
 
@@ -175,7 +178,7 @@ def test_raw_arrays_hold_the_same_samples(tmp_path, monkeypatch):
 
 
 def varied_butterflies():
-    numbers = catalogue.file_layouts()["butterflies"]["read"][0]["parts_by_list"]["members"]
+    numbers = catalogue.read_file_layouts()["butterflies"]["read"][0]["parts_by_list"]["members"]
     pictures = DrawnImages()
     return {
         f"{name}/x{number}.jpg": pictures.file("jpg", 8 + number % 3)
@@ -189,7 +192,7 @@ def test_exact_duplicates_go_and_are_told(tmp_path):
     pixels[7] = pixels[3]  # within train, other label
     pixels[70] = pixels[20]  # in test and train: the test image stays
     run("mnist", mnist_files(tmp_path / "files", pixels=pixels))
-    about = prepared.about("mnist", "published")
+    about = prepared.read_about("mnist", "published")
     assert about["exact_duplicates_removed"] == {
         "within_parts": 1,
         "across_parts": 1,
@@ -294,7 +297,7 @@ def test_downloads_are_verified_kept_and_gone_on_with(server, monkeypatch, root)
     for name in MNIST[:3]:
         (folder / name).unlink()  # they need not be fetched again
     prepare.prepare("mnist")
-    assert prepared.about("mnist", "published")["splits"]["test"] == 30
+    assert prepared.read_about("mnist", "published")["splits"]["test"] == 30
 
 
 def test_a_server_that_does_not_answer_is_named(monkeypatch):
@@ -339,15 +342,15 @@ def test_a_copy_that_tfds_has_prepared_is_used(tmp_path):
 
         def _generate_examples(self, name):
             for index, array in enumerate(arrays[name]):
-                yield index, {"image": png(array), "label": index % 10}
+                yield index, {"image": encode_png(array), "label": index % 10}
 
     Mnist(data_dir=str(tmp_path / "tfds"), file_format="array_record").download_and_prepare()
     assert (
-        fetch.newest_copy("mnist") == tmp_path / "tfds/mnist/3.0.1"
-        and fetch.newest_copy("usps") is None
+        fetch.find_newest_copy("mnist") == tmp_path / "tfds/mnist/3.0.1"
+        and fetch.find_newest_copy("usps") is None
     )
     prepare.prepare("mnist", download=False)
-    about = prepared.about("mnist", "published")
+    about = prepared.read_about("mnist", "published")
     assert about["found"] == {"train": 40, "test": 20} and about["sources"] == [
         {"tfds": "mnist 3.0.1"}
     ]
@@ -495,9 +498,9 @@ def test_a_killed_preparation_goes_on_to_the_same(tmp_path, number):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and "1 of 1 data sets are ready" in done.stdout, done.stderr
     assert prepared.verify("mnist", "published") == []
-    folder = prepared.directory("mnist", "published")
+    folder = prepared.find_directory("mnist", "published")
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".tmp")] == []
-    assert prepared.about("mnist", "published")["splits"] == {
+    assert prepared.read_about("mnist", "published")["splits"] == {
         "train": 2100,
         "dev": 450,
         "dev_test": 450,
@@ -525,7 +528,7 @@ def test_a_kill_at_any_instant_leaves_the_old_data_or_the_new(tmp_path, root):
         survived = killed_child.survives(lambda: imported(90), fatal)
         assert prepared.is_ready("own", "local"), f"lost by a kill at change {fatal}"
         assert prepared.verify("own", "local") == []
-        sizes.append(sum(prepared.about("own", "local")["splits"].values()))
+        sizes.append(sum(prepared.read_about("own", "local")["splits"].values()))
         shutil.rmtree(root)
         shutil.copytree(tmp_path / "before", root)
     assert sizes == sorted(sizes) and set(sizes) == {60, 90}
@@ -598,7 +601,7 @@ def zeroed(path, start, count):
 
 def test_damaged_prepared_pixels_and_labels_are_refused(tmp_path, root):
     run("mnist", mnist_files(tmp_path / "files"), form="raw")
-    folder = prepared.directory("mnist", "published")
+    folder = prepared.find_directory("mnist", "published")
     images = prepared.load("mnist", "published").parts["train"].images
     zeroed(folder / "train.npy", 128 + 3 * 28 * 28, 28 * 28)
     images = prepared.load("mnist", "published").parts["train"].images
@@ -622,9 +625,9 @@ def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, m
 
     expected = np.array(images().resized(16))
     (file,) = (root / "derived").iterdir()
-    assert prepared_images.array_problems(root / "derived") == []
+    assert prepared_images.find_array_problems(root / "derived") == []
     zeroed(file, 128 + 2 * 768, 768)
-    (line,) = prepared_images.array_problems(root / "derived")
+    (line,) = prepared_images.find_array_problems(root / "derived")
     assert line.startswith(f"{file}: has changed")
     monkeypatch.setattr(prepared_images, "_RESIDENT", 0)  # only the rows that are read
     assert np.array_equal(images().resized_rows(16, np.arange(2)), expected[:2])
@@ -632,7 +635,7 @@ def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, m
         images().resized_rows(16, np.array([5, 2]))
     with pytest.warns(DataWarning, match="so it is computed again"):
         assert np.array_equal(images().resized(16), expected)
-    assert prepared_images.array_problems(root / "derived") == []
+    assert prepared_images.find_array_problems(root / "derived") == []
     np.save(root / "derived" / file.name.replace("-v2", "-v1"), expected)  # without checksums
     file.write_bytes(b"")
     assert np.array_equal(images().resized(16), expected)
@@ -642,7 +645,7 @@ def test_a_damaged_derived_array_is_noticed_and_computed_again(tmp_path, root, m
 @pytest.mark.parametrize("file", ["test.npy", "train.safetensors", "prepared.json"])
 def test_a_run_that_was_killed_is_not_continued_on_damaged_data(tmp_path, file):
     run("mnist", mnist_files(tmp_path / "files"), form="raw")
-    folder = prepared.directory("mnist", "published")
+    folder = prepared.find_directory("mnist", "published")
 
     def continue_run():
         sets = [toy.blobs("alpha"), prepared.load("mnist", "published")]

@@ -13,7 +13,7 @@ from nevis_stream.datasets.images import (
     EncodedImages,
     JoinedImages,
     SourceImage,
-    pixel_hash,
+    hash_pixels,
 )
 from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Choices
@@ -111,7 +111,7 @@ def test_16_bit_images_are_scaled_by_the_range_of_the_type(tmp_path, part):
     assert images[0][..., 0].tolist() == [[0, 1, 128], [156, 254, 255]]
     opened = SourceImage(tmp_path / part).open()
     assert opened.mode == "L" and (np.asarray(opened) == images[0][..., 0]).all()
-    assert images.pixel_hashes()[0] == pixel_hash(opened)
+    assert images.pixel_hashes()[0] == hash_pixels(opened)
 
 
 @pytest.mark.parametrize(

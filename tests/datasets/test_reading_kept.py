@@ -78,7 +78,7 @@ def imported(tmp_path, monkeypatch):
     pets(tmp_path / "pets", "train", "val")
     choices = Choices(parts="val=dev")
     prepare.import_file(tmp_path / "pets", "my_pets", choices=choices, year=2020, form="raw")
-    return prepared.directory("my_pets", "local")
+    return prepared.find_directory("my_pets", "local")
 
 
 def test_imported_data_keep_names_and_reading(imported):
@@ -114,15 +114,17 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
 
 def test_a_shared_zip_that_was_imported_before_stays(tmp_path, monkeypatch):
     monkeypatch.setenv("NEVIS_STREAM_SHARED", str(tmp_path))
-    file = tmp_path / catalogue.shared()["mpeg7"]["file"]
+    file = tmp_path / catalogue.read_shared_files()["mpeg7"]["file"]
     file.parent.mkdir()
     file.write_bytes(b"as it was published")
-    source = {"file": file.name, "bytes": 19, "sha256": prepared.file_sha256(file)}
+    source = {"file": file.name, "bytes": 19, "sha256": prepared.hash_file(file)}
     facts = {"sources": [source]}
-    monkeypatch.setattr(prepared, "about", lambda *_: facts)
-    assert not prepared.outdated("mpeg7", "local")
+    monkeypatch.setattr(prepared, "read_about", lambda *_: facts)
+    assert not prepared.describe_outdated("mpeg7", "local")
     source["sha256"] = "0" * 64  # a zip of the user's under that name
-    assert prepared.outdated("mpeg7", "local") == "python -m launch.data prepare --task=mpeg7"
+    assert (
+        prepared.describe_outdated("mpeg7", "local") == "python -m launch.data prepare --task=mpeg7"
+    )
 
 
 def test_how_pixels_were_changed_is_kept_with_the_data_and_in_the_report(tmp_path, monkeypatch):
@@ -134,7 +136,7 @@ def test_how_pixels_were_changed_is_kept_with_the_data_and_in_the_report(tmp_pat
     Image.open(first).save(first, exif=turned)
     Image.open(first).convert("RGBA").save(tmp_path / "pets/test/dog/dog_00.png")
     prepare.import_file(tmp_path / "pets", "my_pets", year=2020, form="raw")
-    about = json.loads((prepared.directory("my_pets", "local") / prepared.ABOUT).read_text())
+    about = json.loads((prepared.find_directory("my_pets", "local") / prepared.ABOUT).read_text())
     (note,) = [each for each in about["reading"]["notes"] if "orientation" in each]
     assert "cat_00.png" in note
     head = "order,year,task_id,dataset_id,meta_split"

@@ -11,7 +11,7 @@ from nevis_stream.datasets import sources
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.datasets.splits import divide
 
-DATA = catalogue.shared_directory() / "data"
+DATA = catalogue.find_shared_directory() / "data"
 if not (DATA / "manifest.csv").is_file():
     pytest.skip(
         f"no shared data sets at {DATA}: name their folder in NEVIS_STREAM_SHARED",
@@ -21,7 +21,8 @@ if not (DATA / "manifest.csv").is_file():
 with open(DATA / "manifest.csv", newline="") as manifest:
     ROWS = {f"shared:data/{row['file']}": row for row in csv.DictReader(manifest)}
 KNOWN = {
-    name: row | {"source": f"shared:{row['file']}"} for name, row in catalogue.shared().items()
+    name: row | {"source": f"shared:{row['file']}"}
+    for name, row in catalogue.read_shared_files().items()
 }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, make_dataset
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.datasets.splits import divide, sizes
+from nevis_stream.datasets.splits import divide, divide_proportionally
 from nevis_stream.errors import BadInput, DataWarning
 
 SPLITS = ["train", "dev", "dev_test", "test"]
@@ -59,7 +59,7 @@ def test_splits_are_exact_disjoint_complete_and_in_source_order(source, numbers)
 
 @given(st.integers(0, 10**6), st.sampled_from([(56, 12, 12, 20), (70, 15, 15), (80, 20), (100,)]))
 def test_sizes_add_up_and_are_less_than_one_off(n, shares):
-    results = sizes(n, dict(enumerate(shares)))
+    results = divide_proportionally(n, dict(enumerate(shares)))
     assert sum(results.values()) == n
     assert all(abs(results[i] - n * share / 100) < 1 for i, share in enumerate(shares))
 

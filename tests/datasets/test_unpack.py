@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from nevis_stream.datasets.preparation import unpack as unpacking
-from nevis_stream.datasets.preparation.unpack import stem, unpack, unpack_nested
+from nevis_stream.datasets.preparation.unpack import strip_suffix, unpack, unpack_nested
 from nevis_stream.errors import BadInput
 from tests.datasets.archives.making import tar_bytes, write_gz, write_tar, write_zip
 
@@ -32,7 +32,7 @@ def test_archives_become_folders_named_like_them(tmp_path, name):
     unpack(tmp_path / name, tmp_path / "work")  # what is there is left
     work = tmp_path / "work/x"
     results = {path.relative_to(work).as_posix(): path.read_bytes() for path in work.rglob("*.txt")}
-    assert results == MEMBERS and stem(name) == "x"
+    assert results == MEMBERS and strip_suffix(name) == "x"
 
 
 def test_single_files_and_folders(tmp_path):

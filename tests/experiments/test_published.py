@@ -10,13 +10,13 @@ import pytest
 
 from nevis_stream import catalogue
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.methods import method_points
+from nevis_stream.analysis.methods import list_method_points
 from nevis_stream.analysis.points import point
-from nevis_stream.analysis.regret import reference_of, regret
+from nevis_stream.analysis.regret import compute_error_regret, find_reference
 from nevis_stream.analysis.runs import group_by_stream, read_runs
-from nevis_stream.analysis.seeds import by_seed
-from nevis_stream.analysis.slices import slices
-from nevis_stream.catalogue import shared_directory
+from nevis_stream.analysis.seeds import group_by_seed
+from nevis_stream.analysis.slices import compare_slices
+from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments import published
 from nevis_stream.run_directory.ledger import Ledger
@@ -56,7 +56,7 @@ def table():
 
 
 def test_the_packaged_table_is_the_shared_one():
-    file = shared_directory() / "reference" / "nevis_results.csv"
+    file = find_shared_directory() / "reference" / "nevis_results.csv"
     if not file.is_file():
         pytest.skip(f"{file} is not there")
     theirs = pd.read_csv(file).rename(
@@ -68,7 +68,7 @@ def test_the_packaged_table_is_the_shared_one():
 
 
 def test_points_are_the_published_averages_and_have_no_cost(runs):
-    methods = {method.group.learner: method for method in method_points(by_seed(runs))}
+    methods = {method.group.learner: method for method in list_method_points(group_by_seed(runs))}
     for learner, expected in zip(COLUMNS, AVERAGES["27 meta-test"], strict=True):
         method = methods[learner]
         assert abs(method.error.mean - expected) <= HALF
@@ -79,7 +79,7 @@ def test_points_are_the_published_averages_and_have_no_cost(runs):
 
 
 def test_every_average_that_can_be_recomputed(runs, table):
-    frame = tables.per_task(runs)
+    frame = tables.tabulate_tasks(runs)
     meta_test = frame["meta_split"] == "test"
     printed = frame["task_id"].map(table["printed_under"])
     parts = {
@@ -101,13 +101,13 @@ def test_every_average_that_can_be_recomputed(runs, table):
 
 @pytest.mark.parametrize(("judged_only", "count"), [(True, 27), (False, 104)])
 def test_regret_curves_end_at_the_sums(runs, table, judged_only, count):
-    tasks = catalogue.table("nevis22_tasks")
+    tasks = catalogue.read_carried_table("nevis22_tasks")
     part = [row["canonical_id"] for row in tasks if row["meta_split"] == "test" or not judged_only]
     part = [task for task in part if task in table.index]
     for run in runs:
-        reference, why = reference_of(run, runs)
+        reference, why = find_reference(run, runs)
         assert (reference.header.learner, why) == ("indep", "")
-        curve = regret(run.ledger, reference.ledger, judged_only)
+        curve = compute_error_regret(run.ledger, reference.ledger, judged_only)
         learner = run.header.learner
         assert list(curve.task_ids) == part and len(part) == count
         assert round(curve.values[-1], 4) == round(
@@ -121,7 +121,9 @@ def test_regret_curves_end_at_the_sums(runs, table, judged_only, count):
 def recomputed_slices(table, learner):
     """Mean error and difference to Indep of every slice, from the csv files alone."""
     tasks = (
-        pd.DataFrame(catalogue.table("nevis22_tasks")).set_index("canonical_id").loc[table.index]
+        pd.DataFrame(catalogue.read_carried_table("nevis22_tasks"))
+        .set_index("canonical_id")
+        .loc[table.index]
     )
     side = (tasks["height"].astype(float) * tasks["width"].astype(float)) ** 0.5
     keys = {
@@ -159,9 +161,9 @@ LITERAL = {
 
 
 def test_slices_are_those_of_the_table(runs, table):
-    groups = {group.learner: group for group in by_seed(runs)}
+    groups = {group.learner: group for group in group_by_seed(runs)}
     results = {
-        name: {(item.dimension, item.name): item for item in slices(group, runs)}
+        name: {(item.dimension, item.name): item for item in compare_slices(group, runs)}
         for name, group in groups.items()
     }
     for learner, by_name in results.items():
@@ -178,7 +180,7 @@ def test_slices_are_those_of_the_table(runs, table):
         assert abs(results["ft_dynamic"][name].difference - difference) <= HALF
 
 
-FULL = [row["canonical_id"] for row in catalogue.table("nevis22_tasks")]
+FULL = [row["canonical_id"] for row in catalogue.read_carried_table("nevis22_tasks")]
 
 
 class FullRun(SyntheticRun):
@@ -209,9 +211,9 @@ def test_they_join_every_copy_of_the_stream_and_keep_their_own_indep(tmp_path, r
     groups = list(group_by_stream([*read_runs(own)[0], *runs]).values())
     assert [len(group) for group in groups] == [5, 5]
     for run in runs:
-        assert reference_of(run, groups[0])[0].published
-    assert not reference_of(groups[0][0], groups[0])[0].published
-    frame = tables.per_task(groups[0])
+        assert find_reference(run, groups[0])[0].published
+    assert not find_reference(groups[0][0], groups[0])[0].published
+    frame = tables.tabulate_tasks(groups[0])
     missing = frame[frame["status"] == "missing"]
     assert set(missing["task_id"]) == {"iaprtc12", "voc2012"} and set(missing["reason"]) == {
         published.NO_VALUE

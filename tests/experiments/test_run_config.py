@@ -32,7 +32,7 @@ def built(*args, **values):
     [
         (name, budget)
         for name in TABLE
-        for budget in getattr(learners.class_of(name), "PRESETS", PRESETS)
+        for budget in getattr(learners.find_config_class(name), "PRESETS", PRESETS)
     ],
 )
 def test_every_learner_resolves_at_every_budget(name, budget):

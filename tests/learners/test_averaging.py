@@ -20,7 +20,7 @@ WRONG = np.roll(RIGHT, 1, axis=1)
 
 
 def best_weight(ridge, network, labels, kind="single_label"):
-    return frontier.best_weight(Context.standalone(), ridge, network, labels, kind)
+    return frontier.choose_weight(Context.standalone(), ridge, network, labels, kind)
 
 
 def averaged(ridge, network, weight, kind):
@@ -64,7 +64,7 @@ def test_averages_are_charged(kind, each):
     frontier.average(ctx, RIGHT, WRONG, 0.5, kind)
     assert total(ctx.meter.counts()) == each * RIGHT.size
     labels = LABELS if kind == "single_label" else np.eye(4, dtype=np.uint8)[LABELS]
-    frontier.best_weight(ctx, RIGHT, WRONG, labels, kind)
+    frontier.choose_weight(ctx, RIGHT, WRONG, labels, kind)
     assert total(ctx.meter.counts()) == (1 + 13) * each * RIGHT.size
 
 
@@ -183,7 +183,7 @@ def test_a_network_that_is_right_is_averaged_in_the_answers(networks):
 
 def test_the_ridge_regression_is_averaged_as_sure_as_it_is(networks, monkeypatch):
     seen = []
-    monkeypatch.setattr(frontier, "best_weight", lambda ctx, ridge, *_: seen.append(ridge) or 0.0)
+    monkeypatch.setattr(frontier, "choose_weight", lambda ctx, ridge, *_: seen.append(ridge) or 0.0)
     _, predictor, chosen = train(partly_wrong(), centres=40)
     ctx = Context(path=("test",), phase="train", past={}, past_views={})
     *_, found = chosen._learn(partly_wrong(), ctx, held_out_above=0.0)  # the same draws

@@ -22,7 +22,7 @@ from nevis_stream.learners.closed_form.embedding import (
     Embedding,
     FeaturePlan,
     ImageSelection,
-    projection_program,
+    make_projection_program,
 )
 from nevis_stream.learners.closed_form.learner import (
     ChosenKernel,
@@ -32,7 +32,7 @@ from nevis_stream.learners.closed_form.learner import (
     _judge,
     _temperature,
 )
-from nevis_stream.learners.closed_form.ridge import kernel
+from nevis_stream.learners.closed_form.ridge import compute_kernel
 from nevis_stream.storage.checkpoint import to_host
 from nevis_stream.streams.task import LabelledImages, TaskView
 
@@ -45,7 +45,7 @@ def embedded(n, seed=0, width=6):
 
 
 def histograms(images, cell):
-    return np.asarray(maps.oriented_gradients(images, (cell,))[cell])
+    return np.asarray(maps.compute_oriented_gradients(images, (cell,))[cell])
 
 
 def ramp(degrees, side=32):
@@ -89,7 +89,7 @@ def test_a_gradient_between_two_cells_belongs_to_both():
 
 
 def gradients_of(images):
-    return maps.oriented_gradients(images, (4,))[4]
+    return maps.compute_oriented_gradients(images, (4,))[4]
 
 
 def reduced_pixels(images):
@@ -98,7 +98,7 @@ def reduced_pixels(images):
 
 @functools.cache
 def dictionary():
-    return patches.dictionary_program(10, 40, contrast=True)(noise(50, 6, 1), np.arange(3))
+    return patches.make_dictionary_program(10, 40, contrast=True)(noise(50, 6, 1), np.arange(3))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_faster_histograms_are_the_canonical_ones_and_cost_as_much(side, cel
         apart = float(jnp.abs(canonical - maps._windows(faster[cell], cell)).max())
         assert apart < 1e-6 < float(canonical.max())
     ctx = Context.standalone()
-    ctx.jit(functools.partial(maps.oriented_gradients, cells=cells))(images)
+    ctx.jit(functools.partial(maps.compute_oriented_gradients, cells=cells))(images)
 
     def plain(x):
         shares = maps._by_orientation(*maps._steepest(x))
@@ -148,13 +148,13 @@ def of_patches(images):
     [
         (gradients_of, maps.MIRRORED_BINS),
         (reduced_pixels, None),
-        (of_patches, patches.mirrored_words(10)),
+        (of_patches, patches.match_mirrored_words(10)),
     ],
 )
 def test_a_mirrored_image_has_the_same_even_and_the_opposite_odd_part(feature_map, mirrored):
     images = noise(3, 32)
-    even, odd = maps.parts(feature_map(images), mirrored)
-    other_even, other_odd = maps.parts(feature_map(images[:, :, ::-1]), mirrored)
+    even, odd = maps.split_by_symmetry(feature_map(images), mirrored)
+    other_even, other_odd = maps.split_by_symmetry(feature_map(images[:, :, ::-1]), mirrored)
     assert np.allclose(even, other_even, atol=1e-4) and np.allclose(odd, -other_odd, atol=1e-4)
     assert float(jnp.abs(odd).max()) > 0.01
     whole = np.asarray(feature_map(images)).reshape(3, -1)
@@ -167,7 +167,7 @@ def test_a_mirrored_image_has_the_same_even_and_the_opposite_odd_part(feature_ma
 def test_words_are_activated_by_the_patches_near_them(contrast):
     drawn = noise(4000, 4, 3)
     drawn[:, :, 1:] = (drawn[:, :, 1:] + 3 * drawn[:, :, :-1]) / 4  # neighbours are alike
-    fit = patches.dictionary_program(16, 12, contrast)(drawn, np.arange(3))
+    fit = patches.make_dictionary_program(16, 12, contrast)(drawn, np.arange(3))
     image = noise(1, 16, 5)
     encoded = patches.encode(image, **fit, stride=4, contrast=contrast)
 
@@ -194,7 +194,7 @@ def test_words_are_the_means_of_clusters_and_of_their_mirror_images():
     kinds = noise(3, 4, 1)
     drawn = kinds[np.arange(300) % 3] + 0.02 * noise(300, 4, 2)
     drawn[150:] = drawn[150:, :, ::-1]
-    fit = patches.dictionary_program(6, 48, False)(drawn, np.arange(3))
+    fit = patches.make_dictionary_program(6, 48, False)(drawn, np.arange(3))
     filters, words = np.asarray(fit["filters"]).reshape(-1, 48), np.asarray(fit["words"])
 
     def distances(cut):
@@ -203,13 +203,13 @@ def test_words_are_the_means_of_clusters_and_of_their_mirror_images():
 
     plain, mirrored = distances(drawn), distances(drawn[:, :, ::-1])
     assert plain.min(1).max() < 0.3 * np.median(plain)
-    assert np.allclose(plain, mirrored[:, patches.mirrored_words(6)], atol=0.01)
+    assert np.allclose(plain, mirrored[:, patches.match_mirrored_words(6)], atol=0.01)
 
 
 @pytest.mark.parametrize("contrast", [False, True])
 def test_equal_patches_give_finite_features(contrast):
     flat = np.full((40, 6, 6, 3), 0.5, np.float32)
-    fit = patches.dictionary_program(8, 12, contrast)(flat, np.arange(3))
+    fit = patches.make_dictionary_program(8, 12, contrast)(flat, np.arange(3))
     encoded = patches.encode(noise(2, 32), **fit, stride=3, contrast=contrast)
     again = patches.encode(np.full((2, 32, 32, 3), 0.5), **fit, stride=3, contrast=contrast)
     assert jnp.isfinite(encoded).all() and (again == 0).all()
@@ -253,31 +253,31 @@ def test_the_kernel_is_that_of_the_images_and_their_mirror_images(mirrored):
         other = np.concatenate([right["even"], sign * right["odd"]], 1)
         squares = ((plain[:, None] - other[None]) ** 2).sum(-1)
         expected = expected + weight * np.exp(-squares / 0.8)
-    assert np.allclose(kernel(left, right, 0.8, mirrored), expected, atol=1e-5)
+    assert np.allclose(compute_kernel(left, right, 0.8, mirrored), expected, atol=1e-5)
 
 
 def test_answers_to_those_left_out_are_those_of_fits_without_them():
     n = 20
     points, targets = embedded(n), np.random.RandomState(2).standard_normal((n, 3))
     factor, coefficients = ridge.solve(points, targets, *VALUES)
-    quick = ridge.left_out(factor, coefficients, targets, np.arange(n)[::2])
+    quick = ridge.predict_left_out(factor, coefficients, targets, np.arange(n)[::2])
     for row, i in enumerate(range(0, n, 2)):
         rest = np.arange(n) != i
         others = {name: half[rest] for name, half in points.items()}
         _, fitted = ridge.solve(others, targets[rest], *VALUES)
         alone = {name: half[i : i + 1] for name, half in points.items()}
-        slow = ridge.answers(alone, others, fitted, 0.0, *VALUES[:2])
+        slow = ridge.predict_scores(alone, others, fitted, 0.0, *VALUES[:2])
         assert np.allclose(quick[row], slow[0], atol=2e-4)
 
 
 def nystrom(points, targets, centres, iterations=12):
-    blocks = {name: ridge.in_blocks(half) for name, half in points.items()}
-    weights = ridge.in_blocks(np.ones(len(targets), np.float32))
+    blocks = {name: ridge.split_into_blocks(half) for name, half in points.items()}
+    weights = ridge.split_into_blocks(np.ones(len(targets), np.float32))
     subset = {name: half[:centres] for name, half in points.items()}
-    fitted = ridge.nystrom(
+    fitted = ridge.fit_nystrom(
         subset,
         blocks,
-        ridge.in_blocks(targets),
+        ridge.split_into_blocks(targets),
         weights,
         ridge.JITTERS[0],
         *VALUES,
@@ -293,8 +293,8 @@ def test_nystrom_with_all_images_as_centres_is_the_exact_fit(monkeypatch):
     _, exact = ridge.solve(points, targets, *VALUES)
     centres, fitted = nystrom(points, targets, 150)
     asked = embedded(40, seed=5)
-    expected = ridge.answers(asked, points, exact, 0.0, *VALUES[:2])
-    result = ridge.answers(asked, centres, fitted, 0.0, *VALUES[:2])
+    expected = ridge.predict_scores(asked, points, exact, 0.0, *VALUES[:2])
+    result = ridge.predict_scores(asked, centres, fitted, 0.0, *VALUES[:2])
     assert np.abs(expected - result).max() < 0.01 * np.abs(expected).max()
 
 
@@ -302,8 +302,8 @@ def test_nystrom_with_few_centres_solves_its_equations():
     points = embedded(300)
     targets = np.random.RandomState(2).standard_normal((300, 2)).astype(np.float32)
     centres, fitted = nystrom(points, targets, 40, iterations=25)
-    wide = np.asarray(kernel(points, centres, *VALUES[:2]), np.float64)
-    square = np.asarray(kernel(centres, centres, *VALUES[:2]), np.float64)
+    wide = np.asarray(compute_kernel(points, centres, *VALUES[:2]), np.float64)
+    square = np.asarray(compute_kernel(centres, centres, *VALUES[:2]), np.float64)
     expected = np.linalg.solve(wide.T @ wide + VALUES[2] * square, wide.T @ targets)
     assert np.abs(wide @ expected - wide @ fitted).max() < 0.01 * np.abs(wide @ expected).max()
 
@@ -317,13 +317,13 @@ def test_flops_of_a_fit_are_those_of_its_algebra():
     assert 0 < counted - (products + cholesky + solved) < 30 * n**2  # element by element
     factor = jax.ShapeDtypeStruct((n, n), np.float32)
     judged = jax.ShapeDtypeStruct((j,), np.int32)
-    left_out = count(ridge.left_out, factor, targets, targets, judged)
+    left_out = count(ridge.predict_left_out, factor, targets, targets, judged)
     assert 0 < left_out - n**2 * j < 5 * n * j
 
 
 def test_flops_of_nystrom_grow_with_the_images_not_with_their_square():
     def flops(n, iterations):
-        fit = functools.partial(ridge.nystrom, iterations=iterations)
+        fit = functools.partial(ridge.fit_nystrom, iterations=iterations)
         half = jax.ShapeDtypeStruct((n // 100, 100, 8), np.float32)
         centre = jax.ShapeDtypeStruct((50, 8), np.float32)
         rest = (jax.ShapeDtypeStruct((n // 100, 100, *s), np.float32) for s in ((3,), ()))
@@ -487,7 +487,7 @@ def test_a_fit_that_fails_is_answered_with_the_frequencies(monkeypatch, centres)
         )
 
     monkeypatch.setattr(ridge, "solve", failed(ridge.solve))
-    monkeypatch.setattr(ridge, "nystrom", failed(ridge.nystrom))
+    monkeypatch.setattr(ridge, "fit_nystrom", failed(ridge.fit_nystrom))
     images, labels = stripes(120)
     labels = (np.arange(120) % 4 == 0).astype(np.int32)
     monkeypatch.setattr(closed_form, "_nystrom", closed_form._nystrom.__wrapped__)  # no cache
@@ -550,7 +550,7 @@ def test_the_lowest_error_decides_and_then_the_lowest_loss(monkeypatch):
 def test_each_kind_of_features_has_its_share_of_the_distances():
     draw = np.random.RandomState(0).standard_normal
     parts = [(scale * draw((50, 5)), scale * draw((50, 5))) for scale in (1.0, 7.0)]
-    projection, _ = projection_program(10, (1.0, 3.0))(parts)
+    projection, _ = make_projection_program(10, (1.0, 3.0))(parts)
     shares = []
     for number in (0, 1):  # only one kind differs from image to image
         alone = [

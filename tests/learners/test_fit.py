@@ -21,15 +21,21 @@ from nevis_stream.learners.parts.augmentation import (
     Augmentation,
     _rows_by_tiles,
     _rows_from_two,
+    augment_batch,
     crop_and_resize,
-    random_boxes,
-    training_view,
+    draw_boxes,
 )
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.feed import Batches
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
-from nevis_stream.learners.parts.model import Network, TaskShape, head_size, loss, targets
-from nevis_stream.learners.parts.recipe import Recipe, batch_size, cosine_rates
+from nevis_stream.learners.parts.model import (
+    Network,
+    TaskShape,
+    choose_head_size,
+    compute_loss,
+    encode_targets,
+)
+from nevis_stream.learners.parts.recipe import Recipe, choose_batch_size, make_cosine_rates
 from nevis_stream.learners.parts.search import GridSearch, RandomSearch
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
@@ -61,19 +67,19 @@ def baseline(initialisation=None, rate=(0.02, 0.05), steps=20, trials=2, **recip
     ],
 )
 def test_batch_size_is_equation_4(examples, expected):
-    assert batch_size(examples) == expected
-    assert batch_size(examples, largest=128) == min(expected, 128)
+    assert choose_batch_size(examples) == expected
+    assert choose_batch_size(examples, largest=128) == min(expected, 128)
 
 
 def test_rates_warm_up_and_fall():
-    rates = cosine_rates(0.1, 100, 0.1)
+    rates = make_cosine_rates(0.1, 100, 0.1)
     assert rates[0] == 0
     assert rates[10] == pytest.approx(0.1)
     assert (np.diff(rates[:11]) > 0).all()
     assert (np.diff(rates[10:]) < 0).all()
     assert rates[99] < 1e-4
-    assert cosine_rates(0.1, 1, 0.1).shape == (1,)
-    assert cosine_rates(0.1, 0, 0.1).shape == (0,)
+    assert make_cosine_rates(0.1, 1, 0.1).shape == (1,)
+    assert make_cosine_rates(0.1, 0, 0.1).shape == (0,)
 
 
 @given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 2**63 - 1))
@@ -105,7 +111,7 @@ def test_loss_is_optax_on_the_tasks_own_classes(kind):
     random = np.random.RandomState(0)
     logits = random.normal(size=(5, 64)).astype(np.float32)
     labels = random.randint(3, size=5) if kind == "single_label" else random.randint(2, size=(5, 3))
-    value = loss(logits, targets(labels, kind, 3), 0.2, TaskShape.of(kind, 3))
+    value = compute_loss(logits, encode_targets(labels, kind, 3), 0.2, TaskShape.of(kind, 3))
     if kind == "single_label":
         expected = optax.softmax_cross_entropy(
             logits[:, :3], optax.smooth_labels(np.eye(3)[labels], 0.2)
@@ -116,14 +122,21 @@ def test_loss_is_optax_on_the_tasks_own_classes(kind):
 
 
 def test_head_sizes():
-    assert [head_size(n) for n in (1, 64, 65, 256, 1000, 1025)] == [64, 64, 256, 256, 1024, 4096]
+    assert [choose_head_size(n) for n in (1, 64, 65, 256, 1000, 1025)] == [
+        64,
+        64,
+        256,
+        256,
+        1024,
+        4096,
+    ]
 
 
 def test_boxes_have_the_papers_distribution():
     """Against the same rule written as a loop over one image, on a wide one."""
     options = Augmentation(min_area=0.08)
     sizes = np.tile([[50, 100]], (4000, 1)).astype(np.int32)
-    boxes = np.asarray(random_boxes(jax.random.key(0), sizes, options))
+    boxes = np.asarray(draw_boxes(jax.random.key(0), sizes, options))
     top, left, height, width = boxes.T
     assert (top >= 0).all() and (left >= 0).all()
     assert (top + height <= 1 + 1e-5).all() and (left + width <= 1 + 1e-5).all()
@@ -178,9 +191,7 @@ def test_a_crop_equals_another_implementation():
 def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
     random = np.random.RandomState(side)
     images = random.randint(256, size=(6, side, 3, side)).astype(np.uint8)
-    boxes = np.array(
-        random_boxes(jax.random.key(0), np.full((6, 2), side, np.int32), Augmentation())
-    )
+    boxes = np.array(draw_boxes(jax.random.key(0), np.full((6, 2), side, np.int32), Augmentation()))
     # the whole image mirrored; the lowest row alone
     boxes[0], boxes[1] = (0, 1, 1, -1), (1 - 1e-6, 0, 1e-6, 1)
     centres = np.clip(
@@ -207,7 +218,7 @@ def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
 
 def test_flips_mirror_half_of_the_views():
     ramp = np.tile(np.linspace(0, 255, 8).astype(np.uint8)[None, None, None, :], (400, 8, 3, 1))
-    views = training_view(
+    views = augment_batch(
         jax.random.key(1), ramp, np.full((400, 2), 8, np.int32), 8, Augmentation(crop=False)
     )
     rising = (views[:, 0, -1, 0] > views[:, 0, 0, 0]).mean()
@@ -342,8 +353,8 @@ def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
     with compiled_programs() as compiled:
         for number, learner in enumerate(learners):
             run(learner, toy.stream(), tmp_path / str(number))
-    programs = [model.initialise_program, model.step_program, model.probabilities_program]
+    programs = [model.initialise_program, model.step_program, model.make_prediction_program]
     # two more: a copy of the parameters has new shapes
     assert len(compiled) <= len(programs) + 2, compiled
     assert len(count_flops(learners[0].recipe.step(3), donate_argnums=0)._flops) == 1
-    assert len(count_flops(model.probabilities_program(network, 64))._flops) == 1
+    assert len(count_flops(model.make_prediction_program(network, 64))._flops) == 1

@@ -10,7 +10,7 @@ from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.fit import fit
 from nevis_stream.learners.parts.linear_probe import fit_heads
-from nevis_stream.learners.parts.model import Network, head_size, initialise_program
+from nevis_stream.learners.parts.model import Network, choose_head_size, initialise_program
 from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.progress import Silent
 from nevis_stream.storage.checkpoint import EventWorkspace, to_host
@@ -36,7 +36,7 @@ TASK = view(toy.blobs("a", n=60))
 
 def variables(network=NETWORK):
     words = np.arange(4, dtype=np.uint32)
-    return to_host(jax.jit(initialise_program(network, head_size(3)))(words))
+    return to_host(jax.jit(initialise_program(network, choose_head_size(3)))(words))
 
 
 class Steps(Silent):

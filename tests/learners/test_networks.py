@@ -8,12 +8,19 @@ import pytest
 from flax import linen as nn
 from jax import numpy as jnp
 
-from nevis_stream.cost.counted import CountedFunction, plain_convolutions
+from nevis_stream.cost.counted import CountedFunction, choose_convolution_options
 from nevis_stream.errors import BadInput
 from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.model import Network, step_program
-from nevis_stream.learners.parts.networks import MLP, Head, ResNet, convolve, make_backbone, names
-from nevis_stream.learners.parts.networks.convolution import pads
+from nevis_stream.learners.parts.networks import (
+    MLP,
+    Head,
+    ResNet,
+    convolve,
+    list_names,
+    make_backbone,
+)
+from nevis_stream.learners.parts.networks.convolution import compute_pads
 from nevis_stream.learners.parts.networks.nfnet import NFBlock, StandardisedConv, activate
 from nevis_stream.learners.parts.networks.vit import Attention
 
@@ -105,7 +112,7 @@ def test_stem_sets_the_resolution_of_the_first_stage(stem, side):
     assert second.shape == (1, side // 2, side // 2, 8)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_names())
 def test_backbones_return_pooled_features(name):
     options, size = SMALL[name]
     module, head = make_backbone(name, **options), Head(3)
@@ -429,11 +436,11 @@ def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, p
     def gradients(x, kernel, change):
         return jax.vjp(lambda x, kernel: convolve(x, kernel, stride, padding), x, kernel)[1](change)
 
-    gradients.compiler_options = plain_convolutions()
+    gradients.compiler_options = choose_convolution_options()
     program = CountedFunction(gradients)
     compiled = program._jitted.lower(x, kernel, change).compile().as_text()
     assert "convolution(" in compiled and "ynn" not in compiled
-    around = pads(14, size, stride, padding)
+    around = compute_pads(14, size, stride, padding)
     padded = np.pad(x.astype(np.float64), ((0, 0), around, around, (0, 0)))
     of_padded, of_kernel = np.zeros_like(padded), np.zeros(kernel.shape)
     for row in range(size):
@@ -463,4 +470,6 @@ def test_counted_gradients_are_exact_and_not_of_the_slow_library(size, stride, p
 def test_steps_on_large_maps_only_leave_the_library(name, options, resolution, plain):
     network = Network(name, tuple(sorted(options.items())), resolution)
     step = step_program(network, 64, Augmentation(), 0.9, 1e-4)
-    assert getattr(step, "compiler_options", None) == (plain_convolutions() if plain else None)
+    assert getattr(step, "compiler_options", None) == (
+        choose_convolution_options() if plain else None
+    )

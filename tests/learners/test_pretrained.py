@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from nevis_stream.analysis.points import phase_flops
+from nevis_stream.analysis.points import sum_phase_flops
 from nevis_stream.errors import BadInput, RunWarning
 from nevis_stream.experiments import pretraining, run_config
 from nevis_stream.experiments.recorded import load_learner
@@ -97,7 +97,7 @@ def test_weights_of_another_network_or_no_weights_are_refused(file, tmp_path):
 
 def test_every_task_starts_from_the_weights_and_their_cost_is_charged_once(file, tmp_path):
     ledger = run(learner(FromPretrained(str(file), FACTS.flops)), toy.stream(), tmp_path)
-    assert phase_flops(ledger)["pretrain"] == ledger.header.flops["pretrain"]["-"] == 12345
+    assert sum_phase_flops(ledger)["pretrain"] == ledger.header.flops["pretrain"]["-"] == 12345
     for record in ledger.of_kind(TrainRecord):
         assert {trial.info["initialised_from"] for trial in record.trials} == {PRETRAINED}
     still = Baseline(

@@ -38,8 +38,8 @@ def search(current, earlier):
         past={"old": dict},
         past_views={"old": lambda: earlier},
     )
-    sketches = {"old": repeats.sketch(repeats.hashes(earlier.train))}
-    return repeats.find(current, repeats.hashes(current.train), sketches, ctx), ctx
+    sketches = {"old": repeats.sketch_hashes(repeats.hash_images(earlier.train))}
+    return repeats.find(current, repeats.hash_images(current.train), sketches, ctx), ctx
 
 
 IMAGES, LABELS = random_images(200), np.arange(200) % 3

@@ -15,7 +15,7 @@ from nevis_stream.learners.table import TABLE
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_row_sets_fields_of_its_class_and_says_what_it_gives(name):
-    row, known = TABLE[name], learners.fields_of(learners.class_of(name))
+    row, known = TABLE[name], learners.flatten_fields(learners.find_config_class(name))
     for key, value in row.values.items():
         assert known[key].check(value) == value and known[key].default is None
     assert 0 < row.error < 1 and row.flops > 1e6
@@ -24,7 +24,7 @@ def test_a_row_sets_fields_of_its_class_and_says_what_it_gives(name):
 
 def test_every_field_has_its_help():
     for name in TABLE:
-        for known in learners.fields_of(learners.class_of(name)).values():
+        for known in learners.flatten_fields(learners.find_config_class(name)).values():
             assert known.help, f"{name}: {known.name}"
 
 
@@ -41,7 +41,7 @@ class Own:
 
 
 def test_fields_are_read_from_types_and_metadata():
-    known = learners.fields_of(Own)
+    known = learners.flatten_fields(Own)
     assert list(known) == ["part.rates", "kind", "share"]
     assert (known["part.rates"].type, known["part.rates"].element) == (tuple, float)
     assert (known["kind"].choices, known["share"].range) == (("one", "two"), (0, 1))
@@ -67,16 +67,18 @@ def test_a_value_that_does_not_fit_is_refused(values, message):
 
 def test_a_class_that_cannot_be_configured_is_refused():
     with pytest.raises(BadInput, match="must be a frozen dataclass"):
-        learners.fields_of(dataclasses.make_dataclass("Open", [("a", int, 1)]))
+        learners.flatten_fields(dataclasses.make_dataclass("Open", [("a", int, 1)]))
     with pytest.raises(BadInput, match="More: a learner's class must be a frozen dataclass"):
-        learners.fields_of(type("More", (Own,), {"__annotations__": {"more": int}, "more": 1}))
-    assert learners.fields_of(type("Same", (Own,), {})) == learners.fields_of(Own)
+        learners.flatten_fields(type("More", (Own,), {"__annotations__": {"more": int}, "more": 1}))
+    assert learners.flatten_fields(type("Same", (Own,), {})) == learners.flatten_fields(Own)
     with pytest.raises(BadInput, match="Wild.a is of type <class 'dict'>"):
-        learners.fields_of(dataclasses.make_dataclass("Wild", [("a", dict, None)], frozen=True))
+        learners.flatten_fields(
+            dataclasses.make_dataclass("Wild", [("a", dict, None)], frozen=True)
+        )
     with pytest.raises(BadInput, match="Bare.a has no default"):
-        learners.fields_of(dataclasses.make_dataclass("Bare", [("a", int)], frozen=True))
+        learners.flatten_fields(dataclasses.make_dataclass("Bare", [("a", int)], frozen=True))
     with pytest.raises(BadInput, match="unknown learner 'indp'. Did you mean 'indep'"):
-        learners.class_of("indp")
+        learners.find_config_class("indp")
 
 
 def test_a_class_that_is_no_learner_is_refused(tmp_path, monkeypatch):
@@ -88,9 +90,9 @@ def test_a_class_that_is_no_learner_is_refused(tmp_path, monkeypatch):
     )
     (tmp_path / "misspelt.py").write_text("class A\n")
     with pytest.raises(BadInput, match="A: the class has no method init, train, predict"):
-        learners.class_of("no_learner:A")
+        learners.find_config_class("no_learner:A")
     with pytest.raises(BadInput, match=r"failed with SyntaxError: [^.]*\.py, line 1\)\.$"):
-        learners.class_of("misspelt:A")
+        learners.find_config_class("misspelt:A")
 
 
 def test_the_small_learners_have_keys_of_their_own():

@@ -19,7 +19,7 @@ from nevis_stream.learners.parts.baseline import AuxiliaryTasks, Baseline
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom, FromRelated
 from nevis_stream.learners.parts.model import EVALUATION_BATCH, Network, TaskShape, begin
 from nevis_stream.learners.parts.recipe import AUXILIARY_BATCH, Recipe
-from nevis_stream.learners.parts.relatedness import Neighbours, embed, features_program
+from nevis_stream.learners.parts.relatedness import Neighbours, embed, make_features_program
 from nevis_stream.learners.parts.search import RandomSearch
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
@@ -88,14 +88,14 @@ def test_the_score_is_that_of_a_nearest_neighbour_classifier():
 
 def test_neighbours_are_found_by_tiles_with_one_program():
     random = np.random.RandomState(0)
-    before, _ = counted.so_far()
+    before, _ = counted.count_compilations()
     for n, m in ((5, 3), (1024, 1024), (2500, 40), (3000, 1)):
         # many equal distances
         known, asked = (random.randint(3, size=(count, 7)).astype(np.float32) for count in (n, m))
         distances = ((known[None] - asked[:, None]) ** 2).sum(-1)
         expected = np.argsort(distances, axis=1, kind="stable")[:, :5]
         np.testing.assert_array_equal(relatedness._nearest(known, asked, 5), expected)
-    assert counted.so_far()[0] - before <= 1
+    assert counted.count_compilations()[0] - before <= 1
 
 
 def test_the_score_does_not_depend_on_the_order_of_the_file():
@@ -127,7 +127,7 @@ def test_relatedness_costs_one_forward_pass_an_image():
         "params": {"backbone": variables()["params"]["backbone"]},
         "batch_stats": variables()["batch_stats"],
     }
-    first = count_flops(features_program(NETWORK)).flops(values, images)
+    first = count_flops(make_features_program(NETWORK)).flops(values, images)
     (total,) = ctx.meter.counts()["select"].values()
     width = embed(context(), NETWORK, variables(), task.dev.images).shape[1]
     assert total == 2 * first + 40 * 20 * (2 * width + 2)  # both splits fit into a batch
@@ -275,12 +275,12 @@ def test_auxiliary_batches_change_the_parameters_but_not_the_running_statistics(
     )
     own = (
         random.randint(0, 255, (16, 10, 10, 3), dtype=np.uint8), np.full((16, 2), 10, np.int32),
-        model.targets(task.train.labels[:16], task.kind, 3), key, np.int32(0), np.float32(0.1), np.float32(0),  # noqa: E501
+        model.encode_targets(task.train.labels[:16], task.kind, 3), key, np.int32(0), np.float32(0.1), np.float32(0),  # noqa: E501
         TaskShape.of(task.kind, 3),
     )  # fmt: skip
     other = (
         random.randint(0, 255, (AUXILIARY_BATCH, 10, 10, 3), dtype=np.uint8), np.full((AUXILIARY_BATCH, 2), 10, np.int32),  # noqa: E501
-        model.targets(random.randint(3, size=AUXILIARY_BATCH), task.kind, 3), TaskShape.of(task.kind, 3),  # noqa: E501
+        model.encode_targets(random.randint(3, size=AUXILIARY_BATCH), task.kind, 3), TaskShape.of(task.kind, 3),  # noqa: E501
     )  # fmt: skip
     first = variables()
     alone = jax.jit(plain)(begin(first), *own)

@@ -15,7 +15,7 @@ from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.feed import Feed
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
 from nevis_stream.learners.parts.linear_probe import fit_heads
-from nevis_stream.learners.parts.model import Network, begin, head_size, initialise_program
+from nevis_stream.learners.parts.model import Network, begin, choose_head_size, initialise_program
 from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.learners.parts.search import Halving, RandomSearch
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
@@ -97,7 +97,7 @@ def test_pruned_trials_cost_what_they_ran(tmp_path):
 
 def _initial_flops():
     ctx = Context(path=("x",), phase="train")
-    ctx.jit(initialise_program(MLP, head_size(3)))(np.zeros(4, np.uint32))
+    ctx.jit(initialise_program(MLP, choose_head_size(3)))(np.zeros(4, np.uint32))
     return sum(sum(by_trial.values()) for by_trial in ctx.meter.counts().values())
 
 
@@ -123,7 +123,9 @@ def test_a_diverged_trial_does_not_go_on():
 
 def variables(network, classes=3):
     return to_host(
-        jax.jit(initialise_program(network, head_size(classes)))(np.arange(4, dtype=np.uint32))
+        jax.jit(initialise_program(network, choose_head_size(classes)))(
+            np.arange(4, dtype=np.uint32)
+        )
     )
 
 

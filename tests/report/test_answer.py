@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from nevis_stream.analysis.methods import method_points
+from nevis_stream.analysis.methods import list_method_points
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.report import glossary
 from nevis_stream.report.build import write_report
 from nevis_stream.report.parts.answer import sentences
@@ -19,8 +19,8 @@ GOOD = RUN.but(learner="FT-d", flops=500, errors=(("task_002", 0.1),))
 
 
 def summary(tmp_path, *runs):
-    methods = method_points(
-        by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
+    methods = list_method_points(
+        group_by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
     )
     return re.sub("<[^>]*>", "", " ".join(sentences(methods, 2, 1)))
 
@@ -67,7 +67,7 @@ def test_odd_sets_of_runs(tmp_path, runs, words):
 
 def test_names_are_escaped(tmp_path):
     path = RUN.but(learner="<b>&").write(tmp_path / "run")
-    methods = method_points(by_seed(read_runs([path])[0]))
+    methods = list_method_points(group_by_seed(read_runs([path])[0]))
     assert "<strong>&lt;b&gt;&amp; · small</strong>" in " ".join(sentences(methods, 2, 1))
 
 

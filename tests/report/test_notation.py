@@ -30,7 +30,7 @@ def test_examples_are_true(module):
     ],
 )
 def test_engineering(value, text):
-    assert meter.engineering(value) == text
+    assert meter.format_engineering(value) == text
 
 
 def test_spreads():

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.methods import method_points
+from nevis_stream.analysis.methods import list_method_points
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.analysis.seeds import by_seed
+from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
 from nevis_stream.report.parts import costs
@@ -107,11 +107,11 @@ def test_the_page_and_the_csv_say_what_the_analysis_says(tmp_path):
     paths = written(tmp_path, *usual_runs())
     page = Page(write_report(paths, tmp_path / "out"))
     runs = read_runs(paths)[0]
-    methods = method_points(by_seed(runs))
+    methods = list_method_points(group_by_seed(runs))
     expected = {
-        "points.csv": tables.points(methods),
-        "per_task.csv": tables.per_task(runs),
-        "regret.csv": tables.regrets(runs),
+        "points.csv": tables.tabulate_points(methods),
+        "per_task.csv": tables.tabulate_tasks(runs),
+        "regret.csv": tables.tabulate_regrets(runs),
         "costs.csv": costs.tables(Section(1, runs))["costs"],
     }
     for name, frame in expected.items():

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from nevis_stream.datasets.splits import disjoint
+from nevis_stream.datasets.splits import remove_overlaps
 from nevis_stream.errors import BadInput, DataWarning
 from nevis_stream.learners.nearest_class_mean import NearestClassMean
 from nevis_stream.run_directory.records import TrainRecord
@@ -85,13 +85,13 @@ def test_a_test_split_of_which_half_would_be_lost_is_refused():
         split: other.take(rows) for split, rows in zip(SPLITS, quarters, strict=True)
     }
     tasks = [("a", "a"), ("b", "b")]
-    assert disjoint(tasks, splits_of)[1] == []
+    assert remove_overlaps(tasks, splits_of)[1] == []
     parts["b"]["test"] = whole.take(quarters[0])
     with pytest.raises(BadInput, match="task 'b': 15 of 15 images of its test split are copies"):
-        disjoint(tasks, splits_of)
+        remove_overlaps(tasks, splits_of)
     parts["b"]["test"], parts["b"]["train"] = other.take(quarters[3]), whole.take(quarters[3])
     with pytest.raises(BadInput, match="15 of 15 images of its train split"):
-        disjoint(tasks, splits_of)
+        remove_overlaps(tasks, splits_of)
 
 
 def test_suffixes_in_any_order():

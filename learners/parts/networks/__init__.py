@@ -69,7 +69,7 @@ _BACKBONES: dict[str, tuple[type[nn.Module], dict]] = {
 }
 
 
-def names() -> tuple[str, ...]:
+def list_names() -> tuple[str, ...]:
     """Returns the names of all backbones."""
     return tuple(sorted(_BACKBONES))
 
@@ -81,7 +81,7 @@ def make_backbone(name: str, **options: Any) -> nn.Module:
     `problem()` (what is wrong with them together, if anything).
 
     Args:
-      name: one of `names()`; "resnet" is the same as "resnet34".
+      name: one of `list_names()`; "resnet" is the same as "resnet34".
       **options: attributes of the class, which replace those of the name; lists become tuples.
 
     Raises:

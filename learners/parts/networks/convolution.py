@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from nevis_stream.cost.counted import faster_form
+from nevis_stream.cost.counted import wants_faster_form
 
 SMALL_MAP = 4  # pixels
 PADDINGS = ("same", "torch")
 _kaiming = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
 
 
-def pads(side: int, size: int, stride: int, padding: str) -> tuple[int, int]:
+def compute_pads(side: int, size: int, stride: int, padding: str) -> tuple[int, int]:
     """Returns the pixels put before and after a side so that ⌈side / stride⌉ windows fit.
 
     The windows' `size` is odd.
@@ -21,7 +21,7 @@ def pads(side: int, size: int, stride: int, padding: str) -> tuple[int, int]:
     "same" (XLA) puts the odd pixel after; "torch" puts (size - 1) / 2 before, whatever the stride.
     They differ only where the stride is more than 1.
 
-    >>> pads(64, 3, 2, "same"), pads(64, 3, 2, "torch")
+    >>> compute_pads(64, 3, 2, "same"), compute_pads(64, 3, 2, "torch")
     ((0, 1), (1, 0))
     """
     missing = max((-(-side // stride) - 1) * stride + size - side, 0)
@@ -39,12 +39,12 @@ def convolve(
     """
     size = kernel.shape[0]
     out = [-(-side // stride) for side in x.shape[1:3]]
-    around = [pads(side, size, stride, padding) for side in x.shape[1:3]]
+    around = [compute_pads(side, size, stride, padding) for side in x.shape[1:3]]
     if (
         out[0] * out[1] > SMALL_MAP
         or groups > 1
         or jax.default_backend() != "cpu"
-        or not faster_form()
+        or not wants_faster_form()
     ):
         return jax.lax.conv_general_dilated(
             x,
@@ -74,7 +74,7 @@ class Conv(nn.Module):
       channels: of the result.
       size: of the kernel, in pixels.
       stride: in pixels.
-      padding: "same" or "torch", see `pads`.
+      padding: "same" or "torch", see `compute_pads`.
       bias: add one to each channel.
     """
 
@@ -91,7 +91,7 @@ class Conv(nn.Module):
         return y + self.param("bias", nn.initializers.zeros, (self.channels,)) if self.bias else y
 
 
-def batch_norm(train: bool, scale_init: Callable = nn.initializers.ones) -> nn.BatchNorm:
+def make_batch_norm(train: bool, scale_init: Callable = nn.initializers.ones) -> nn.BatchNorm:
     """Returns the normalisation by the batch's statistics (`train`), or by the running ones."""
     return nn.BatchNorm(not train, momentum=0.9, epsilon=1e-5, scale_init=scale_init)
 
@@ -127,7 +127,7 @@ class VGG(nn.Module):
         for stage, convolutions in enumerate(self.stage_sizes):
             for _ in range(convolutions):
                 x = Conv(self.width * min(2**stage, 8), 3, 1, bias=not self.norm)(x)
-                x = nn.relu(batch_norm(train)(x) if self.norm else x)
+                x = nn.relu(make_batch_norm(train)(x) if self.norm else x)
             x = nn.max_pool(x, (2, 2), (2, 2), "SAME")
         x = x.mean(axis=(1, 2))
         for units in self.hidden:
@@ -160,7 +160,7 @@ class Block(nn.Module):
     def _add(self, x: jax.Array, y: jax.Array, train: bool) -> jax.Array:
         """Returns the block's result: its input x and what its convolutions made of it, y."""
         if x.shape != y.shape:
-            x = batch_norm(train)(Conv(y.shape[-1], 1, self.stride)(x))
+            x = make_batch_norm(train)(Conv(y.shape[-1], 1, self.stride)(x))
         return nn.relu(x + y)
 
 
@@ -172,8 +172,8 @@ class BasicBlock(Block):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        y = nn.relu(batch_norm(train)(Conv(self.channels, 3, self.stride, self.padding)(x)))
-        y = batch_norm(train, _last(self.zero_init_last))(Conv(self.channels, 3, 1)(y))
+        y = nn.relu(make_batch_norm(train)(Conv(self.channels, 3, self.stride, self.padding)(x)))
+        y = make_batch_norm(train, _last(self.zero_init_last))(Conv(self.channels, 3, 1)(y))
         return self._add(x, y, train)
 
 
@@ -187,9 +187,9 @@ class BottleneckBlock(Block):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        y = nn.relu(batch_norm(train)(Conv(self.channels, 1, 1)(x)))
-        y = nn.relu(batch_norm(train)(Conv(self.channels, 3, self.stride, self.padding)(y)))
-        y = batch_norm(train, _last(self.zero_init_last))(Conv(4 * self.channels, 1, 1)(y))
+        y = nn.relu(make_batch_norm(train)(Conv(self.channels, 1, 1)(x)))
+        y = nn.relu(make_batch_norm(train)(Conv(self.channels, 3, self.stride, self.padding)(y)))
+        y = make_batch_norm(train, _last(self.zero_init_last))(Conv(4 * self.channels, 1, 1)(y))
         return self._add(x, y, train)
 
 
@@ -231,10 +231,12 @@ class ResNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array, train: bool = False) -> jax.Array:
-        x = nn.relu(batch_norm(train)(Conv(self.width, *STEMS[self.stem], self.padding)(images)))
+        x = nn.relu(
+            make_batch_norm(train)(Conv(self.width, *STEMS[self.stem], self.padding)(images))
+        )
         if self.stem == "standard":
             x = nn.max_pool(
-                x, (3, 3), (2, 2), [pads(side, 3, 2, self.padding) for side in x.shape[1:3]]
+                x, (3, 3), (2, 2), [compute_pads(side, 3, 2, self.padding) for side in x.shape[1:3]]
             )
         for stage, blocks in enumerate(self.stage_sizes):
             for block in range(blocks):

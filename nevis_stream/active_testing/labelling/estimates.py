@@ -7,10 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from nevis_stream.active_testing.estimators import ESTIMATORS, FEWEST, lure_weights, step_estimates
+from nevis_stream.active_testing.estimators import (
+    ESTIMATORS,
+    FEWEST,
+    compute_lure_weights,
+    step_estimates,
+)
 from nevis_stream.active_testing.labelling.files import Draw
 from nevis_stream.active_testing.labelling.session import Session
-from nevis_stream.active_testing.pool import LabelledDraws, difference
+from nevis_stream.active_testing.pool import LabelledDraws, subtract_pools
 from nevis_stream.errors import BadInput, look_up
 from nevis_stream.queries.oracle import NO_LABEL, Cost, Estimate, Query, Responses
 
@@ -33,7 +38,7 @@ class Account:
         return self.estimate.high - self.estimate.low
 
 
-def accounts(session: Session, estimator: str) -> list[Account]:
+def estimate_models(session: Session, estimator: str) -> list[Account]:
     """Returns the estimates of all models, then of the differences of all pairs.
 
     Args:
@@ -74,7 +79,7 @@ def gather_draws(session: Session, model: int, other: int | None = None) -> list
         mine = [draw for draw in rounds if draw.pool_part == place]
         pool = session.pools[place][model]
         if other is not None:
-            pool = difference(pool, session.pools[place][other])
+            pool = subtract_pools(pool, session.pools[place][other])
 
         def join(name: str, shape: tuple[int, ...] = (), mine: Sequence[Draw] = mine) -> np.ndarray:
             """Returns what all draws of the pool part have under a name."""
@@ -124,7 +129,7 @@ def combine(estimates: Sequence[Estimate], session: Session) -> Estimate:
     )
 
 
-def history(
+def estimate_along(
     session: Session, model: int, estimator: str, points: int = 40
 ) -> list[tuple[int, Estimate]]:
     """Returns the estimate after several numbers of labels, at most `points` of them."""
@@ -165,7 +170,7 @@ def shorten(draws: LabelledDraws, asked: int) -> LabelledDraws:
     )
 
 
-def plain_labels(draws: Sequence[LabelledDraws], half_width: float) -> float:
+def count_plain_labels(draws: Sequence[LabelledDraws], half_width: float) -> float:
     """Returns how many labels plain random testing would have needed for an interval of this half
     width: the smallest M with t σ √(1/M − 1/n) at most that.
 
@@ -184,7 +189,7 @@ def plain_labels(draws: Sequence[LabelledDraws], half_width: float) -> float:
         if not part.asked:
             return np.nan
         squares = replace(part, pool=replace(part.pool, losses=part.pool.losses**2))
-        weights = lure_weights(part.pool.n, part.asked)
+        weights = compute_lure_weights(part.pool.n, part.asked)
         moments.append([weights @ step_estimates(each, 0.0, 0.0) for each in (part, squares)])
     mean, square = sizes / sizes.sum() @ np.array(moments)
     variance, n = max(square - mean**2, 0.0), sizes.sum()

@@ -232,7 +232,7 @@ class Draw:
         return self.labels
 
 
-def recorded_draws(file: Path, pool_parts: Sequence[PoolPart]) -> list[Draw]:
+def load_draws(file: Path, pool_parts: Sequence[PoolPart]) -> list[Draw]:
     """Returns all draws, in order.
 
     Raises:
@@ -273,7 +273,7 @@ def _draw(line: dict[str, Any], values: dict[str, Any], pool_parts: Sequence[Poo
     return Draw(number, labels, values["generation"], samples, **arrays)
 
 
-def recorded_labels(file: Path, positions: Mapping[str, int], classes: int) -> dict[int, int]:
+def load_labels(file: Path, positions: Mapping[str, int], classes: int) -> dict[int, int]:
     """Returns the class of each labelled sample by its position, `NO_LABEL` of one that nobody can
     label; corrections replace.
 

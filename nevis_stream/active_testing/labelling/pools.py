@@ -17,7 +17,7 @@ from nevis_stream.datasets import sources
 from nevis_stream.datasets.dataset import SINGLE_LABEL
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images, SourceImage
-from nevis_stream.datasets.reading import parts_called
+from nevis_stream.datasets.reading import match_parts
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
 from nevis_stream.evaluation_cache.facts import natural_sort_key
@@ -79,7 +79,7 @@ def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
     if path.endswith(".npz"):
         return _npz(Path(path), part)
     name, _, split = pool.partition(":")
-    known = catalogue.datasets()
+    known = catalogue.read_datasets()
     if not split or name not in known:
         hint = unknown("data set", name, known) if split else "no such folder or file."
         raise BadInput(f"--pool={pool}: {hint} A pool is {FORMS}.")
@@ -124,7 +124,7 @@ def _labels(folder: Path, names: Sequence[str]) -> tuple[np.ndarray | None, Sequ
       BadInput: the folders are parts of a data set, and not classes.
     """
     tops = {name.partition("/")[0] for name in names if "/" in name}
-    parts = parts_called(tops)
+    parts = match_parts(tops)
     if len(set(parts.values())) > 1 or (len(tops) == 1 and parts):
         part = max(parts, key=lambda name: parts[name] == "test")
         raise BadInput(

@@ -22,15 +22,15 @@ from nevis_stream.active_testing.labelling.files import (
     Draw,
     PoolPart,
     SessionSettings,
+    load_draws,
+    load_labels,
     read_pool_part,
-    recorded_draws,
-    recorded_labels,
     show_path,
     write_pool_part,
 )
 from nevis_stream.active_testing.pool import Pool
 from nevis_stream.active_testing.surrogates import build_surrogate
-from nevis_stream.active_testing.testing import choose_samples, expect_before, expected_losses
+from nevis_stream.active_testing.testing import choose_samples, expect_before, expect_losses
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.queries.oracle import NO_LABEL, Query, Responses
 from nevis_stream.queries.session_log import History, MessageTerms, SessionLog
@@ -66,8 +66,8 @@ class Session:
         self.directory = directory
         self.log = _log(
             directory,
-            lambda file: recorded_draws(file, self.pool_parts),
-            lambda file: recorded_labels(file, self.positions, self.class_count),
+            lambda file: load_draws(file, self.pool_parts),
+            lambda file: load_labels(file, self.positions, self.class_count),
         )
         begin = f"python -m launch.label start --model=… --pool=… --out={directory}"
         self.settings = self.log.read_settings(_settings, begin)
@@ -248,8 +248,7 @@ class Session:
             )
             samples = query.samples[0]
             expected = [
-                expect_before(expected_losses(pool, members), drawn_before, samples)
-                for pool in pools
+                expect_before(expect_losses(pool, members), drawn_before, samples) for pool in pools
             ]
             drawn_here.append(
                 {

@@ -255,14 +255,14 @@ class OutcomePatterns:
         predictions = self.base(answers)
         members = np.asarray(predictions.probabilities, np.float64)
         wrong = 1 - np.asarray(self.outcomes, np.float64).T
-        evidence = class_evidence(
+        evidence = compute_class_evidence(
             members.mean(axis=0), wrong, answers.samples[0], answers.values[0]
         )
         updated = softmax(np.log(members + _LEAST_PROBABILITY) + evidence, axis=2)
         return EnsemblePredictions(updated, predictions.cost + Cost(uncounted=_EM))
 
 
-def class_evidence(
+def compute_class_evidence(
     probabilities: PerClass,
     wrong: Float[np.ndarray, "samples models"],
     samples: Int[np.ndarray, " labels"],

@@ -22,7 +22,7 @@ from nevis_stream.active_testing.surrogate import (
 )
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.array_types import Float, Int, UInt8
-from nevis_stream.cost.counted import count_flops, made_once
+from nevis_stream.cost.counted import count_flops, make_once
 from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import generator, key_of, seed_for
 from nevis_stream.storage.checkpoint import Tree
@@ -60,7 +60,7 @@ class Architecture:
     penalty: Callable[[Any, Any], jax.Array] | None = None
 
 
-@made_once
+@make_once
 def _training(architecture: Architecture, steps: int, classes: int) -> Callable[..., Tree]:
     """Returns `train(key, inputs, labels, offsets, count)`, the parameters of one member."""
 
@@ -106,7 +106,7 @@ def _training(architecture: Architecture, steps: int, classes: int) -> Callable[
     return train
 
 
-@made_once
+@make_once
 def _prediction(architecture: Architecture) -> Callable[..., jax.Array]:
     def predict(
         parameters: Tree, inputs: jax.Array, offsets: Float[jax.Array, "samples classes"]

@@ -1,9 +1,9 @@
 """Data sets of patches: cut from disjoint regions of images that packages carry.
 
 Term: a *box* is a rectangle of one image. An image that is shared by train and test is divided
-once, by `region`, in the same way for every data set that uses it: so no test patch of one data set
-is a train patch of another. Patches of one part are laid side by side without overlap, so that a
-later division of train is honest too; only the pieces of mosaics may overlap.
+once, by `find_region`, in the same way for every data set that uses it: so no test patch of one
+data set is a train patch of another. Patches of one part are laid side by side without overlap, so
+that a later division of train is honest too; only the pieces of mosaics may overlap.
 """
 
 import functools
@@ -45,7 +45,7 @@ class Box:
         )
 
 
-def region(image: str, shape: tuple[int, ...], part: str) -> Box:
+def find_region(image: str, shape: tuple[int, ...], part: str) -> Box:
     """Returns the part of an image that belongs to "train" or to "test".
 
     Test is the lowest 30% of an image, or the rightmost 30% where it is more than 1.5 times as
@@ -68,7 +68,7 @@ def region(image: str, shape: tuple[int, ...], part: str) -> Box:
     return Box(image, 0, 0, line - GAP, width)
 
 
-def grid(box: Box, size: int) -> list[Box]:
+def tile_box(box: Box, size: int) -> list[Box]:
     """Returns the squares of side `size` that tile a box, row by row; a remainder is left out."""
     return [
         Box(box.image, top, left, size, size)
@@ -77,7 +77,7 @@ def grid(box: Box, size: int) -> list[Box]:
     ]
 
 
-def shelves(box: Box, smallest: int, largest: int, rng: np.random.RandomState) -> list[Box]:
+def fill_with_boxes(box: Box, smallest: int, largest: int, rng: np.random.RandomState) -> list[Box]:
     """Returns boxes of many sizes that fill a box in rows without overlap.
 
     Args:
@@ -108,7 +108,7 @@ def turn(patch: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     return patch[:, ::-1] if rng.randint(2) else patch
 
 
-def level(patch: np.ndarray, mean: float, deviation: float) -> np.ndarray:
+def standardise_grey(patch: np.ndarray, mean: float, deviation: float) -> np.ndarray:
     """Returns a grey patch with a given mean and spread, so that brightness carries no label.
 
     Args:
@@ -141,7 +141,7 @@ LabelledBoxes = dict[str, list[tuple[Box, int]]]
 
 
 @functools.cache
-def surface(name: str) -> np.ndarray:
+def read_surface(name: str) -> np.ndarray:
     """Returns a whole image in grey, uint8[height, width]; the retina shrunk three times."""
     return read_image(name, grey=True, shrink=3 if name == "retina" else 1)
 
@@ -151,7 +151,10 @@ def _build_levelled(name: str, boxes: LabelledBoxes, classes: int, seed: int) ->
     rng = np.random.RandomState(seed)
     parts = {}
     for part, pairs in boxes.items():
-        cut = [level(turn(box.cut(surface(box.image)), rng), 128, 48) for box, _ in pairs]
+        cut = [
+            standardise_grey(turn(box.cut(read_surface(box.image)), rng), 128, 48)
+            for box, _ in pairs
+        ]
         parts[part] = ArrayImages(np.stack(cut), name), np.array([label for _, label in pairs])
     return make_dataset(name, SINGLE_LABEL, parts, classes)
 
@@ -167,14 +170,14 @@ def label_textures() -> LabelledBoxes:
     chosen: LabelledBoxes = {part: [] for part in TEXTURES_EACH}
     for part, most in TEXTURES_EACH.items():
         for label, name in enumerate(TEXTURES):
-            tiles = grid(region(name, surface(name).shape, part), 24)
+            tiles = tile_box(find_region(name, read_surface(name).shape, part), 24)
             usable = [tile for tile in tiles if _has_texture(tile)]
             chosen[part] += [(tile, label) for tile in draw(usable, most, rng)]
     return chosen
 
 
 def _has_texture(box: Box) -> bool:
-    patch = box.cut(surface(box.image))
+    patch = box.cut(read_surface(box.image))
     if box.image == "retina" and patch.min() < 30:  # beyond the round field of view
         return False
     return patch.std() >= LEAST_SPREAD.get(box.image, 0)
@@ -215,8 +218,8 @@ def label_tissue() -> LabelledBoxes:
     gland, rng = _gland(), np.random.RandomState(2021)
     chosen: LabelledBoxes = {part: [] for part in TISSUE_EACH}
     for part, most in TISSUE_EACH.items():
-        tiles = grid(region("ihc", gland.shape, part), 20)
-        tiles = [tile for tile in tiles if tile.cut(surface("ihc")).std() >= EMPTY_GLASS]
+        tiles = tile_box(find_region("ihc", gland.shape, part), 20)
+        tiles = [tile for tile in tiles if tile.cut(read_surface("ihc")).std() >= EMPTY_GLASS]
         for label, (least, greatest) in enumerate(TISSUE_SHARES):
             fit = [tile for tile in tiles if least <= tile.cut(gland).mean() <= greatest]
             chosen[part] += [(tile, label) for tile in draw(fit, most, rng)]
@@ -252,7 +255,7 @@ def _draw_pieces(part: str, rng: np.random.RandomState) -> list[Box]:
     for cell, kind in enumerate(cells):
         name = SURFACES[kind]
         height, width = int(heights[cell // 2]), int(widths[cell % 2])
-        whole = region(name, surface(name).shape, part)
+        whole = find_region(name, read_surface(name).shape, part)
         top = whole.top + rng.randint(whole.height - height + 1)
         left = whole.left + rng.randint(whole.width - width + 1)
         pieces.append(Box(name, top, left, height, width))
@@ -269,9 +272,9 @@ def plan_mosaics() -> Iterator[tuple[str, list[list[Box]]]]:
 def _mosaic(pieces: list[Box], rng: np.random.RandomState) -> np.ndarray:
     cut = []
     for box in pieces:
-        patch = box.cut(surface(box.image))
+        patch = box.cut(read_surface(box.image))
         patch = patch[:: rng.choice((-1, 1)), :: rng.choice((-1, 1))]
-        cut.append(level(patch, rng.randint(100, 156), rng.randint(30, 51)))
+        cut.append(standardise_grey(patch, rng.randint(100, 156), rng.randint(30, 51)))
     return np.block([cut[:2], cut[2:]])
 
 
@@ -355,7 +358,7 @@ def label_scenes() -> LabelledBoxes:
             for in_part, shows, image, top, left, bottom, right in AREAS:
                 if (in_part, shows) == (part, name):
                     area = Box(image, top, left, bottom - top, right - left)
-                    filled += shelves(area, 18, 44, rng)
+                    filled += fill_with_boxes(area, 18, 44, rng)
             chosen[part] += [(box, label) for box in draw(filled, most, rng)]
     return chosen
 

@@ -18,7 +18,7 @@ from nevis_stream.datasets.images import ArrayImages
 SCALE = 4
 
 
-def polygon_mask(size: int, layers: Sequence[tuple[np.ndarray, bool]]) -> np.ndarray:
+def draw_polygons(size: int, layers: Sequence[tuple[np.ndarray, bool]]) -> np.ndarray:
     """Draws filled polygons one upon the other.
 
     Args:
@@ -37,13 +37,13 @@ def polygon_mask(size: int, layers: Sequence[tuple[np.ndarray, bool]]) -> np.nda
     return np.asarray(canvas.reduce(SCALE))
 
 
-def regular_polygon(corners: int, radius: float = 1.0) -> np.ndarray:
+def make_regular_polygon(corners: int, radius: float = 1.0) -> np.ndarray:
     """Returns float[corners, 2]: (x, y) of a regular polygon about the origin, the first on top."""
     angles = 2 * np.pi * np.arange(corners) / corners
     return radius * np.stack([np.sin(angles), -np.cos(angles)], axis=1)
 
 
-def rotation(degrees: float) -> np.ndarray:
+def make_rotation(degrees: float) -> np.ndarray:
     """Returns float[2, 2]: the matrix that turns row vectors (x, y) by an angle."""
     cos, sin = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     return np.array([[cos, sin], [-sin, cos]])
@@ -65,7 +65,7 @@ SHAPES_EACH = {"train": 50, "test": 20}  # of every class
 
 
 def _star() -> np.ndarray:
-    points = regular_polygon(10)
+    points = make_regular_polygon(10)
     points[1::2] *= 0.42
     return points
 
@@ -95,15 +95,15 @@ _ARROW = _outline(
     (-0.75, -0.15),
 )
 _CORNER = _outline((-0.8, -0.9), (-0.25, -0.9), (-0.25, 0.35), (0.8, 0.35), (0.8, 0.9), (-0.8, 0.9))
-_DISC = regular_polygon(36, 0.9)
+_DISC = make_regular_polygon(36, 0.9)
 
 # Outlines in a square from -1 to 1; True fills, False clears.
 SHAPES = {
     "disc": [(_DISC, True)],
-    "ring": [(_DISC, True), (regular_polygon(36, 0.5), False)],
-    "crescent": [(_DISC, True), (regular_polygon(36, 0.75) + (0.45, 0), False)],
-    "triangle": [(regular_polygon(3), True)],
-    "square": [(regular_polygon(4, 1.05), True)],
+    "ring": [(_DISC, True), (make_regular_polygon(36, 0.5), False)],
+    "crescent": [(_DISC, True), (make_regular_polygon(36, 0.75) + (0.45, 0), False)],
+    "triangle": [(make_regular_polygon(3), True)],
+    "square": [(make_regular_polygon(4, 1.05), True)],
     "star": [(_star(), True)],
     "plus": [(_PLUS, True)],
     "arrow": [(_ARROW, True)],
@@ -114,10 +114,10 @@ SHAPES = {
 
 def _render_shape(name: str, rng: np.random.RandomState) -> np.ndarray:
     stretch = np.diag(rng.uniform(0.8, 1.1, 2))
-    matrix = rotation(rng.uniform(0, 360)) @ stretch @ rotation(rng.uniform(0, 360))
+    matrix = make_rotation(rng.uniform(0, 360)) @ stretch @ make_rotation(rng.uniform(0, 360))
     matrix = matrix * rng.uniform(7.0, 11.0)
     centre = SHAPE_SIZE / 2 + rng.uniform(-2, 2, 2)
-    mask = polygon_mask(SHAPE_SIZE, [(c @ matrix + centre, fills) for c, fills in SHAPES[name]])
+    mask = draw_polygons(SHAPE_SIZE, [(c @ matrix + centre, fills) for c, fills in SHAPES[name]])
     dark, light = rng.randint(0, 90), rng.randint(165, 256)
     ink, paper = (light, dark) if rng.randint(2) else (dark, light)
     noise = rng.randint(-12, 13, (SHAPE_SIZE, SHAPE_SIZE))
@@ -220,7 +220,7 @@ COINS = {
 }  # fmt: skip
 
 
-def coin_boxes() -> dict[str, list[Box]]:
+def find_coin_boxes() -> dict[str, list[Box]]:
     """Returns the box around every coin of each part."""
     return {
         part: [Box("coins", y - r, x - r, 2 * r + 1, 2 * r + 1) for x, y, r in coins]
@@ -245,8 +245,8 @@ def _places(count: int, rng: np.random.RandomState) -> list[tuple[int, int, int]
 
 @functools.cache
 def _disc(size: int) -> np.ndarray:
-    disc = regular_polygon(32, size / 2 - 0.3) + size / 2
-    return polygon_mask(size, [(disc, True)])
+    disc = make_regular_polygon(32, size / 2 - 0.3) + size / 2
+    return draw_polygons(size, [(disc, True)])
 
 
 def _render_coins(coins: list[Image.Image], count: int, rng: np.random.RandomState) -> np.ndarray:
@@ -276,7 +276,7 @@ def build_coins() -> DataSet:
     rng = np.random.RandomState(2019)
     photograph = read_image("coins", grey=True)
     parts = {}
-    for part, around in coin_boxes().items():
+    for part, around in find_coin_boxes().items():
         coins = [Image.fromarray(box.cut(photograph)) for box in around]
         counts = np.repeat(np.arange(1, MOST_COINS + 1), SCENES_EACH[part])
         pixels = np.stack([_render_coins(coins, count, rng) for count in counts])

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, present_classes
+from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, find_present_classes
 from nevis_stream.datasets.files import Example
-from nevis_stream.datasets.images import SourceImage, dhashes, hash_thumbnail, pixel_hash
-from nevis_stream.datasets.raw_formats.paths import equal_mass_bins
-from nevis_stream.datasets.reading import Reading, left_out
+from nevis_stream.datasets.images import SourceImage, compute_dhashes, hash_pixels, hash_thumbnail
+from nevis_stream.datasets.raw_formats.paths import divide_into_quantiles
+from nevis_stream.datasets.reading import Reading, describe_left_out
 from nevis_stream.datasets.splits import assign
 from nevis_stream.errors import BadInput
 from nevis_stream.progress import Progress
@@ -138,10 +138,10 @@ def from_examples(
         numbers[example.part] += 1
     if not readable:
         raise BadInput(f"{origin}: none of its images can be read.")
-    labels, classes, names = class_ids(readable, layout, kind, num_classes, origin)
+    labels, classes, names = make_class_ids(readable, layout, kind, num_classes, origin)
     if reading is None:
-        skipped = left_out("images that cannot be read", unreadable)
-        empty = int((~present_classes([labels], classes)).sum())
+        skipped = describe_left_out("images that cannot be read", unreadable)
+        empty = int((~find_present_classes([labels], classes)).sum())
         labels_from = "the layout of the catalogue"
         reading = Reading(dict(numbers), kind, classes, names, labels_from, empty, skipped)
     names = names or reading.classes
@@ -152,7 +152,7 @@ def from_examples(
         "part": np.asarray([parts.index(example.part) for example in readable], np.uint8),
         "index": np.asarray(index, np.int32),
         "sha256": np.frombuffer(b"".join(f.sha256 for f in facts), np.uint8).reshape(-1, 32),
-        "dhash": dhashes(np.stack([f.thumbnail for f in facts])),
+        "dhash": compute_dhashes(np.stack([f.thumbnail for f in facts])),
     }
     part_names = np.asarray([example.part for example in readable])
     hashes = np.asarray([f.sha256 for f in facts], object)
@@ -177,7 +177,7 @@ def from_examples(
     report = {
         "reading": reading.to_json(),
         "found": dict(sorted(numbers.items())),
-        "classes_with_samples": int(present_classes([labels], classes).sum()),
+        "classes_with_samples": int(find_present_classes([labels], classes).sum()),
         "exact_duplicates_removed": removed,
         "near_duplicates_of_train": count_near_copies(
             {name: s.tensors["dhash"] for name, s in splits.items()}
@@ -201,7 +201,7 @@ class ImageFacts(NamedTuple):
       height: pixels.
       width: pixels.
       sha256: of the decoded pixels; grey images stored as RGB have the hash of the grey ones.
-      thumbnail: uint8[8, 9] grey pixels, from which `dhashes` makes the perceptual hash.
+      thumbnail: uint8[8, 9] grey pixels, from which `compute_dhashes` makes the perceptual hash.
     """
 
     height: int
@@ -212,7 +212,7 @@ class ImageFacts(NamedTuple):
 
 def examine(image: Image.Image) -> ImageFacts:
     """Returns size, hash and thumbnail of a decoded image."""
-    return ImageFacts(image.height, image.width, pixel_hash(image), hash_thumbnail(image))
+    return ImageFacts(image.height, image.width, hash_pixels(image), hash_thumbnail(image))
 
 
 def choose_copies(
@@ -264,7 +264,7 @@ def count_near_copies(dhashes: Mapping[str, np.ndarray]) -> dict[str, int]:
 ANY = "any"
 
 
-def class_ids(
+def make_class_ids(
     examples: Sequence[Example], layout: Mapping[str, Any], kind: str, num_classes: int, origin: str
 ) -> tuple[np.ndarray, int, list[str]]:
     """Returns the labels as ids, the number of classes, and the classes' names (or []).
@@ -291,7 +291,7 @@ def class_ids(
     populated = layout.get("populated", num_classes)
     if "bins" in layout:
         scores = np.minimum(np.asarray(values, float), layout.get("largest_score", np.inf))
-        return equal_mass_bins(scores, layout["bins"]).astype(np.int32), layout["bins"], []
+        return divide_into_quantiles(scores, layout["bins"]).astype(np.int32), layout["bins"], []
     if kind == MULTI_LABEL:
         values = [frozenset(value) for value in values]
         ids, names = _ids_by_name(frozenset().union(*values), layout, origin)

@@ -20,7 +20,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.datasets.files import Example
 from nevis_stream.datasets.images import SourceImage
-from nevis_stream.datasets.preparation.unpack import stem
+from nevis_stream.datasets.preparation.unpack import strip_suffix
 from nevis_stream.datasets.prepared import ADDRESS_UNKNOWN, DOWNLOAD_YOURSELF, DOWNLOADABLE
 from nevis_stream.datasets.prepared_images import open_builder
 from nevis_stream.errors import INSTALL_DATA, BadInput
@@ -64,8 +64,8 @@ class FetchPlan:
 
 def fetch_plan(dataset_id: str) -> FetchPlan:
     """Returns how to get the files of a data set of the catalogue; only reads tables."""
-    layout = catalogue.file_layouts()[dataset_id]
-    row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
+    layout = catalogue.read_file_layouts()[dataset_id]
+    row = catalogue.read_nevis22_datasets()[layout.get("like", dataset_id)]
     urls = [
         url
         for text in layout.get("urls") or row["download_urls"].split(" ; ")
@@ -119,10 +119,10 @@ def _expand(text: str) -> list[str]:
     return [text.replace(match[0], str(n)) for n in numbers if str(n) != match[3]]
 
 
-def local_file(source: Source, folders: list[Path]) -> Path | None:
+def find_local_file(source: Source, folders: list[Path]) -> Path | None:
     """Returns the file, or a folder with the archive's name, from the first folder that has it."""
     for folder in folders:
-        for name in (source.file, stem(source.file)):
+        for name in (source.file, strip_suffix(source.file)):
             if (folder / name).exists():
                 return folder / name
     return None
@@ -195,13 +195,13 @@ def _reason(error: Exception) -> str:
 PARTS = {"train": "train", "validation": "dev", "test": "test"}
 
 
-def newest_copy(dataset_id: str) -> Path | None:
+def find_newest_copy(dataset_id: str) -> Path | None:
     """Returns the newest usable copy of a data set, or None.
 
     Copies are below TFDS_DATA_DIR, by default ~/tensorflow_datasets.
     """
-    layout = catalogue.file_layouts()[dataset_id]
-    name = catalogue.nevis22_datasets().get(dataset_id, {}).get("tfds_name", "")
+    layout = catalogue.read_file_layouts()[dataset_id]
+    name = catalogue.read_nevis22_datasets().get(dataset_id, {}).get("tfds_name", "")
     if not name or "tfds" not in layout or find_spec("tensorflow_datasets") is None:
         return None
     root = Path(os.environ.get("TFDS_DATA_DIR") or Path.home() / "tensorflow_datasets") / name
@@ -219,7 +219,7 @@ def _version(name: str) -> tuple[int, ...]:
     return tuple(int(number) for number in name.split(".") if number.isdigit())
 
 
-def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
+def read_examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     """Returns the examples of a copy.
 
     Encoded images are written into `work`, so that memory holds none of them.
@@ -232,8 +232,8 @@ def examples(dataset_id: str, copy: Path, work: Path) -> list[Example]:
     """
     import tensorflow_datasets as tfds
 
-    options = catalogue.file_layouts()[dataset_id]["tfds"]
-    kind = catalogue.nevis22_datasets()[dataset_id]["kind"]
+    options = catalogue.read_file_layouts()[dataset_id]["tfds"]
+    kind = catalogue.read_nevis22_datasets()[dataset_id]["kind"]
     parts = options.get("parts", PARTS)
     builder = open_builder(copy)
     splits = [split for split in builder.info.splits if split in parts]

@@ -40,18 +40,18 @@ def gather(
       BadInput: a file is missing (the message says what to do) or has another checksum than
         the published one.
     """
-    if dataset_id not in catalogue.file_layouts():
-        raise BadInput(unknown("data set", dataset_id, catalogue.file_layouts()))
+    if dataset_id not in catalogue.read_file_layouts():
+        raise BadInput(unknown("data set", dataset_id, catalogue.read_file_layouts()))
     plan = fetch.fetch_plan(dataset_id)
     downloads = (
-        catalogue.data_root()
+        catalogue.find_data_root()
         / "downloads"
-        / catalogue.file_layouts()[dataset_id].get("like", dataset_id)
+        / catalogue.read_file_layouts()[dataset_id].get("like", dataset_id)
     )
     files: dict[str, Path] = {}
     for number, source in enumerate(plan.sources):
         progress.stage("fetch", number, len(plan.sources))
-        path = fetch.local_file(
+        path = fetch.find_local_file(
             source, [*places, *(place / downloads.name for place in places), downloads]
         )
         if path is None and not source.optional:
@@ -68,7 +68,7 @@ def gather(
     return files
 
 
-def content(
+def read_content(
     dataset_id: str,
     files: dict[str, Path],
     work: Path,
@@ -87,8 +87,8 @@ def content(
     Raises:
       BadInput: files that are damaged or not as the layout says.
     """
-    layout = catalogue.file_layouts()[dataset_id]
-    row = catalogue.nevis22_datasets()[layout.get("like", dataset_id)]
+    layout = catalogue.read_file_layouts()[dataset_id]
+    row = catalogue.read_nevis22_datasets()[layout.get("like", dataset_id)]
     for number, path in enumerate(files.values()):
         progress.stage("unpack", number, len(files))
         unpack(path, work)
@@ -97,7 +97,7 @@ def content(
     if copy is None:
         examples = raw_formats.read(FileTree(work), layout)
     else:
-        examples = fetch.examples(dataset_id, copy, work)
+        examples = fetch.read_examples(dataset_id, copy, work)
         # its labels are ids already, and its splits may be others than those of the files
         layout = (
             {"splits": layout["splits"]}
@@ -142,25 +142,25 @@ def prepare(
     Raises:
       NevisStreamError: the message says what to do.
     """
-    work = catalogue.data_root() / "unpacked" / dataset_id
+    work = catalogue.find_data_root() / "unpacked" / dataset_id
     lock = work.with_name(f"{dataset_id}.lock")
     if prepared.is_ready(dataset_id, "published") and not force:
-        recover(prepared.directory(dataset_id, "published"))  # a kill may have left something
+        recover(prepared.find_directory(dataset_id, "published"))  # a kill may have left something
         if work.exists():
             with contextlib.suppress(RunLocked), exclusive(lock, BUSY):
                 shutil.rmtree(work, ignore_errors=True)
-        return prepared.directory(dataset_id, "published")
-    layout = catalogue.file_layouts().get(dataset_id, {})
-    copy = None if places else fetch.newest_copy(dataset_id)
+        return prepared.find_directory(dataset_id, "published")
+    layout = catalogue.read_file_layouts().get(dataset_id, {})
+    copy = None if places else fetch.find_newest_copy(dataset_id)
     files = (
         {}
         if copy
         else gather(dataset_id, places, download=download, verified=verified, progress=progress)
     )
     with exclusive(lock, BUSY):
-        prepared_content = content(dataset_id, files, work, progress, copy)
+        prepared_content = read_content(dataset_id, files, work, progress, copy)
         facts = {
-            "name": catalogue.datasets()[dataset_id]["name"],
+            "name": catalogue.read_datasets()[dataset_id]["name"],
             "note": layout.get("note", ""),
             "sources": [{"tfds": f"{copy.parent.name} {copy.name}"}]
             if copy
@@ -175,7 +175,7 @@ def prepare(
 def _source(name: str, path: Path) -> dict[str, Any]:
     if path.is_dir():
         return {"file": name, "folder": True}
-    return {"file": name, "bytes": path.stat().st_size, "sha256": prepared.file_sha256(path)}
+    return {"file": name, "bytes": path.stat().st_size, "sha256": prepared.hash_file(path)}
 
 
 def import_file(
@@ -209,18 +209,20 @@ def import_file(
     from nevis_stream.datasets.readers import read
 
     progress.stage("read", 0, 1)
-    with reading.silent():  # the caller has it from prepared.json
+    with reading.silence_readings():  # the caller has it from prepared.json
         try:
             dataset = read(path, dataset_id, choices)
         except IdsWithGaps:
-            known = {**catalogue.nevis22_datasets(), **catalogue.shared()}.get(dataset_id)
+            known = {**catalogue.read_nevis22_datasets(), **catalogue.read_shared_files()}.get(
+                dataset_id
+            )
             if known is None:
                 raise
             declared = dataclasses.replace(
                 choices or Choices(), num_classes=int(known["num_classes"])
             )
             dataset = read(path, dataset_id, declared)
-    row = catalogue.datasets().get(dataset_id, {})
+    row = catalogue.read_datasets().get(dataset_id, {})
     facts = {
         "name": row.get("name", dataset_id),
         "note": "imported; not the published data" if row else "imported",

@@ -47,7 +47,7 @@ _DAMAGED = (
 )
 
 
-def stem(name: str) -> str:
+def strip_suffix(name: str) -> str:
     """Returns a file's name without the suffix of an archive."""
     for suffix in SUFFIXES:
         if name.lower().endswith(suffix.lower()):
@@ -67,7 +67,7 @@ def unpack(archive: Path, folder: Path) -> None:
         grow beyond 300 times its size; the message names it.
     """
     name = archive.name
-    target = folder / (stem(name) if archive.is_file() else name)
+    target = folder / (strip_suffix(name) if archive.is_file() else name)
     facts = archive.stat()
     origin = f"{archive} {facts.st_size} {facts.st_mtime_ns}"
     if target.exists() and is_whole(target, origin):
@@ -83,7 +83,7 @@ def unpack(archive: Path, folder: Path) -> None:
         sync_tree(target)
         write_mark(target, origin)
         return
-    if stem(name) == name:
+    if strip_suffix(name) == name:
         target.symlink_to(real_path(archive))
         write_mark(target, origin)
         return
@@ -191,7 +191,7 @@ def _untar_lzw(archive: Path, folder: Path) -> None:
     if tool is None:
         raise BadInput(
             f"{archive}: gzip is needed to unpack .Z files. Unpack it by hand into"
-            f" {stem(archive.name)}/."
+            f" {strip_suffix(archive.name)}/."
         )
     plain = folder.with_suffix(".tar")
     with open(archive, "rb") as source, open(plain, "wb") as target:
@@ -212,7 +212,7 @@ def _by_tool(archive: Path, folder: Path) -> None:
     if tool is None:
         raise BadInput(
             f"{archive}: bsdtar, unrar or 7z is needed to unpack it. Install one, or unpack it by"
-            f" hand into a folder {stem(archive.name)} next to it."
+            f" hand into a folder {strip_suffix(archive.name)} next to it."
         )
     folder.mkdir()
     inside = str(folder.resolve())

@@ -61,7 +61,7 @@ def write(
       StorageFull: the disk is full.
       RunLocked: another process is writing the same data set.
     """
-    target = prepared.directory(content.dataset_id, origin)
+    target = prepared.find_directory(content.dataset_id, origin)
     if form == prepared.RAW and content.shape is None:
         raise BadInput(
             f"{content.dataset_id}: images of several sizes cannot be stored with --store=raw;"
@@ -94,9 +94,7 @@ def write(
                 **content.facts,
                 **facts,
                 "fingerprint": content.fingerprint,
-                "files": {
-                    path.name: prepared.file_sha256(path) for path in sorted(folder.iterdir())
-                },
+                "files": {path.name: prepared.hash_file(path) for path in sorted(folder.iterdir())},
             }
             about["seal"] = prepared.seal(about)
             (folder / prepared.ABOUT).write_text(
@@ -150,13 +148,13 @@ def check_form(form: str) -> None:
 
 def _write_records(content: Content, work: Path, progress: Progress) -> Path:
     check_form(prepared.ARRAY_RECORD)
-    records = builder(content, work, progress)
+    records = make_builder(content, work, progress)
     with _quiet():
         records.download_and_prepare()
     return Path(records.data_dir)
 
 
-def builder(content: Content, data_dir: Path, progress: Progress = SILENT) -> Any:
+def make_builder(content: Content, data_dir: Path, progress: Progress = SILENT) -> Any:
     """Returns the TFDS builder of a data set: features image, label (or labels) and id.
 
     The splits are train, dev, dev_test, test.
@@ -263,12 +261,12 @@ def encode_for_storage(image: SourceImage, channels: int) -> bytes:
     opened = image.open()
     if data is not None and opened.format in _KEPT and opened.mode == _MODES[channels]:
         return data
-    return png(
+    return encode_png(
         np.asarray(opened if opened.mode == _MODES[channels] else opened.convert(_MODES[channels]))
     )
 
 
-def png(pixels: np.ndarray) -> bytes:
+def encode_png(pixels: np.ndarray) -> bytes:
     """Returns uint8[h, w] or [h, w, 3] as a PNG without filters.
 
     For small images this is four times faster than Pillow's.

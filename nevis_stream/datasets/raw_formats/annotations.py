@@ -33,7 +33,7 @@ def _objects(path: Path) -> list[ElementTree.Element]:
         raise BadInput(f"{path}: cannot be read as xml ({error}).") from None
 
 
-def voc_objects(
+def read_voc_objects(
     tree: FileTree, *, images: str, sets: Sequence[Mapping[str, str]]
 ) -> Iterator[Example]:
     """Reads images with the set of classes of their annotated objects.
@@ -55,7 +55,7 @@ def voc_objects(
             yield Example(entry["part"], number, SourceImage(path), frozenset(names))
 
 
-def voc_lists(
+def read_voc_lists(
     tree: FileTree, *, images: str, sets: Sequence[Mapping[str, str]], kind: str
 ) -> Iterator[Example]:
     """Reads images from one list per class, with 1, 0 or -1 after each id.
@@ -80,7 +80,7 @@ def voc_lists(
             yield Example(entry["part"], number, SourceImage(path), label)
 
 
-def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
+def read_voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
     """Reads one crop for each person whose actions are annotated, with the set of those actions.
 
     Args:
@@ -104,7 +104,7 @@ def voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
             yield Example("all", f"{number}#{position:03d}", crop, active)
 
 
-def coco(
+def read_coco(
     tree: FileTree, *, sets: Sequence[Mapping[str, str]], crop: bool = False, min_side: int = 0
 ) -> Iterator[Example]:
     """Reads annotations.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets.files import Example, FileTree, fill, look_up
-from nevis_stream.datasets.images import SourceImage, rows_of
+from nevis_stream.datasets.images import SourceImage, split_array
 from nevis_stream.datasets.raw_formats.pixels import number_examples
 from nevis_stream.errors import BadInput, unknown
 
@@ -37,7 +37,7 @@ def _load(tree: FileTree, place: str) -> Any:
     return load(tree.path(file), key)
 
 
-def mat_lists(
+def read_mat_lists(
     tree: FileTree,
     *,
     images: str,
@@ -70,7 +70,7 @@ def mat_lists(
             yield Example(part, name, SourceImage(tree.path(name)), label)
 
 
-def mat_records(
+def read_mat_records(
     tree: FileTree,
     *,
     tables: Sequence[Mapping[str, Any]],
@@ -122,7 +122,7 @@ def _variable(files: Sequence[Path], name: str) -> Any:
     raise BadInput(f"{', '.join(map(str, files))}: no variable {name!r}.")
 
 
-def mat_counts(
+def read_mat_counts(
     tree: FileTree, *, images: str, counts: str, parts: Mapping[str, Sequence[int]]
 ) -> Iterator[Example]:
     """Reads frames numbered from 1, each with a count as its score.
@@ -140,7 +140,7 @@ def mat_counts(
             yield Example(part, name, SourceImage(tree.path(name)), float(scores[number - 1]))
 
 
-def mat_arrays(
+def read_mat_arrays(
     tree: FileTree,
     *,
     sets: Sequence[Mapping[str, str]],
@@ -171,11 +171,11 @@ def mat_arrays(
         pixels = (pixels * scale).astype(np.uint8)
         pixels = np.swapaxes(pixels, 1, 2) if transpose else pixels
         labels = labels % modulo if modulo else labels - first
-        images = rows_of(pixels, f"{path}:{entry['images']}")
+        images = split_array(pixels, f"{path}:{entry['images']}")
         yield from number_examples(entry["part"], images, labels, path)
 
 
-def predicates(tree: FileTree, *, root: str) -> Iterator[Example]:
+def read_predicates(tree: FileTree, *, root: str) -> Iterator[Example]:
     """Reads Animals with Attributes 2: every image has the attributes of its class.
 
     Unseen classes are the test part.
@@ -209,7 +209,7 @@ def predicates(tree: FileTree, *, root: str) -> Iterator[Example]:
         yield Example(part, name, SourceImage(tree.root / name), label)
 
 
-def regions(tree: FileTree, *, root: str, keep: str) -> Iterator[Example]:
+def read_regions(tree: FileTree, *, root: str, keep: str) -> Iterator[Example]:
     """Reads segmented IAPR TC-12: the label ids from 1 of an image's regions.
 
     Only images of its training and validation lists.
@@ -240,7 +240,7 @@ def regions(tree: FileTree, *, root: str, keep: str) -> Iterator[Example]:
         )
 
 
-def imagenet_validation(
+def read_imagenet_validation(
     tree: FileTree, *, images: str, devkit: str, part: str
 ) -> Iterator[Example]:
     """Reads ImageNet's validation images.

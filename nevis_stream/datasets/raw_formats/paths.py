@@ -17,7 +17,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes
 
 
-def paths(
+def read_paths(
     tree: FileTree,
     *,
     pattern: str,
@@ -95,7 +95,7 @@ def _tiles(path: Path, tiles: int, slivers: bool) -> Sequence[np.ndarray]:
     return [pixels[top : top + height, left : left + width] for top in rows for left in columns]
 
 
-def companion(
+def read_companions(
     tree: FileTree,
     *,
     pattern: str,
@@ -108,7 +108,7 @@ def companion(
 
     Args:
       tree: the folder.
-      pattern: regular expression of the images' paths; its groups fill `companion`.
+      pattern: regular expression of the images' paths; its groups fill `read_companions`.
       companion: template of the companion's path.
       measure: "lines" (their number), "locations" (rows of the location array in an image_info
         .mat), or "definite" (class 1 where a line begins with 1, else 0).
@@ -191,7 +191,7 @@ def score_list(tree: FileTree, *, pattern: str, scores: str) -> Iterator[Example
         yield Example("all", match[0], SourceImage(tree.root / match[0]), value)
 
 
-def poses(
+def read_poses(
     tree: FileTree,
     *,
     pattern: str,
@@ -216,7 +216,8 @@ def poses(
         [_angles(tree.path(fill(companion, match.groupdict()))) for match in matches]
     )
     labels = [
-        equal_mass_bins(column, bins) + bins * number for number, column in enumerate(angles.T)
+        divide_into_quantiles(column, bins) + bins * number
+        for number, column in enumerate(angles.T)
     ]
     parts = {number: part for part, numbers in subjects.items() for number in numbers}
     for index, match in enumerate(matches):
@@ -240,7 +241,7 @@ def _angles(path: Path) -> tuple[float, float, float]:
     )
 
 
-def equal_mass_bins(scores: np.ndarray, bins: int) -> np.ndarray:
+def divide_into_quantiles(scores: np.ndarray, bins: int) -> np.ndarray:
     """Returns int[n] in 0..bins-1: the quantile of each score; equal scores share a bin."""
     edges = np.quantile(scores, np.arange(1, bins) / bins)
     return np.searchsorted(edges, scores, side="right")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.datasets.files import Example, FileTree
-from nevis_stream.datasets.images import SourceImage, rows_of
+from nevis_stream.datasets.images import SourceImage, split_array
 from nevis_stream.errors import INSTALL_DATA, BadInput
 from nevis_stream.storage.reading import LARGEST_ARRAYS, read_bytes
 
@@ -35,7 +35,7 @@ def number_examples(
         yield Example(part, f"{prefix}{number:08d}", image, int(label))
 
 
-def idx(
+def read_idx_images(
     tree: FileTree, *, pairs: Sequence[Mapping[str, Any]], transpose: bool = False
 ) -> Iterator[Example]:
     """Reads idx-ubyte files.
@@ -50,7 +50,7 @@ def idx(
         path = tree.path(pair["images"])
         pixels, labels = read_idx(path), read_idx(tree.path(pair["labels"]))
         pixels = np.swapaxes(pixels, 1, 2) if transpose else pixels
-        images = rows_of(pixels, str(path))
+        images = split_array(pixels, str(path))
         if pair.get("rotate"):
             salt = len(pair["part"])
             images = [_turn(image, [99999, number, salt]) for number, image in enumerate(images)]
@@ -103,7 +103,7 @@ class _ArraysOnly(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def cifar(
+def read_cifar(
     tree: FileTree, *, batches: Sequence[Mapping[str, str]], labels: str
 ) -> Iterator[Example]:
     """Reads CIFAR's pickled batches: data uint8[n, 3072] (planes of red, green, blue), and labels.
@@ -124,11 +124,11 @@ def cifar(
                 ids = np.asarray(content[labels.encode()])
             except Exception as error:
                 raise BadInput(f"{path}: cannot be read as a CIFAR batch ({error!r}).") from None
-            images = rows_of(pixels, str(path))
+            images = split_array(pixels, str(path))
             yield from number_examples(entry["part"], images, ids, path, f"{name}#")
 
 
-def stl(
+def read_stl(
     tree: FileTree, *, sets: Sequence[Mapping[str, str]], shape: Sequence[int], first: int = 0
 ) -> Iterator[Example]:
     """Reads bytes by channel, column, row, and labels of a byte each.
@@ -150,10 +150,10 @@ def stl(
             )
         pixels = data.reshape(-1, channels, width, height).transpose(0, 3, 2, 1)
         labels = np.fromfile(tree.path(entry["labels"]), np.uint8).astype(int) - first
-        yield from number_examples(entry["part"], rows_of(pixels, str(path)), labels, path)
+        yield from number_examples(entry["part"], split_array(pixels, str(path)), labels, path)
 
 
-def gnt(tree: FileTree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
+def read_gnt(tree: FileTree, *, sets: Sequence[Mapping[str, str]]) -> Iterator[Example]:
     """Reads GNT records: length, GB2312 code, width, height, pixels.
 
     The background of 255 is inverted.
@@ -187,7 +187,7 @@ def _bitmap(path: Path, offset: int, height: int, width: int) -> np.ndarray:
     return 255 - np.fromfile(path, np.uint8, height * width, offset=offset).reshape(height, width)
 
 
-def norb(tree: FileTree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
+def read_norb_images(tree: FileTree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
     """Reads small NORB: the first image of each stereo pair.
 
     Args:
@@ -203,7 +203,7 @@ def norb(tree: FileTree, *, sets: Sequence[Mapping[str, Any]]) -> Iterator[Examp
         parts = {
             n: part for part, numbers in entry.get("parts_by_instance", {}).items() for n in numbers
         }
-        examples = number_examples(entry["part"], rows_of(pixels, str(path)), labels, path)
+        examples = number_examples(entry["part"], split_array(pixels, str(path)), labels, path)
         for example, about in zip(examples, info, strict=True):
             yield dataclasses.replace(example, part=parts.get(int(about[0]), entry["part"]))
 
@@ -228,7 +228,7 @@ def read_norb(path: Path) -> np.ndarray:
     return np.frombuffer(data, kind, offset=start).reshape(shape)
 
 
-def hdf5(
+def read_hdf5(
     tree: FileTree,
     *,
     sets: Sequence[Mapping[str, str]],
@@ -276,7 +276,7 @@ def _row(pixels: Any, index: int, channels: str, path: Path) -> SourceImage:
     )
 
 
-def pixel_rows(
+def read_pixel_rows(
     tree: FileTree,
     *,
     tables: Sequence[Mapping[str, str]],
@@ -315,7 +315,7 @@ def pixel_rows(
         labels = (
             values[:, -one_hot:].argmax(axis=1) if one_hot else values[:, label].astype(int) - first
         )
-        yield from number_examples(entry["part"], rows_of(pixels, str(path)), labels, path)
+        yield from number_examples(entry["part"], split_array(pixels, str(path)), labels, path)
 
 
 def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
@@ -325,7 +325,7 @@ def _numbers(path: Path, delimiter: str | None, header: bool) -> np.ndarray:
         raise BadInput(f"{path}: its lines are not rows of numbers ({error}).") from None
 
 
-def libsvm(
+def read_libsvm(
     tree: FileTree,
     *,
     tables: Sequence[Mapping[str, str]],
@@ -354,5 +354,5 @@ def libsvm(
         pixels = (
             ((values.toarray() - low) * (255 / (high - low))).round().clip(0, 255).astype(np.uint8)
         )
-        images = rows_of(pixels.reshape(-1, *shape), str(path))
+        images = split_array(pixels.reshape(-1, *shape), str(path))
         yield from number_examples(entry["part"], images, labels.astype(int) - first, path)

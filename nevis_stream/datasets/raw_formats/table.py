@@ -12,7 +12,7 @@ from nevis_stream.errors import BadInput
 Row = dict[str, str]
 
 
-def table(
+def read_tables(
     tree: FileTree,
     *,
     tables: Sequence[Mapping[str, Any]],

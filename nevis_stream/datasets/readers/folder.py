@@ -6,7 +6,7 @@ from nevis_stream.datasets.arrangement import Arrangement, arrange, make_from_ar
 from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import EncodedImages, SourceImage
-from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Choices, left_out
+from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Choices, describe_left_out
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_bytes, real_path
 
@@ -37,9 +37,9 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     others = [name for name in found.files if not is_image(name)]
     hidden = [name for name in found.hidden if is_image(name)]
     outside = [
-        *left_out(HIDDEN_IMAGES, hidden),
-        *left_out(NO_IMAGES, others),
-        *left_out("links that lead nowhere, pipes and devices", list(found.special)),
+        *describe_left_out(HIDDEN_IMAGES, hidden),
+        *describe_left_out(NO_IMAGES, others),
+        *describe_left_out("links that lead nowhere, pipes and devices", list(found.special)),
     ]
     return make_from_arrangement(str(path), dataset_id, arranged, choices, images, outside)
 

@@ -9,7 +9,7 @@ import numpy as np
 from nevis_stream.datasets.class_ids import check_names, read_arrays
 from nevis_stream.datasets.dataset import DataSet, make_dataset
 from nevis_stream.datasets.images import ArrayImages
-from nevis_stream.datasets.reading import Choices, Found, LeftOut, parts_called
+from nevis_stream.datasets.reading import Choices, Found, LeftOut, match_parts
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.tables import nfc, similar_names
@@ -97,7 +97,7 @@ def _canonical(
 def _pairs(path: Path, arrays: Iterable[str], naming: str) -> dict[str, tuple[str, str]]:
     """Returns, by name of a part, the names of its images and labels in a naming."""
     matches = {name: match for name in arrays if (match := _NAMINGS[naming].fullmatch(name))}
-    called = parts_called(match["part"] for match in matches.values())
+    called = match_parts(match["part"] for match in matches.values())
     images: dict[str, str] = {}
     labels: dict[str, str] = {}
     for name, match in matches.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.datasets.arrangement import arrange, make_from_arrangement
-from nevis_stream.datasets.class_ids import last_of_place, read_cells, read_names
+from nevis_stream.datasets.class_ids import read_cells, read_names, shorten_place
 from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, make_dataset
 from nevis_stream.datasets.files import is_hidden, is_image
 from nevis_stream.datasets.images import EncodedImages, SourceImage
@@ -23,8 +23,8 @@ from nevis_stream.datasets.reading import (
     Choices,
     Found,
     LeftOut,
-    left_out,
-    parts_by_name,
+    describe_left_out,
+    match_all_parts,
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import check_zip
@@ -79,7 +79,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     cells = [(place, row["label"]) for place, row in rows]
     labels = read_cells(cells, str(path), choices.kind, names, choices.num_classes)
     splits = list(dict.fromkeys(row["split"] for _, row in rows))
-    called = parts_by_name(splits, choices.parts, f"{path}, column split of labels.csv")
+    called = match_all_parts(splits, choices.parts, f"{path}, column split of labels.csv")
     parts, file_names = {}, {}
     for split in dict.fromkeys(called.values()):
         members_of = [i for i, (_, row) in enumerate(rows) if called[row["split"]] == split]
@@ -164,9 +164,9 @@ def _left_out(others: list[str], seen: str) -> list[LeftOut]:
     images = [name for name in others if is_image(name) and not _is_hidden(name)]
     rest = [name for name in others if not is_image(name) and not _is_hidden(name)]
     return [
-        *left_out(seen, images),
-        *left_out(HIDDEN_IMAGES, hidden),
-        *left_out(NO_IMAGES, rest),
+        *describe_left_out(seen, images),
+        *describe_left_out(HIDDEN_IMAGES, hidden),
+        *describe_left_out(NO_IMAGES, rest),
     ]
 
 
@@ -189,7 +189,7 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
         if before != place:
             raise BadInput(
                 f"{place}: {row['path']!r} is in part {row['split']!r} here and in part {split!r}"
-                f" in {last_of_place(before)}. List every image once: delete one of the two"
+                f" in {shorten_place(before)}. List every image once: delete one of the two"
                 " lines."
             )
     return rows

@@ -24,7 +24,7 @@ from flax import linen as nn
 
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.cost.compute import Compute
-from nevis_stream.cost.counted import made_once
+from nevis_stream.cost.counted import make_once
 from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions, Sizes
 from nevis_stream.queries.samples import numpy_generator
@@ -354,7 +354,7 @@ def optimiser() -> optax.GradientTransformation:
     )
 
 
-@made_once
+@make_once
 def program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree, Tasks], Tree]:
     """Returns the program that takes a state and tasks, and returns the state after them.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
-from nevis_stream.cost.counted import made_once
+from nevis_stream.cost.counted import make_once
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Sizes, describe, sizes
@@ -64,7 +64,7 @@ class Quantities(NamedTuple):
     deviation: jax.Array
 
 
-@made_once
+@make_once
 def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Quantities]:
     """Returns the program that takes a process and the answers of m models, and returns
     `Quantities`.
@@ -109,7 +109,7 @@ def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Quantities]:
     return predict_values
 
 
-@made_once
+@make_once
 def representing_program(sizes: Sizes) -> Callable[..., jax.Array]:
     """Returns the program that takes parameters and descriptions, and returns representations."""
     from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork

@@ -23,7 +23,7 @@ from flax import linen as nn
 
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
-from nevis_stream.cost.counted import made_once
+from nevis_stream.cost.counted import make_once
 from nevis_stream.dynamic_evaluation import fits, model_splits
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.neural_process.network import DIMENSION, SetLayer
@@ -167,7 +167,7 @@ def optimiser() -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), optax.adam(LEARNING_RATE))
 
 
-@made_once
+@make_once
 def update_program(frozen: bool, entropy: float) -> Callable[..., Tree]:
     """Returns the program that takes a state, descriptions and batches of steps, [batches, b, …],
     and returns the state after them.
@@ -188,7 +188,7 @@ def update_program(frozen: bool, entropy: float) -> Callable[..., Tree]:
     return update
 
 
-@made_once
+@make_once
 def acting_program(frozen: bool) -> Callable[..., tuple[jax.Array, jax.Array]]:
     """Returns the program of the network: parameters, descriptions and a state to logits and
     values.

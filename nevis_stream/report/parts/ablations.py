@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nevis_stream.analysis.ablations import Ablation, Variant, ablations
+from nevis_stream.analysis.ablations import Ablation, Variant, compare_variants
 from nevis_stream.report.section import Across
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
@@ -24,7 +24,7 @@ def html(across: Across) -> Markup | None:
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
-    """Returns `ablations`: one row per method and variant, with the published values."""
+    """Returns `compare_variants`: one row per method and variant, with the published values."""
     rows = [
         _row(ablation, variant) for ablation in _ablations(across) for variant in ablation.variants
     ]
@@ -38,7 +38,7 @@ def figures(across: Across) -> dict[str, Drawing]:
 
 def _ablations(across: Across) -> list[Ablation]:
     runs = {run.path: run for section in across.sections for run in section.runs}
-    return ablations(list(runs.values()))
+    return compare_variants(list(runs.values()))
 
 
 def _row(ablation: Ablation, variant: Variant) -> dict[str, Any]:

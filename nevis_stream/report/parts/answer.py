@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from nevis_stream.analysis.methods import MethodPoint
 from nevis_stream.analysis.regret import REFERENCE
-from nevis_stream.analysis.seeds import short_name
-from nevis_stream.analysis.verdict import cost_statement, is_decided, verdict
-from nevis_stream.cost.meter import times
+from nevis_stream.analysis.seeds import shorten_name
+from nevis_stream.analysis.verdict import is_decided, state_costs, state_verdict
+from nevis_stream.cost.meter import format_times
 from nevis_stream.errors import plural
 from nevis_stream.report.notation import cost_spread, error_spread
 from nevis_stream.report.parts.differences import by_estimate
@@ -40,7 +40,7 @@ def html(section: Section) -> Markup:
     clear = [pair for pair in pairs[1:] if is_decided(pair)]
     # the best method is compared even where the data cannot tell
     shown = pairs[:1] + clear[: _MOST_ANSWERS - 1]
-    answers = [f"{verdict(pair)} {cost_statement(pair)}" for pair in shown]
+    answers = [f"{state_verdict(pair)} {state_costs(pair)}" for pair in shown]
     hidden = len(pairs) - len(shown)
     if hidden:
         undecided = len(pairs[1:]) - len(clear)
@@ -116,7 +116,7 @@ def _learner(method: MethodPoint) -> str:
     """Returns the learner's name without the settings that its label may have."""
     settings = method.group.runs[0].settings or {}
     name = parse_json(settings["learner"]) if "learner" in settings else method.group.learner
-    return short_name(str(name).rpartition(":")[2])
+    return shorten_name(str(name).rpartition(":")[2])
 
 
 def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
@@ -166,7 +166,9 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     )
     costs = reference.paper_total.mean, best.paper_total.mean
     known = bool(best.paper_total.mean) and not math.isnan(sum(costs))
-    yield sentence + (f", with {times(costs[0] / costs[1])} training FLOPs." if known else ".")
+    yield sentence + (
+        f", with {format_times(costs[0] / costs[1])} training FLOPs." if known else "."
+    )
 
 
 def _one_seed(pointed: Sequence[MethodPoint]) -> Iterator[Markup]:

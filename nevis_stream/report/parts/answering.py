@@ -10,8 +10,8 @@ from nevis_stream.analysis.answering import (
     CONTROL,
     AgainstControl,
     RuleResult,
-    against_control,
-    rule_results,
+    compare_with_control,
+    summarise_rules,
 )
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import to_letters
@@ -66,7 +66,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
 
 
 def _results(across: Across) -> list[list[RuleResult]]:
-    return rule_results([group for section in across.sections for group in section.groups])
+    return summarise_rules([group for section in across.sections for group in section.groups])
 
 
 def _control(results: list[RuleResult]) -> RuleResult | None:
@@ -78,7 +78,7 @@ def _comparison(each: RuleResult, results: list[RuleResult], last: bool) -> dict
     names = ("difference", "low", "high")
     if control is None or each is control or not last:
         return dict.fromkeys(names, math.nan)
-    compared = against_control(each, control)
+    compared = compare_with_control(each, control)
     return {name: getattr(compared, name) for name in names}
 
 
@@ -92,7 +92,7 @@ def _rows(
             each,
             float(each.errors[0].mean()),
             float(each.errors[-1].mean()),
-            None if control is None or each is control else against_control(each, control),
+            None if control is None or each is control else compare_with_control(each, control),
         )
         for each in results
     ]

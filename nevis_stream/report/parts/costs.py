@@ -12,10 +12,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nevis_stream.analysis.points import PARTS, TaskCost, costs_by_task, costs_unknown
+from nevis_stream.analysis.points import PARTS, TaskCost, explain_unknown_costs, list_costs_by_task
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup, spread
-from nevis_stream.cost.meter import engineering
+from nevis_stream.cost.meter import format_engineering
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
@@ -68,7 +68,7 @@ def html(section: Section) -> Markup:
     tasks.
     """
     methods = section.once(_methods)
-    unknown = {group.label: costs_unknown(group.runs[0].ledger) for group in section.groups}
+    unknown = {group.label: explain_unknown_costs(group.runs[0].ledger) for group in section.groups}
     return render(
         "parts/costs.html",
         section=section,
@@ -81,16 +81,16 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers.
+    """Returns `costs`, every run's FLOPs by part, and `list_costs_by_task`, as exact integers.
 
     Of an unfinished run these are those so far; a run whose costs are not known has no row.
     """
     names = ("learner", "budget", "seed")
     rows, by_task = [], []
-    for run in (run for run in section.runs if not costs_unknown(run.ledger)):
+    for run in (run for run in section.runs if not explain_unknown_costs(run.ledger)):
         head = {name: getattr(run.header, name) for name in names} | {"run": run.name}
         status = {"status": "ok" if run.ledger.complete else "partial"}
-        costs = costs_by_task(run.ledger)
+        costs = list_costs_by_task(run.ledger)
         total = sum(sum(cost.flops.values()) for cost in costs)
         for part in dict.fromkeys(part for cost in costs for part in cost.flops):
             flops = sum(cost.flops.get(part, 0) for cost in costs)
@@ -127,13 +127,17 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
 
 
 def _methods(section: Section) -> list[MethodCost]:
-    return [_method(group) for group in section.groups if not costs_unknown(group.runs[0].ledger)]
+    return [
+        _method(group)
+        for group in section.groups
+        if not explain_unknown_costs(group.runs[0].ledger)
+    ]
 
 
 def _method(group: SeedGroup) -> MethodCost:
     finished = [run for run in group.runs if run.ledger.complete]
     runs: Sequence[Run] = finished or [max(group.runs, key=lambda run: len(run.ledger.records))]
-    costs: list[list[TaskCost]] = [costs_by_task(run.ledger) for run in runs]
+    costs: list[list[TaskCost]] = [list_costs_by_task(run.ledger) for run in runs]
     names = dict.fromkeys(
         [*PARTS, *(part for each in costs for cost in each for part in cost.flops)]
     )
@@ -182,7 +186,9 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
             if share >= _READABLE:
                 _percentage(axes, row, 100 * (left + share / 2), share)
             left += share
-        total = f"{shorten(method.label, 80)}: {engineering(method.total)} FLOPs, {method.over}"
+        total = (
+            f"{shorten(method.label, 80)}: {format_engineering(method.total)} FLOPs, {method.over}"
+        )
         place = {
             "va": "bottom",
             "size": 9,

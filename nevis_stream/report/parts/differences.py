@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis import pairs
 from nevis_stream.analysis.differences import Comparison
-from nevis_stream.analysis.verdict import cautions, mark, span
+from nevis_stream.analysis.verdict import format_span, list_cautions, mark
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
@@ -19,7 +19,7 @@ TITLE = "Differences in error between methods"
 _ROW = 0.42  # inches
 _THICK = {"linewidth": 8, "alpha": 0.3, "solid_capstyle": "butt"}
 _THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
-_WORDS = {"span": span, "mark": mark}
+_WORDS = {"span": format_span, "mark": mark}
 
 
 def html(section: Section) -> Markup | None:
@@ -34,14 +34,14 @@ def html(section: Section) -> Markup | None:
         pairs=compared,
         against=section.against_reference,
         reasons=reasons,
-        cautions=dict.fromkeys(caution for pair in compared for caution in cautions(pair)),
+        cautions=dict.fromkeys(caution for pair in compared for caution in list_cautions(pair)),
         **_WORDS,
     )
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `pairs`: every pair of methods."""
-    return {"pairs": pairs.table(section.once(_pairs)[0])}
+    """Returns `compare_pairs`: every pair of methods."""
+    return {"pairs": pairs.make_table(section.once(_pairs)[0])}
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
@@ -56,7 +56,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
 
 
 def _pairs(section: Section) -> tuple[list[Comparison], list[str]]:
-    return pairs.pairs(section.groups)
+    return pairs.compare_pairs(section.groups)
 
 
 def by_estimate(comparisons: Sequence[Comparison]) -> list[Comparison]:

@@ -14,12 +14,12 @@ from matplotlib.ticker import MaxNLocator
 
 from nevis_stream.analysis.finetuning import (
     Node,
-    agreement,
-    depths,
-    finetuning_graph,
-    hubs,
+    build_graph,
+    count_agreement,
+    count_depths,
+    find_hubs,
+    find_longest_chain,
     list_isolated,
-    longest_chain,
 )
 from nevis_stream.analysis.runs import Run
 from nevis_stream.analysis.seeds import SeedGroup
@@ -68,17 +68,17 @@ class Graph:
     @property
     def hubs(self) -> list[Node]:
         """The tasks from which most others started."""
-        return hubs(self.nodes)
+        return find_hubs(self.nodes)
 
     @property
     def more_hubs(self) -> int:
         """How many other tasks are the start of two or more."""
-        return len(hubs(self.nodes, len(self.nodes))) - len(self.hubs)
+        return len(find_hubs(self.nodes, len(self.nodes))) - len(self.hubs)
 
     @property
     def chain(self) -> list[Node]:
         """The longest chain."""
-        return longest_chain(self.nodes)
+        return find_longest_chain(self.nodes)
 
     @property
     def chain_text(self) -> str:
@@ -128,9 +128,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
         head = {name: getattr(run.header, name) for name in ("learner", "budget", "seed")} | {
             "run": run.name
         }
-        rows += [
-            head | vars(node) for node in finetuning_graph(run.ledger) if node.source != "unknown"
-        ]
+        rows += [head | vars(node) for node in build_graph(run.ledger) if node.source != "unknown"]
     return {"finetuning": pd.DataFrame(rows)}
 
 
@@ -151,7 +149,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
         )
         drawings[f"finetuning_depths_{to_letters(i)}"] = svg.Drawing(
             f"Tasks by number of fine-tunings before them in {name}",
-            lambda nodes=nodes: depth_bars(depths(nodes)),
+            lambda nodes=nodes: depth_bars(count_depths(nodes)),
             "Bar: tasks with this many fine-tunings before them, in one run (n = 1).",
         )
     return drawings
@@ -164,7 +162,7 @@ def _graphs(section: Section) -> list[Graph]:
 def _graph(group: SeedGroup) -> Graph:
     run = max(group.runs, key=lambda run: len(run.ledger.of_kind(TrainRecord)))
     others = [other.ledger for other in group.runs if other is not run]
-    return Graph(group.label, run, finetuning_graph(run.ledger), agreement([run.ledger, *others]))
+    return Graph(group.label, run, build_graph(run.ledger), count_agreement([run.ledger, *others]))
 
 
 def _has_edge(graph: Graph) -> bool:
@@ -202,7 +200,7 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
     figure, axes = svg.new_plot(_WIDTH, 2.6 * top + 0.6)
     axes.grid(False)
     axes.set_yticks([])
-    chain = {node.task_id for node in longest_chain(nodes)[1:]}
+    chain = {node.task_id for node in find_longest_chain(nodes)[1:]}
     # one path a look: a page may hold many graphs
     arcs: dict[tuple[str, bool], list[list[tuple[float, float]]]] = {}
     for node in nodes:

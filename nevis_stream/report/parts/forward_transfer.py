@@ -14,8 +14,8 @@ from nevis_stream.analysis.forward_transfer import (
     PUBLISHED,
     Curve,
     Repeat,
-    forward_transfer,
-    mean_transfer,
+    average_transfer,
+    measure_forward_transfer,
 )
 from nevis_stream.analysis.seeds import SeedGroup, Spread, spread
 from nevis_stream.errors import plural
@@ -73,7 +73,7 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `forward_transfer`: one row per run and repeat, with both areas."""
+    """Returns `measure_forward_transfer`: one row per run and repeat, with both areas."""
     rows = [
         {
             "label": method.group.label,
@@ -95,7 +95,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
-    """Returns `forward_transfer`; nothing where no run met a data set twice."""
+    """Returns `measure_forward_transfer`; nothing where no run met a data set twice."""
     methods = section.once(_methods)
     panels, names = _panels(methods), {method.group.label: method.name for method in methods}
     title = "Dev accuracy against steps when a data set is met first and when it is met again"
@@ -113,12 +113,12 @@ def _finished(group: SeedGroup) -> list:
 def _methods(section: Section) -> list[RepeatedLearning]:
     methods = []
     for group in section.groups:
-        runs = [forward_transfer(run.ledger) for run in _finished(group)]
+        runs = [measure_forward_transfer(run.ledger) for run in _finished(group)]
         if any(any(map(len, repeat.curves)) for run in runs for repeat in run):
             values = np.array([[repeat.value for repeat in run] for run in runs]).T
             methods.append(
                 RepeatedLearning(
-                    group, runs, [spread(row) for row in values.tolist()], mean_transfer(values)
+                    group, runs, [spread(row) for row in values.tolist()], average_transfer(values)
                 )
             )
     return methods

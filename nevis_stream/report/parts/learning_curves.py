@@ -12,9 +12,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nevis_stream.analysis.points import learning_curves
+from nevis_stream.analysis.points import list_learning_curves
 from nevis_stream.analysis.seeds import SeedGroup
-from nevis_stream.analysis.tables import curves
+from nevis_stream.analysis.tables import tabulate_curves
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import legend_at_the_foot, legend_height, sample_line
 from nevis_stream.report.section import Section
@@ -45,12 +45,12 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `curves`: every point of every curve."""
-    return {"curves": curves(section.runs)}
+    """Returns `tabulate_curves`: every point of every curve."""
+    return {"curves": tabulate_curves(section.runs)}
 
 
 def figures(section: Section) -> dict[str, Drawing]:
-    """Returns `curves`: all tasks in one grid; nothing if no run has a curve."""
+    """Returns `tabulate_curves`: all tasks in one grid; nothing if no run has a curve."""
     data = section.once(_data)
     drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
     drawing = Drawing(TITLE, lambda: curve_grid(data | drawn, _legend(section)), "")
@@ -138,7 +138,7 @@ def curve_data(
             runs.append(
                 {"name": group.label + seed, "colour": style.colour, "dash": style.dash_array}
             )
-            curves_of_runs.append(learning_curves(run.ledger))
+            curves_of_runs.append(list_learning_curves(run.ledger))
     return {
         "runs": runs,
         "tasks": [

@@ -6,7 +6,7 @@ from markupsafe import Markup
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.published_comparison import (
     PublishedComparison,
-    published_comparisons,
+    compare_with_published,
 )
 from nevis_stream.report.run_files import overlaps
 from nevis_stream.report.section import Section
@@ -56,8 +56,8 @@ def _overlap_lines(section: Section) -> list[str]:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `per_task`, one row for every run, task and predicted split, and `beside_published`,
-    one for every method and task that has a published value.
+    """Returns `tabulate_tasks`, one row for every run, task and predicted split, and
+    `beside_published`, one for every method and task that has a published value.
     """
     rows = [
         {
@@ -82,13 +82,13 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
         for own in row.own
     ]
     return {
-        "per_task": analysis_tables.per_task(section.runs),
+        "per_task": analysis_tables.tabulate_tasks(section.runs),
         "beside_published": pd.DataFrame(rows),
     }
 
 
 def _beside(section: Section) -> list[PublishedComparison]:
-    return published_comparisons(section.groups)
+    return compare_with_published(section.groups)
 
 
 def figures(section: Section) -> dict[str, Drawing]:

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from nevis_stream.analysis import methods
 from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.methods import MethodPoint
-from nevis_stream.analysis.seeds import short_names
+from nevis_stream.analysis.seeds import shorten_names
 from nevis_stream.report import palette, svg
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import Style
@@ -40,11 +40,11 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `points` (every method's and every run's), `hypervolume` and `flops_to_reach` by
     learner.
     """
-    learners = methods.by_learner(section.methods)
+    learners = methods.group_points(section.methods)
     return {
-        "points": analysis_tables.points(section.methods),
-        "hypervolume": methods.hypervolumes(learners),
-        "flops_to_reach": methods.reach_table(learners),
+        "points": analysis_tables.tabulate_points(section.methods),
+        "hypervolume": methods.measure_hypervolumes(learners),
+        "flops_to_reach": methods.make_reach_table(learners),
     }
 
 
@@ -61,18 +61,19 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
 
 
 def _fronts(section: Section) -> Markup:
-    learners = methods.by_learner(section.methods)
+    learners = methods.group_points(section.methods)
     if not learners:
         return Markup("")
-    volumes = list(methods.hypervolumes(learners).itertuples())
+    volumes = list(methods.measure_hypervolumes(learners).itertuples())
     reach = {
-        (row.learner_a, row.learner_b): row for row in methods.reach_table(learners).itertuples()
+        (row.learner_a, row.learner_b): row
+        for row in methods.make_reach_table(learners).itertuples()
     }
     return render(
         "parts/fronts.html",
         number=section.number,
         volumes=volumes,
-        learners=short_names(learners),
+        learners=shorten_names(learners),
         reach=reach,
     )
 

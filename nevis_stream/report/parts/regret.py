@@ -13,10 +13,10 @@ from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.methods import (
     Find,
     MethodRegret,
-    method_compute_regret,
-    method_regret,
+    average_compute_regret,
+    average_regret,
 )
-from nevis_stream.analysis.regret import REFERENCE, matched_reference, reference_of
+from nevis_stream.analysis.regret import REFERENCE, find_matched_reference, find_reference
 from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report import palette, svg
 from nevis_stream.report.section import Section
@@ -123,11 +123,11 @@ def html(section: Section) -> Markup | None:
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
     """Returns `regret`, `regret_in_flops` and `regret_at_equal_compute`: every run's curves."""
-    frames = {"regret": analysis_tables.regrets(section.runs)}
+    frames = {"regret": analysis_tables.tabulate_regrets(section.runs)}
     names = {run.name for run in section.runs if run.header.learner.casefold() != REFERENCE}
     if names:
         flops = analysis_tables.compute_regrets(section.runs)
-        matched = analysis_tables.regrets(section.runs, matched_reference)
+        matched = analysis_tables.tabulate_regrets(section.runs, find_matched_reference)
         frames["regret_in_flops"] = flops[flops["run"].isin(names)]
         frames["regret_at_equal_compute"] = matched[matched["run"].isin(names)]
     return frames
@@ -164,22 +164,22 @@ def _curves(section: Section) -> _Curves:
             replace(curve, curve=()) if _same(curve, own) else curve
             for curve, own in zip(methods, same_budget[title], strict=True)
         ]
-        for title, methods in _by_part(section, others, matched_reference).items()
+        for title, methods in _by_part(section, others, find_matched_reference).items()
     }
     return _Curves(
         same_budget,
         {title: each for title, each in equal_compute.items() if any(c.curve for c in each)},
-        [method_compute_regret(group, section.runs) for group in others],
+        [average_compute_regret(group, section.runs) for group in others],
         [reason for each in equal_compute.values() for curve in each for reason in curve.reasons],
     )
 
 
 def _by_part(
-    section: Section, groups: Sequence[SeedGroup], find: Find = reference_of
+    section: Section, groups: Sequence[SeedGroup], find: Find = find_reference
 ) -> dict[str, Sequence[MethodRegret]]:
     """Curves by panel title; the whole stream only if it is more than the judged part."""
     judged, whole = (
-        [method_regret(group, section.runs, part, find) for group in groups]
+        [average_regret(group, section.runs, part, find) for group in groups]
         for part in (True, False)
     )
     panels = {f"Judged tasks (n = {section.judged})": judged}

@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from nevis_stream.analysis.slices import DIMENSIONS, NOT_RECORDED, Slice, slices, table
+from nevis_stream.analysis.slices import DIMENSIONS, NOT_RECORDED, Slice, compare_slices, make_table
 from nevis_stream.report import palette, svg
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import Style
@@ -54,12 +54,12 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `slices`: one row per method and slice."""
-    return {"slices": table(section.once(_slices), section.groups)}
+    """Returns `compare_slices`: one row per method and slice."""
+    return {"slices": make_table(section.once(_slices), section.groups)}
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
-    """Returns `slices`; nothing where no method has a difference to indep."""
+    """Returns `compare_slices`; nothing where no method has a difference to indep."""
     drawn = _draw(section)
     title = "Difference of the error to indep's by slice, one mark per method"
     caption = (
@@ -71,7 +71,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
 
 
 def _slices(section: Section) -> dict[str, list[Slice]]:
-    return {group.label: slices(group, section.runs) for group in section.groups}
+    return {group.label: compare_slices(group, section.runs) for group in section.groups}
 
 
 def _has_difference(cells: Sequence[Slice]) -> bool:

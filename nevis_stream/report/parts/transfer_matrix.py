@@ -8,7 +8,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from nevis_stream.analysis.transfer_matrix import TransferMatrix, best_sources, sources
+from nevis_stream.analysis.transfer_matrix import (
+    TransferMatrix,
+    tabulate_best_sources,
+    tabulate_sources,
+)
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import to_letters
 from nevis_stream.report.section import Across
@@ -33,7 +37,10 @@ def html(across: Across) -> Markup | None:
     ):
         styles = domain_styles(matrix.domains.values())
         legend = [(style, domain) for domain, style in styles.items()]
-        rows = best_sources(matrix).to_dict("records"), sources(matrix).to_dict("records")
+        rows = (
+            tabulate_best_sources(matrix).to_dict("records"),
+            tabulate_sources(matrix).to_dict("records"),
+        )
         views.append((matrix, picture, legend, *rows))
     return render("parts/transfer_matrix.html", views=views)
 
@@ -44,8 +51,8 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
     """
     frames = {
         "transfer_matrix": lambda matrix: matrix.pairs,
-        "transfer_targets": best_sources,
-        "transfer_sources": sources,
+        "transfer_targets": tabulate_best_sources,
+        "transfer_sources": tabulate_sources,
     }
     return {name: _join(across, frame) for name, frame in frames.items() if across.matrices}
 

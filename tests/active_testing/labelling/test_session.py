@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from nevis_stream.active_testing.labelling.estimates import (
-    accounts,
+    count_plain_labels,
+    estimate_along,
+    estimate_models,
     gather_draws,
-    history,
-    plain_labels,
 )
 from nevis_stream.active_testing.labelling.files import SETTINGS, PoolPart
 from nevis_stream.active_testing.labelling.session import DRAWS, LABELS, Session
@@ -38,7 +38,7 @@ def state(directory):
 def test_a_session_ends_with_the_exact_risk(tmp_path):
     session, labels = begin(tmp_path)
     labelled(session, labels, 3)
-    first, second, both = accounts(session, "tuned_difference")
+    first, second, both = estimate_models(session, "tuned_difference")
     wrong = session.pool_parts[0].predictions.argmax(axis=2) != labels
     assert first.estimate.value == pytest.approx(wrong[0].mean())
     assert second.estimate.low == second.estimate.high == pytest.approx(wrong[1].mean())
@@ -54,7 +54,7 @@ def test_intervals_of_sessions_cover(tmp_path):
     for seed in range(60):
         session, labels = begin(tmp_path / str(seed), n=120, seed=seed, models=1)
         labelled(session, labels, 2, 20)
-        estimate = accounts(session, "tuned_difference")[0].estimate
+        estimate = estimate_models(session, "tuned_difference")[0].estimate
         wrong = session.pool_parts[0].predictions[0].argmax(axis=1) != labels
         covered += estimate.low <= wrong.mean() <= estimate.high
     assert covered >= 50
@@ -96,13 +96,15 @@ def test_what_nobody_can_label_is_skipped_and_counted(tmp_path):
     session = Session(session.directory)
     assert not session.waiting()
     assert session.counts() == "56 of 200 samples have a label; 4 samples nobody can label"
-    for account, whole in zip(accounts(session, "lure"), accounts(clean, "lure"), strict=True):
+    for account, whole in zip(
+        estimate_models(session, "lure"), estimate_models(clean, "lure"), strict=True
+    ):
         estimate = account.estimate
         assert (estimate.observed, estimate.failed, estimate.cost.labels) == (56, 4, 56)
         assert estimate.low < whole.estimate.value < estimate.high
         assert account.width > whole.width
-    assert history(session, 0, "lure")[-1][1] == accounts(session, "lure")[0].estimate
-    assert 1 < plain_labels(gather_draws(session, 0), 0.1) < 200
+    assert estimate_along(session, 0, "lure")[-1][1] == estimate_models(session, "lure")[0].estimate
+    assert 1 < count_plain_labels(gather_draws(session, 0), 0.1) < 200
     sample = session.ids[session.draws()[0].samples[0]]
     with pytest.raises(BadInput, match=r"is 'cat', but '\?' was recorded before"):
         session.record({sample: 0}, "b.csv")
@@ -127,7 +129,7 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     ids, predictions, more = example(40, seed=9, prefix="new")
     session.grow(PoolPart("later", ids, predictions, SurrogateData(predictions[0])))
     assert len(session.ids) == 100 and state(tmp_path) == before
-    account = accounts(session, "tuned_difference")[0]
+    account = estimate_models(session, "tuned_difference")[0]
     assert np.isnan(account.estimate.value)
     assert (
         account.estimate.reason == "the samples added later (part 1): there is no usable label yet"
@@ -135,7 +137,7 @@ def test_a_pool_that_grows_keeps_its_labels(tmp_path):
     every = np.concatenate([labels, more])
     labelled(Session(tmp_path), every, 3, 20)
     session = Session(tmp_path)
-    account = accounts(session, "tuned_difference")[0]
+    account = estimate_models(session, "tuned_difference")[0]
     predicted = np.concatenate([g.predictions[0] for g in session.pool_parts]).argmax(axis=1)
     assert account.estimate.value == pytest.approx((predicted != every).mean())
     session.grow(
@@ -155,7 +157,7 @@ def test_draws_of_a_grown_pool_come_from_all_of_it(tmp_path):
     _, rows = session.next(200)
     assert sum(row >= 60 for row in rows) == 150
     labelled(session, np.concatenate([labels, more]), 1, 200)
-    estimate = accounts(session, "tuned_difference")[0].estimate
+    estimate = estimate_models(session, "tuned_difference")[0].estimate
     assert estimate.observed == 200 and estimate.low < estimate.value < estimate.high
 
 
@@ -529,11 +531,11 @@ def test_a_number_is_the_name_of_a_class_where_one_is_called_so(tmp_path):
 def test_history_and_the_labels_that_random_testing_needs(tmp_path):
     session, labels = begin(tmp_path, n=200)
     labelled(session, labels, 3, 30)
-    points = history(session, 0, "tuned_difference", points=5)
+    points = estimate_along(session, 0, "tuned_difference", points=5)
     assert [count for count, _ in points][-1] == 90 and len(points) == 5
-    assert points[-1][1] == accounts(session, "tuned_difference")[0].estimate
+    assert points[-1][1] == estimate_models(session, "tuned_difference")[0].estimate
     part = gather_draws(session, 0)
-    needed = [plain_labels(part, half) for half in (0.2, 0.05, 0.01)]
+    needed = [count_plain_labels(part, half) for half in (0.2, 0.05, 0.01)]
     assert 1 < needed[0] < needed[1] < needed[2] <= 200
     wrong = session.pool_parts[0].predictions[0].argmax(axis=1) != labels
     expected = 1 / ((0.05 / 1.987) ** 2 / wrong.var() + 1 / 200)
@@ -548,7 +550,7 @@ def test_the_logs_are_read_once_however_many_models_there_are(tmp_path, monkeypa
         session_log, "read_checked", lambda file: read.append(file) or read_checked(file)
     )
     session = Session(tmp_path)
-    assert session.counts() and len(accounts(session, "lure")) == 3 and not session.waiting()
+    assert session.counts() and len(estimate_models(session, "lure")) == 3 and not session.waiting()
     assert sorted(file.name for file in read) == [DRAWS, LABELS]
     _, rows = session.next(3)  # what is appended is seen
     session.record(truth(session, rows, labels), "b.csv")

@@ -4,7 +4,7 @@ have a sentence.
 
 import pytest
 
-from nevis_stream.analysis.finetuning import Node, finetuning_graph
+from nevis_stream.analysis.finetuning import Node, build_graph
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.report import svg
 from nevis_stream.report.build import write_report
@@ -30,7 +30,7 @@ def test_the_page_tells_every_source_and_in_how_many_seeds_it_is_the_same(tmp_pa
     )
     page = Page(write_report(paths, tmp_path / "out"))
     runs = read_runs(paths)[0]
-    first, second = (finetuning_graph(run.ledger) for run in runs[1:3])
+    first, second = (build_graph(run.ledger) for run in runs[1:3])
     assert [text for text, _ in page.column("finetuning-1-1", "Started from")] == [
         node.source for node in first
     ]
