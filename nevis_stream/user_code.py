@@ -191,7 +191,10 @@ FORMER = {
     "Context.sparing": ("Context.small_batches", "0.2"),
     "Config.BUDGETS": ("Config.PRESETS", "0.2"),
     "Plan.beliefs": ("Plan.posterior", "0.2"),
+    "meter.engineering": ("meter.format_engineering", "0.2"),
     "run_config.default": ("run_config.make_default", "0.2"),
+    "testing.active_test": ("testing.run_active_test", "0.2"),
+    "testing.fixed": ("testing.fix_surrogate", "0.2"),
 }
 """A former name: the present one, and the version from which the former one is unknown."""
 PACKAGES = tuple(name for name in FORMER if "." not in name)

@@ -17,6 +17,8 @@ from mypy import modulefinder
 
 import nevis_stream as ns
 from nevis_stream import active_testing, dynamic_evaluation, extensions, user_code
+from nevis_stream.active_testing import testing
+from nevis_stream.cost import meter
 from nevis_stream.datasets import sources
 from nevis_stream.dynamic_evaluation.method import ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Plan
@@ -324,6 +326,7 @@ def test_a_former_name_is_documented_and_means_the_present_one(former):
     else:
         plan = Plan({}, {}, ResponsePosterior(3), 1)
         parts = {"Context": ns.Context.standalone(), "Plan": plan, "run_config": run_config}
+        parts |= {"meter": meter, "testing": testing}
         owner, old = former.split(".")
         new = present.removeprefix(f"{owner}.")
         assert getattr(parts[owner], old) == getattr(parts[owner], new)

@@ -204,6 +204,9 @@ def fix_surrogate(probabilities: np.ndarray) -> Surrogate:
     return lambda answers: members
 
 
+active_test, fixed = run_active_test, fix_surrogate  # their former names
+
+
 class KnownLabels:
     """An `Oracle` for simulations: reads labels int[n], and counts each as bought."""
 

@@ -120,6 +120,9 @@ def format_engineering(value: float) -> str:
     return f"{digits}e{power}" if power else digits
 
 
+engineering = format_engineering  # its former name
+
+
 def format_cost(value: float) -> str:
     """Returns FLOPs as `format_engineering`, and words for what nobody counted.
 
