@@ -18,6 +18,8 @@ from nevis_stream.launch import entry
 from nevis_stream.terminal import Console
 
 if TYPE_CHECKING:  # --help need not wait for what they import
+    from nevis_stream.dynamic_evaluation.estimates import SampleGroup
+    from nevis_stream.evaluation_cache.records import Imported
     from nevis_stream.executor import Executor
     from nevis_stream.queries.oracle import Estimate
 
@@ -345,6 +347,7 @@ def _start(about: str, subcommands: dict[str, Subcommand], explain) -> None:
 
 
 _WITHOUT_TERMINAL = 180  # columns; enough for every table
+_MOST_GROUPS = 40  # rows of a table
 
 
 def make_console() -> Console:
@@ -363,6 +366,33 @@ def estimate_cells(estimate: "Estimate") -> tuple[str, str]:
 def format_flops(value: float | None) -> str:
     """Returns FLOPs in engineering notation, or "unknown"."""
     return "unknown" if value is None else f"{format_engineering(value)} FLOPs"
+
+
+def print_import(source: str, record: "Imported") -> None:
+    """Prints what was understood of a file and what was left out."""
+    for line in record.lines():
+        print(f"{source}: {line}")
+
+
+def print_groups(title: str, groups: "Sequence[SampleGroup]") -> None:
+    """Prints the mean value of each group, over its models; nothing if there is a single group."""
+    if len(groups) < 2:
+        return
+    from rich.table import Table
+
+    table = Table(title=title)
+    directions = ["better"] if any(group.lower for group in groups) else []
+    for column in ("data set", "group", "samples", "range", *directions, "mean"):
+        table.add_column(column, justify="right" if column in ("samples", "mean") else "left")
+    for group in groups[:_MOST_GROUPS]:
+        ends = f"{group.low:g} to {group.high:g}"
+        mean = "unknown" if math.isnan(group.mean) else f"{group.mean:.4f}"
+        better = ["lower" if group.lower else "higher"] if directions else []
+        cells = group.dataset or "–", group.group or "all", f"{group.samples:,}", ends
+        table.add_row(*cells, *better, mean)
+    make_console().print(table)
+    if len(groups) > _MOST_GROUPS:
+        print(f"and {len(groups) - _MOST_GROUPS} more groups")
 
 
 def start_run_or_table(run: Callable[[], None], table: Callable[[], None]) -> None:

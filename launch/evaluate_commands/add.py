@@ -23,15 +23,13 @@ from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import format_flops
-from nevis_stream.launch.evaluate_commands.caches import (
+from nevis_stream.launch.command_line import format_flops, print_groups, print_import
+from nevis_stream.launch.evaluate_commands.flags import (
+    get_reading_choices,
     open_one_cache,
     parse_count_or_price,
     parse_sample_count,
-    print_groups,
-    print_import,
 )
-from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
 from nevis_stream.progress import Progress, Silent, Within
 from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import (

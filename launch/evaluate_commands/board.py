@@ -11,7 +11,7 @@ from rich.table import Table
 from nevis_stream.dynamic_evaluation.standings import Leaderboard, Standing, rank_models
 from nevis_stream.errors import plural
 from nevis_stream.launch.command_line import make_console
-from nevis_stream.launch.evaluate_commands.caches import open_one_cache
+from nevis_stream.launch.evaluate_commands.flags import open_one_cache
 from nevis_stream.report.study_page import StudyChapter, write_study
 from nevis_stream.storage import write_file
 from nevis_stream.storage.tables import csv_bytes

@@ -1,6 +1,4 @@
-"""`launch.evaluate stats` and `verify`: what a cache contains, and whether it is intact; finding
-caches by their directories, and reading --budget.
-"""
+"""`launch.evaluate stats` and `verify`: what a cache contains, and whether it is intact."""
 
 import contextlib
 import math
@@ -12,130 +10,14 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.dynamic_evaluation.estimates import SampleGroup, means_by_group
-from nevis_stream.errors import BadInput, DamagedCache, NevisStreamError
-from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
+from nevis_stream.dynamic_evaluation.estimates import means_by_group
+from nevis_stream.errors import DamagedCache, NevisStreamError
+from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.integrity import advice, list_unchecked
-from nevis_stream.evaluation_cache.records import Imported
-from nevis_stream.launch.command_line import make_console
+from nevis_stream.launch.command_line import make_console, print_groups
 from nevis_stream.launch.entry import INCOMPLETE
-from nevis_stream.queries.prices import parse_budget
+from nevis_stream.launch.evaluate_commands.flags import find_cache_directories, open_caches
 from nevis_stream.storage.reading import describe_fault
-
-_MOST_GROUPS = 40  # rows of a table
-
-
-def find_cache_directories(directory: Path) -> list[Path]:
-    """Returns the directory if it is a cache, else the caches in it.
-
-    Raises:
-      BadInput: there is no cache.
-    """
-    if directory.is_file():
-        raise BadInput(f"--cache={directory}: is a file; the directory of a cache is expected.")
-    # a damaged cache may have lost one of the two files
-    is_cache = any((directory / name).is_file() for name in (INDEX, CELLS))
-    paths = sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
-    if not is_cache and not paths:
-        raise BadInput(
-            f"{directory}: there is no evaluation cache here. To create one:"
-            " python -m launch.evaluate import"
-            f" FILE --cache={directory}"
-        )
-    return [directory] if is_cache else paths
-
-
-def open_caches(directory: Path) -> list[EvaluationCache]:
-    """Returns the cache in a directory, or all caches in a folder of caches.
-
-    Raises:
-      BadInput: there is no cache, or one cannot be opened.
-    """
-    return [EvaluationCache(path) for path in find_cache_directories(directory)]
-
-
-def open_one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
-    """Returns the cache in a directory; in a folder of several caches, the one of a data set.
-
-    Raises:
-      BadInput: there is no cache, or it is unclear which one is meant.
-    """
-    caches = open_caches(directory)
-    candidates = [cache for cache in caches if cache.directory.name == dataset_id] or caches
-    if len(candidates) > 1:
-        names = ", ".join(str(cache.directory) for cache in caches)
-        raise BadInput(f"--cache={directory} holds {len(caches)} caches; name one: {names}.")
-    return candidates[0]
-
-
-def parse_sample_count(
-    text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
-) -> int:
-    """Returns the number of samples (or models) that --budget specifies.
-
-    Args:
-      text: a number, "64", or a percentage of `size`, "5%", which is rounded to at least 1.
-      size: number of samples (or models) in total; None: only the form of the text is checked.
-      unit: what is counted, for messages.
-      cache: which has them, for messages.
-
-    Raises:
-      BadInput: the text is neither, or the number is larger than `size`.
-    """
-    is_fraction = text.endswith("%")
-    try:
-        value = float(text[:-1]) if is_fraction else int(text)
-    except ValueError:
-        value = math.nan
-    if not (0 < value <= 100 if is_fraction else value >= 1):
-        raise BadInput(
-            f"--budget={text}: a whole number from 1 up, or a fraction above 0% and up to 100%, is"
-            " expected."
-        )
-    if is_fraction:
-        return max(1, round((size or 0) * value / 100))
-    if size is not None and value > size:
-        where = f"{cache.directory} has" if cache else "there are"
-        raise BadInput(f"--budget={text}: {where} only {size:,} {unit}.")
-    return int(value)
-
-
-def parse_count_or_price(
-    text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
-) -> int | str:
-    """Returns the number of samples that --budget specifies, see `parse_sample_count`; or the text,
-    where it is an amount with a unit of price. Arguments as of `parse_sample_count`.
-    """
-    if len(text.split()) > 1:
-        parse_budget(text)
-        return text
-    return parse_sample_count(text, size, unit, cache)
-
-
-def print_import(source: str, record: Imported) -> None:
-    """Prints what was understood of a file and what was left out."""
-    for line in record.lines():
-        print(f"{source}: {line}")
-
-
-def print_groups(title: str, groups: Sequence[SampleGroup]) -> None:
-    """Prints the mean value of each group, over its models; nothing if there is a single group."""
-    if len(groups) < 2:
-        return
-    table = Table(title=title)
-    directions = ["better"] if any(group.lower for group in groups) else []
-    for column in ("data set", "group", "samples", "range", *directions, "mean"):
-        table.add_column(column, justify="right" if column in ("samples", "mean") else "left")
-    for group in groups[:_MOST_GROUPS]:
-        ends = f"{group.low:g} to {group.high:g}"
-        mean = "unknown" if math.isnan(group.mean) else f"{group.mean:.4f}"
-        better = ["lower" if group.lower else "higher"] if directions else []
-        cells = group.dataset or "–", group.group or "all", f"{group.samples:,}", ends
-        table.add_row(*cells, *better, mean)
-    make_console().print(table)
-    if len(groups) > _MOST_GROUPS:
-        print(f"and {len(groups) - _MOST_GROUPS} more groups")
-
 
 _COLUMNS = (
     "models",

@@ -11,8 +11,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import errata_state, read_additions
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.values import join_words
-from nevis_stream.launch.evaluate_commands.caches import open_one_cache
-from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
+from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_one_cache
 from nevis_stream.queries.matrix import is_observed
 
 

@@ -20,10 +20,13 @@ from nevis_stream.evaluation_cache.matrix_files import import_matrix
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import Ranges
 from nevis_stream.experiments.recorded import open_checkpoint, open_run
-from nevis_stream.launch.command_line import format_flops
+from nevis_stream.launch.command_line import format_flops, print_import
 from nevis_stream.launch.entry import use_compilation_cache
-from nevis_stream.launch.evaluate_commands.caches import open_caches, open_one_cache, print_import
-from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
+from nevis_stream.launch.evaluate_commands.flags import (
+    get_reading_choices,
+    open_caches,
+    open_one_cache,
+)
 from nevis_stream.queries.samples import check_one_mean, checked_weights
 from nevis_stream.run_directory.ledger import FILE_NAME, find_run_dirs
 from nevis_stream.storage.reading import absence

@@ -1,16 +1,21 @@
-"""The flags of the subcommands of `launch.evaluate`."""
+"""The flags of the subcommands of `launch.evaluate`, and what they name: caches by their
+directories, numbers of samples, how files are read.
+"""
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from absl import flags
 
 from nevis_stream.errors import BadInput
+from nevis_stream.evaluation_cache import CELLS, INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.files import ERRORS
 from nevis_stream.evaluation_cache.values import NONE, ValueRange
 from nevis_stream.launch import command_line
 from nevis_stream.launch.command_line import Subcommand
+from nevis_stream.queries.prices import parse_budget
 from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL, POPULATIONS
 
 
@@ -40,6 +45,93 @@ def get_reading_choices(values: flags.FlagValues) -> dict[str, Any]:
         "tasks": values.tasks,
         "errors": values.errors,
     }
+
+
+def find_cache_directories(directory: Path) -> list[Path]:
+    """Returns the directory if it is a cache, else the caches in it.
+
+    Raises:
+      BadInput: there is no cache.
+    """
+    if directory.is_file():
+        raise BadInput(f"--cache={directory}: is a file; the directory of a cache is expected.")
+    # a damaged cache may have lost one of the two files
+    is_cache = any((directory / name).is_file() for name in (INDEX, CELLS))
+    paths = sorted(path.parent for path in directory.glob(f"*/{INDEX}"))
+    if not is_cache and not paths:
+        raise BadInput(
+            f"{directory}: there is no evaluation cache here. To create one:"
+            " python -m launch.evaluate import"
+            f" FILE --cache={directory}"
+        )
+    return [directory] if is_cache else paths
+
+
+def open_caches(directory: Path) -> list[EvaluationCache]:
+    """Returns the cache in a directory, or all caches in a folder of caches.
+
+    Raises:
+      BadInput: there is no cache, or one cannot be opened.
+    """
+    return [EvaluationCache(path) for path in find_cache_directories(directory)]
+
+
+def open_one_cache(directory: Path, dataset_id: str = "") -> EvaluationCache:
+    """Returns the cache in a directory; in a folder of several caches, the one of a data set.
+
+    Raises:
+      BadInput: there is no cache, or it is unclear which one is meant.
+    """
+    caches = open_caches(directory)
+    candidates = [cache for cache in caches if cache.directory.name == dataset_id] or caches
+    if len(candidates) > 1:
+        names = ", ".join(str(cache.directory) for cache in caches)
+        raise BadInput(f"--cache={directory} holds {len(caches)} caches; name one: {names}.")
+    return candidates[0]
+
+
+def parse_sample_count(
+    text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
+) -> int:
+    """Returns the number of samples (or models) that --budget specifies.
+
+    Args:
+      text: a number, "64", or a percentage of `size`, "5%", which is rounded to at least 1.
+      size: number of samples (or models) in total; None: only the form of the text is checked.
+      unit: what is counted, for messages.
+      cache: which has them, for messages.
+
+    Raises:
+      BadInput: the text is neither, or the number is larger than `size`.
+    """
+    is_fraction = text.endswith("%")
+    try:
+        value = float(text[:-1]) if is_fraction else int(text)
+    except ValueError:
+        value = math.nan
+    if not (0 < value <= 100 if is_fraction else value >= 1):
+        raise BadInput(
+            f"--budget={text}: a whole number from 1 up, or a fraction above 0% and up to 100%, is"
+            " expected."
+        )
+    if is_fraction:
+        return max(1, round((size or 0) * value / 100))
+    if size is not None and value > size:
+        where = f"{cache.directory} has" if cache else "there are"
+        raise BadInput(f"--budget={text}: {where} only {size:,} {unit}.")
+    return int(value)
+
+
+def parse_count_or_price(
+    text: str, size: int | None = None, unit: str = "", cache: EvaluationCache | None = None
+) -> int | str:
+    """Returns the number of samples that --budget specifies, see `parse_sample_count`; or the text,
+    where it is an amount with a unit of price. Arguments as of `parse_sample_count`.
+    """
+    if len(text.split()) > 1:
+        parse_budget(text)
+        return text
+    return parse_sample_count(text, size, unit, cache)
 
 
 def _parse(parse: Callable[[str], Any]) -> Callable:

@@ -29,8 +29,7 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
 )
 from nevis_stream.launch import entry
 from nevis_stream.launch.command_line import estimate_cells, make_console
-from nevis_stream.launch.evaluate_commands.caches import parse_count_or_price
-from nevis_stream.launch.evaluate_commands.flags import get_reading_choices
+from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, parse_count_or_price
 from nevis_stream.storage import write_file
 from nevis_stream.terminal import TerminalProgress
 

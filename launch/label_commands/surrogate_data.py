@@ -19,7 +19,7 @@ from nevis_stream.evaluation_cache.facts import natural_sort_key
 from nevis_stream.experiments.labelling.models import TestedModel, gather, load_tested_model
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
-from nevis_stream.launch.evaluate_commands.caches import open_one_cache
+from nevis_stream.launch.evaluate_commands.flags import open_one_cache
 from nevis_stream.terminal import TerminalProgress
 
 _SHOWN = 10  # names of classes in a note

@@ -24,7 +24,6 @@ class Compute:
 
     Attributes:
       trial: as given.
-      seed: an integer in [0, 2**63) that belongs to the path.
       meter: the FLOPs charged so far.
     """
 
@@ -33,7 +32,11 @@ class Compute:
         self._phase = phase
         self.trial = trial
         self.meter = Meter()
-        self.seed = seed_of_path(path)
+
+    @functools.cached_property
+    def seed(self) -> int:
+        """An integer in [0, 2**63) that belongs to the path."""
+        return seed_of_path(self._path)
 
     @classmethod
     def standalone(

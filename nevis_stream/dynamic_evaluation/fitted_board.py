@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Uncounted
-from nevis_stream.dynamic_evaluation import methods, model_splits, response
+from nevis_stream.dynamic_evaluation import cross_validation, methods, response
 from nevis_stream.dynamic_evaluation.adding_part import with_missing
 from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening
 from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
@@ -86,9 +86,9 @@ class FittedBoard:
 
         Returns: what the known model would have cost, where samples differ in price.
         """
-        row = model_splits.fill(self.known.matrix(np.array([0])), np.random.default_rng(0)).clip(
-            0, 1
-        )
+        row = cross_validation.fill(
+            self.known.matrix(np.array([0])), np.random.default_rng(0)
+        ).clip(0, 1)
         prices, budget = self.known.facts.prices, self._budget
         for values in (1 - row, row):
             answers = self._evaluator.evaluate(MatrixOracle(values), 1, budget, self._key).answers

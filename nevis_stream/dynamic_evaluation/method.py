@@ -16,7 +16,7 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import multiply_in_full_precision
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import model_splits
+from nevis_stream.dynamic_evaluation import cross_validation
 from nevis_stream.dynamic_evaluation.estimates import (
     Estimates,
     is_lower,
@@ -386,7 +386,7 @@ class Evaluator:
                     else:
                         errors, unit = self.cross_validate(tree, budget)
                     groups = self.known.groups or range(self.known.shape[0])
-                    half = intervals.cross_validate(errors, unit, groups)
+                    half = cross_validation.error_width(errors, unit, groups)
                     learned = {"errors": errors}
             self.tree["tuned"][name] = {"predictor": tree, "half": half} | learned
         return self.tree["tuned"][name]
@@ -486,11 +486,11 @@ class Evaluator:
         """
         method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
         random, trees = numpy_generator(self.key), self.tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(model_splits.divide(self.known, random)):
+        for number, (values, rest) in enumerate(cross_validation.divide(self.known, random)):
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
-            oracle = MatrixOracle(model_splits.fill(values, random))
+            oracle = MatrixOracle(cross_validation.fill(values, random))
             answers = evaluator._answers(oracle, len(values), budget, self.key)
             prediction, mean = evaluator._prediction(budget_fit, answers)
             errors.append(rest.facts.mean(oracle.truth) - mean)

@@ -1,5 +1,4 @@
-"""Ways to divide the models of a matrix into known and new ones, and folds of a cross-validation on
-the known ones, of which whole groups are left out in turn.
+"""Ways to divide the models of a matrix into known and new ones, for studies.
 
 random         models, drawn one by one
 group          whole groups (the checkpoints of one run are a group)
@@ -13,14 +12,12 @@ weaker         the same with the worst quarter
 """
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.queries.matrix import is_observed, numbers
 
 KINDS = ("random", "group", "biased:KIND", "by:COLUMN", "stronger", "weaker")
 ENDS = ("stronger", "weaker")
@@ -265,66 +262,3 @@ def hidden_samples(dataset: np.ndarray | None, hide: str, seed: int) -> np.ndarr
     if hidden.all():
         raise BadInput(f"--hide={hide}: no data set is left for the known models.")
     return hidden
-
-
-FOLDS = 5
-HELD_OUT = 250  # at most this many known models are treated as new
-
-
-def folds(
-    models: int, groups: Sequence[str] | None, random: np.random.Generator
-) -> list[np.ndarray]:
-    """Returns at most five sets of models to leave out, int64 each, that keep groups together; []
-    if there is only one group.
-
-    All folds have the same number of groups, so that they need only one compiled program: some
-    groups may be left out twice. If there are very many models, not all of them are left out.
-    """
-    _, group = np.unique(
-        np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
-    )
-    count = int(group.max()) + 1
-    if count < 2:
-        return []
-    size = min(-(-count // FOLDS), max(HELD_OUT * count // (FOLDS * models), 1))
-    drawn = random.permutation(count)
-    parts = [
-        drawn[np.arange(start, start + size) % count]
-        for start in range(0, min(FOLDS * size, count), size)
-    ]
-    return [np.flatnonzero(np.isin(group, part)) for part in parts]
-
-
-def divide(
-    known: KnownModels, random: np.random.Generator, columns: int | None = None
-) -> Iterator[tuple[np.ndarray, InMemory]]:
-    """Yields the values of the models of each fold, [k, n], and the other models.
-
-    A fold is skipped if nothing is observed of the other models.
-
-    Args:
-      known: the known models.
-      random: draws the folds.
-      columns: if there are more samples, this number of them is drawn.
-    """
-    matrix, facts, n = known.matrix(), known.facts, known.shape[1]
-    if columns and n > columns:
-        chosen = np.sort(random.choice(n, columns, replace=False))
-        matrix, facts = matrix[:, chosen], facts.take(chosen)
-    whole = InMemory(matrix, known.groups, facts)
-    for part in folds(len(matrix), known.groups, random):
-        rest = whole.without(part)
-        if is_observed(rest.values).any():
-            yield matrix[part], rest
-
-
-def fill(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Fills the holes of models that are asked as if they were new: outcomes are drawn with the
-    model's mean as probability, scores are that mean.
-    """
-    mask = is_observed(values)
-    fraction = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
-    if values.dtype.kind == "f":
-        return np.where(mask, values, fraction[:, None]).astype(np.float32)
-    drawn = random.random(values.shape) < fraction[:, None]
-    return np.where(mask, values, drawn).astype(np.uint8)

@@ -1,9 +1,6 @@
-"""Intervals of a mean of n outcomes of which b were seen, and of cross-validated estimates."""
-
-from collections.abc import Sequence
+"""Intervals of a mean of n outcomes of which b were seen."""
 
 import numpy as np
-from scipy.special import stdtrit
 
 from nevis_stream.array_types import Float
 
@@ -53,26 +50,6 @@ def effective(seen: float, n: int, design: float = 1.0) -> float:
     return seen * (n - 1) / (n - seen) / design
 
 
-def half_width(errors: PerModel, unit: PerModel, independent: int, prior: float = 0.0) -> float:
-    """Returns the half-width, in units, of the 95% interval of an estimate whose error is like some
-    known errors: Student's t at 97.5% times their root mean square.
-
-    Args:
-      errors: float[m], the known errors.
-      unit: float[m], the unit of each error; an error with unit 0 is left out.
-      independent: number of independent errors (groups), which limits the degrees of freedom.
-      prior: number of further errors of one unit that are assumed.
-    """
-    usable = unit > 0
-    squares = ((errors[usable] / unit[usable]) ** 2).sum()
-    freedom = min(usable.sum(), independent) + prior
-    return (
-        float(np.sqrt((squares + prior) / (usable.sum() + prior)) * stdtrit(freedom, 0.975))
-        if freedom
-        else np.nan
-    )
-
-
 def extend(
     low: PerModel, high: PerModel, unbiased: PerModel, error: PerModel
 ) -> tuple[PerModel, PerModel]:
@@ -114,18 +91,3 @@ def with_missing(low: PerModel, high: PerModel, missing: PerModel) -> tuple[PerM
     """
     keep = np.where(missing > MOST_MISSING, np.nan, 1 - missing)
     return low * keep, high * keep + (1 - keep)
-
-
-def cross_validate(errors: PerModel, unit: PerModel, groups: Sequence) -> float:
-    """Returns the half-width, in units, of the 95% interval of an accuracy, given cross-validation
-    errors.
-
-    Args:
-      errors: float[k], of the accuracies of known models.
-      unit: float[k], the unit of each error.
-      groups: of all known models; errors within a group are not independent.
-
-    Returns: NaN if there are fewer than `FEWEST` groups, or errors.
-    """
-    independent = min(len(set(groups)), len(errors))
-    return half_width(errors, unit, independent) if independent >= FEWEST else np.nan

@@ -143,7 +143,8 @@ def read_values(
     logs = [] if isinstance(path, str | Path) else sorted(path)
     path, ranges = Path(source(path)), Ranges.of(value_range)
     kind = kind_of_file(path)
-    if logs or (path.exists() and is_log(path)):
+    maybe_log = kind == ".parquet" or kind not in _READERS  # no log is called as other tables are
+    if logs or (maybe_log and path.exists() and is_log(path)):
         count_failed = errors == WRONG_ERRORS
         raw = read_logs(logs or path, metrics, grades, ranges, tasks, count_failed)
     elif not path.is_file() and (kind in _READERS or not path.is_dir()):

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation import methods, model_splits
+from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import simulated
 
@@ -92,20 +92,6 @@ def test_of_too_few_known_models_no_interval_is_made_up():
             and (created.high == mean.high).all()
             and np.isfinite(created.low).all()
         )
-
-
-def test_folds_keep_groups_together_and_leave_everyone_out():
-    groups = np.repeat(["a", "b", "c", "d", "e", "f", "g"], 3)
-    parts = model_splits.folds(21, groups, np.random.default_rng(0))
-    assert len({len(part) for part in parts}) == 1 and set(np.concatenate(parts)) == set(range(21))
-    for part in parts:
-        assert all(np.isin(np.flatnonzero(groups == groups[i]), part).all() for i in part)
-        assert len(part) < 21
-    assert model_splits.folds(3, ["a"] * 3, np.random.default_rng(0)) == []
-    assert (
-        sum(map(len, model_splits.folds(5000, None, np.random.default_rng(0))))
-        <= model_splits.HELD_OUT
-    )
 
 
 @pytest.mark.slow

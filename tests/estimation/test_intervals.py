@@ -27,23 +27,6 @@ def test_all_seen_leaves_no_doubt():
     assert intervals.effective(25, 50, design=0.5) == pytest.approx(98)
 
 
-def test_a_width_is_that_of_the_errors_and_grows_where_few_have_tried():
-    errors, ones = np.random.default_rng(0).normal(scale=0.1, size=4000), np.ones(4000)
-
-    def width(count, groups):
-        return intervals.cross_validate(errors[:count], ones[:count], groups)
-
-    assert width(4000, range(4000)) == pytest.approx(0.196, rel=0.05)
-    assert width(5, range(5)) == pytest.approx(2.571 * np.sqrt((errors[:5] ** 2).mean()), rel=1e-3)
-    assert width(50, ["a", "b", "c", "d", "e"] * 10) > 1.25 * width(50, range(50))
-    assert np.isnan(width(4, range(4))) and np.isnan(width(40, ["a", "b"] * 20))
-    assert np.isnan(intervals.half_width(np.empty(0), np.empty(0), 0))
-    units = np.array([0.0, 1.0, 2.0])
-    assert intervals.half_width(np.array([9.0, 1.0, 2.0]), units, 3, prior=4.0) == pytest.approx(
-        2.447, abs=1e-3
-    )
-
-
 def test_an_interval_goes_on_to_where_samples_contradict_it():
     low, high = intervals.extend(
         np.array([0.3, 0.3, 0.5]),

@@ -15,7 +15,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.packing import TileFile
 from nevis_stream.launch.evaluate import SUBCOMMANDS
-from nevis_stream.launch.evaluate_commands.caches import parse_sample_count
+from nevis_stream.launch.evaluate_commands.flags import parse_sample_count
 from tests import forked
 
 M, N = 14, 80
