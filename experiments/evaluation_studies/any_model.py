@@ -29,8 +29,8 @@ from nevis_stream.estimation.intervals import wilson
 from nevis_stream.evaluation_cache.facts import read_model_facts
 from nevis_stream.experiments.evaluation_studies import factorized_querying
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
-from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import ANY_MODEL, Estimate, MatrixOracle
+from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 

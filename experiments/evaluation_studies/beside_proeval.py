@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
-from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 

@@ -22,9 +22,8 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
 from nevis_stream.estimation.intervals import wilson
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
-from nevis_stream.queries.matrix import unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import SampleFacts, unknown_cells
 from nevis_stream.storage.reading import read_npz
 
 SIZE, CLUSTERS, NEW = 300, 10, 10

@@ -31,7 +31,6 @@ from nevis_stream.launch.evaluate_commands.flags import (
     parse_sample_count,
 )
 from nevis_stream.progress import Progress, Silent, Within
-from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import (
     ANY_MODEL,
     LIKE_KNOWN,
@@ -41,7 +40,7 @@ from nevis_stream.queries.oracle import (
     Query,
     Responses,
 )
-from nevis_stream.queries.samples import Part
+from nevis_stream.queries.samples import Part, is_observed
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import absence, real_path

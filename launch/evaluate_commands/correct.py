@@ -12,7 +12,7 @@ from nevis_stream.evaluation_cache.additions import errata_state, read_additions
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.values import join_words
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_one_cache
-from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.samples import is_observed
 
 
 def remove(_: Sequence[str], values: FlagValues) -> None:

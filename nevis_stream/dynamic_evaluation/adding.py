@@ -39,10 +39,15 @@ from nevis_stream.evaluation_cache.additions import Addition, append, read_addit
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.progress import SILENT, Progress, Within
-from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import SampleFacts, images_of, with_all_labels
+from nevis_stream.queries.samples import (
+    SampleFacts,
+    images_of,
+    is_observed,
+    unknown_cells,
+    with_all_labels,
+)
 from nevis_stream.vocabulary import MULTI_LABEL
 
 

@@ -44,10 +44,9 @@ from nevis_stream.evaluation_cache.exchange import (
     bound_means,
 )
 from nevis_stream.progress import Progress, Within
-from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, Responses
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import Part
+from nevis_stream.queries.samples import Part, is_observed, numbers, unknown_cells
 from nevis_stream.storage import make_directory
 
 

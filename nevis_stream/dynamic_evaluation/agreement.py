@@ -7,7 +7,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation.sorting import thresholds
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import is_observed, numbers
+from nevis_stream.queries.samples import is_observed, numbers
 
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:

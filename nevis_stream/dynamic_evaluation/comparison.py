@@ -17,8 +17,8 @@ from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.stopping import ERROR, weights_of
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair
-from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Estimate
+from nevis_stream.queries.samples import is_observed
 
 if TYPE_CHECKING:
     from nevis_stream.dynamic_evaluation.session import Session

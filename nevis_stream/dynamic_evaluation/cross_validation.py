@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
 from nevis_stream.estimation.intervals import FEWEST, PerModel
-from nevis_stream.queries.matrix import is_observed, numbers
+from nevis_stream.queries.samples import is_observed, numbers
 
 FOLDS = 5
 HELD_OUT = 250  # at most this many known models are treated as new

@@ -30,9 +30,8 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import of_each
-from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Oracle, Query, Responses
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import SampleFacts, is_observed, numbers
 from nevis_stream.vocabulary import POPULATIONS, SAMPLES, SUPERPOPULATION
 
 

@@ -26,9 +26,8 @@ from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
-from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import SampleFacts, is_observed, numbers
 from nevis_stream.storage import write_file
 
 SCHEMA = 2

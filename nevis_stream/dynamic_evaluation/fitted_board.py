@@ -21,7 +21,6 @@ from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import bound_means
-from nevis_stream.queries.matrix import is_observed, unknown_cells
 from nevis_stream.queries.oracle import (
     NOBODY,
     SAMPLES,
@@ -32,6 +31,7 @@ from nevis_stream.queries.oracle import (
     Responses,
 )
 from nevis_stream.queries.prices import Prices, Spending
+from nevis_stream.queries.samples import is_observed, unknown_cells
 
 
 class FittedBoard:

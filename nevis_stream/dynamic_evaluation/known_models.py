@@ -15,9 +15,16 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import check_matrix, is_observed, numbers, sums
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import Part, SampleFacts, numpy_generator
+from nevis_stream.queries.samples import (
+    Part,
+    SampleFacts,
+    check_matrix,
+    is_observed,
+    numbers,
+    numpy_generator,
+    sums,
+)
 
 # the fraction that must be observed of a model (or sample) for methods to learn from it
 KNOWN_FRACTION = 0.5

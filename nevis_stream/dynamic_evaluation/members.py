@@ -22,9 +22,8 @@ from nevis_stream.dynamic_evaluation.response import (
     curvature,
     logits,
 )
-from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import is_observed, numbers, numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 DIRECTIONS = 48  # at most this many principal directions of the residuals

@@ -29,9 +29,8 @@ from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import Evaluator
 from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import SampleFacts, is_observed, numbers, unknown_cells
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text, parse_json
 from nevis_stream.storage.study_record import StudyRecord

@@ -15,8 +15,8 @@ from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.facts import METRIC
-from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Estimate, given_numbers
+from nevis_stream.queries.samples import is_observed
 
 
 def estimate_metric(

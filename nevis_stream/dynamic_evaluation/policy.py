@@ -23,7 +23,6 @@ from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.estimation.allotment import allot
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
-from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import (
@@ -31,6 +30,8 @@ from nevis_stream.queries.samples import (
     at_random,
     centres,
     in_strata,
+    is_observed,
+    numbers,
     numpy_generator,
     strata,
 )

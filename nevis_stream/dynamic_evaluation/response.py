@@ -34,9 +34,8 @@ import numpy as np
 from nevis_stream.array_types import Float, UInt8
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.sorting import Rank
-from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import is_observed, numbers, numpy_generator
 
 Cells = Float[jax.Array, "models samples"]
 Mean = Float[jax.Array, " size"]

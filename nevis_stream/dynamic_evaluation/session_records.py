@@ -17,9 +17,9 @@ import numpy as np
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.estimation.comparison import GOALS
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import UNKNOWN, is_observed
 from nevis_stream.queries.oracle import Estimate, Query
 from nevis_stream.queries.prices import UNITS, Prices
+from nevis_stream.queries.samples import UNKNOWN, is_observed
 from nevis_stream.queries.session_log import History, read_lines, report_damage
 from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file

@@ -18,7 +18,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import UNKNOWN, sums
+from nevis_stream.queries.samples import UNKNOWN, sums
 
 ALL = 1 << 29  # the unit of `Rank.expect`: two of them are an int32
 _SPREAD, _ANYWHERE = 1.5, 0.05

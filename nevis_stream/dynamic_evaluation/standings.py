@@ -22,9 +22,8 @@ from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.estimation.intervals import wilson
 from nevis_stream.evaluation_cache import EvaluationCache, records
 from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
-from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import NOT_STATED
-from nevis_stream.queries.samples import Part, SampleFacts
+from nevis_stream.queries.samples import Part, SampleFacts, is_observed
 
 Cells = Float[np.ndarray, "models samples"]
 PerModel = Float[np.ndarray, " models"]

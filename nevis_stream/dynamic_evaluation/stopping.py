@@ -24,10 +24,9 @@ from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.prices import Prices, show
-from nevis_stream.queries.samples import SampleFacts, centres
+from nevis_stream.queries.samples import SampleFacts, centres, is_observed
 from nevis_stream.seeds import generator
 
 METHOD = "random_mean"

@@ -15,7 +15,7 @@ from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, measure
 from nevis_stream.errors import plural
-from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage import write_file
 
 SCHEMA = 1

@@ -12,7 +12,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.files import kind_of_file
 from nevis_stream.evaluation_cache.importers import is_log
-from nevis_stream.queries.matrix import is_observed
+from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage.reading import absence, read_json
 from nevis_stream.storage.tables import read_rows, read_table, shorten
 

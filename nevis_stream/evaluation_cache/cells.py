@@ -28,7 +28,7 @@ from nevis_stream.evaluation_cache.packing import (
     Tile,
 )
 from nevis_stream.evaluation_cache.records import Erratum
-from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import clear_faults
 
 # chooses models or samples: ids, integer numbers, or None for all

@@ -41,8 +41,7 @@ from nevis_stream.evaluation_cache.packing import (
 )
 from nevis_stream.evaluation_cache.records import Erratum, Imported
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.matrix import is_observed
-from nevis_stream.queries.samples import SampleFacts, checked_weights, images_of
+from nevis_stream.queries.samples import SampleFacts, checked_weights, images_of, is_observed
 from nevis_stream.storage import make_directory, remove_abandoned, sync_directory
 from nevis_stream.storage.reading import clear_faults
 from nevis_stream.vocabulary import MULTI_LABEL

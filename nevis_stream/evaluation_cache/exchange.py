@@ -30,7 +30,6 @@ from nevis_stream.evaluation_cache.packing import CONFIDENCE, CORRECT, OBSERVED,
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.matrix import UNKNOWN, is_observed, numbers, unknown_cells
 from nevis_stream.queries.oracle import (
     MOST_WITHOUT_ANSWER,
     Cost,
@@ -39,7 +38,14 @@ from nevis_stream.queries.oracle import (
     Responses,
     ask_checked,
 )
-from nevis_stream.queries.samples import SampleFacts, with_all_labels
+from nevis_stream.queries.samples import (
+    UNKNOWN,
+    SampleFacts,
+    is_observed,
+    numbers,
+    unknown_cells,
+    with_all_labels,
+)
 from nevis_stream.storage import write_file
 
 

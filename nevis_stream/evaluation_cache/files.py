@@ -42,8 +42,7 @@ from nevis_stream.evaluation_cache.values import (
     scale_unbounded,
     state_directions,
 )
-from nevis_stream.queries.matrix import UNKNOWN
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from nevis_stream.storage.reading import absence, load_array, parse_json, read_npz
 from nevis_stream.storage.tables import similar_names
 

@@ -17,7 +17,7 @@ from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import NONE, Ranges
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.matrix import UNKNOWN
+from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import load_array, open_file
 
 _BYTES = 1 << 23  # of a block, as numbers of its file

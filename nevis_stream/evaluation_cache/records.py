@@ -35,7 +35,7 @@ from nevis_stream.evaluation_cache.index import (
     text_digest,
 )
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
-from nevis_stream.queries.matrix import UNKNOWN, is_observed
+from nevis_stream.queries.samples import UNKNOWN, is_observed
 from nevis_stream.storage.reading import parse_json
 
 NAMES = 5  # of models that a line lists

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing
 
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
-from nevis_stream.queries.matrix import UNKNOWN, check_matrix, is_observed, unknown_cells
 from nevis_stream.queries.prices import Spending
+from nevis_stream.queries.samples import UNKNOWN, check_matrix, is_observed, unknown_cells
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.exchange import IdsOfColumns
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Cost, Query, Responses
+from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.trained_runs.predictors import (
     KeptPredictor,
     KeptRun,

@@ -19,9 +19,8 @@ from nevis_stream.evaluation_cache.additions import merge_additions, read_additi
 from nevis_stream.evaluation_cache.exchange import FileOracle
 from nevis_stream.evaluation_cache.files import ValueTable
 from nevis_stream.progress import Silent
-from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Cost, Query, Responses
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from tests.dynamic_evaluation.making import file_asks
 
 M, N = 12, 90

@@ -4,9 +4,8 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import check_outcomes
 from nevis_stream.queries.oracle import MatrixOracle, Query
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import check_outcomes, numpy_generator
 
 TRUTH = np.array([[0, 1, 1, 0], [1, 1, 255, 0]], np.uint8)
 

@@ -10,8 +10,7 @@ from nevis_stream.dynamic_evaluation.estimates import Population, Widening, desi
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.queries.matrix import UNKNOWN
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from tests.forked import run
 
 CLUSTERS, EACH = 30, 4

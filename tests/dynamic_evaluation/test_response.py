@@ -6,8 +6,8 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Query, Responses
+from nevis_stream.queries.samples import UNKNOWN
 from tests.dynamic_evaluation.making import simulated
 
 KEY, CTX = jax.random.key(0), context()

@@ -20,7 +20,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models, parts
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
-from nevis_stream.queries.matrix import is_observed, numbers
+from nevis_stream.queries.samples import is_observed, numbers
 
 PerSample = Float[np.ndarray, " samples"]
 

@@ -35,9 +35,14 @@ from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors import anchor_weights
 from nevis_stream.dynamic_evaluation.response import Items, ResponsePosterior
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Query, Responses
-from nevis_stream.queries.samples import SampleFacts, numpy_generator
+from nevis_stream.queries.samples import (
+    SampleFacts,
+    is_observed,
+    numbers,
+    numpy_generator,
+    sample_means,
+)
 from nevis_stream.storage.checkpoint import Tree
 
 ROUNDS = 20  # of K-means, at most

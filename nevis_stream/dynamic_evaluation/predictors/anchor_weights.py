@@ -17,8 +17,8 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
-from nevis_stream.queries.matrix import is_observed, numbers, sample_means
 from nevis_stream.queries.oracle import Responses
+from nevis_stream.queries.samples import is_observed, numbers, sample_means
 from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 2048  # known models that weights are fitted to, drawn at random if there are more

@@ -23,9 +23,8 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import ItemRespons
 from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
-from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import MatrixOracle, Responses
-from nevis_stream.queries.samples import SampleFacts, numpy_generator
+from nevis_stream.queries.samples import SampleFacts, is_observed, numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 COLUMNS = 4096  # at most this many samples take part in the cross-validation

@@ -29,8 +29,8 @@ from nevis_stream.dynamic_evaluation.predictors.item_response import ItemRespons
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
 from nevis_stream.estimation.intervals import NORMAL_975
-from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
+from nevis_stream.queries.samples import is_observed, numbers
 from nevis_stream.storage.checkpoint import Tree
 
 SURROGATE = ModelAssisted()

@@ -28,8 +28,8 @@ from nevis_stream.dynamic_evaluation.response import (
     ResponsePosterior,
     normal_information,
 )
-from nevis_stream.queries.matrix import is_observed, numbers
 from nevis_stream.queries.oracle import Responses
+from nevis_stream.queries.samples import is_observed, numbers
 from nevis_stream.storage.checkpoint import Tree
 
 PerSample = Float[jax.Array, " samples"]

@@ -14,9 +14,8 @@ from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSe
 from nevis_stream.dynamic_evaluation.sorting import Rank
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import samples
-from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import ANY_MODEL, Responses
-from nevis_stream.queries.samples import SampleFacts
+from nevis_stream.queries.samples import UNKNOWN, SampleFacts
 from nevis_stream.storage.checkpoint import Tree
 
 

@@ -9,8 +9,8 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
-from nevis_stream.queries.matrix import is_observed
 from nevis_stream.queries.oracle import Responses, blank
+from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage.checkpoint import Tree
 
 HELD_OUT = 250  # at most this many known models are left out in turn

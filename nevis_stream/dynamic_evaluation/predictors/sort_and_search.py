@@ -9,8 +9,8 @@ from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import Rank, find_thresholds, rank_samples
-from nevis_stream.queries.matrix import UNKNOWN
 from nevis_stream.queries.oracle import Responses, blank
+from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.checkpoint import Tree
 
 

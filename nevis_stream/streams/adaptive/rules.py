@@ -17,7 +17,7 @@ from nevis_stream import user_code
 from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
-from nevis_stream.queries.matrix import is_observed, numbers
+from nevis_stream.queries.samples import is_observed, numbers
 
 UNMISSED = 1e-6
 """Weight of a sample that a rule wants only when the others are used up."""
