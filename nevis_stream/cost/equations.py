@@ -202,6 +202,7 @@ _OPAQUE = ("stablehlo.while", "custom_call", "chlo.top_k")  # where XLA's count 
 
 
 def is_poisson(eqn: JaxprEqn) -> bool:
+    """Says whether an equation is JAX's sampler of Poisson numbers."""
     return eqn.params.get("name") == "_poisson" and any(
         inner.params.get("name") == "_poisson_knuth" for inner in eqn.params["jaxpr"].jaxpr.eqns
     )
