@@ -18,6 +18,12 @@ MATRIX = one_order(MODELS + 6, SAMPLES, noise=1.0)
 KNOWN, NEW = MATRIX[:MODELS], MATRIX[MODELS:]
 WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(MODELS)).astype(np.float32)
 
+# One program each, as in the predictor: of every operation alone JAX would compile a program.
+make_prior, observe_all, spread_of_mean, weight_models = map(
+    jax.jit, (lg.make_prior, lg.observe_all, lg.spread_of_mean, lg.weight_models)
+)
+select_greedily = jax.jit(lg.select_greedily, static_argnums=4)
+
 
 @pytest.fixture(scope="module")
 def model():
@@ -25,6 +31,13 @@ def model():
     facts = SampleFacts(SAMPLES, dataset=dataset, dataset_weights={"a": 1.0, "b": 1.0})
     tree = lg.fit(InMemory(KNOWN, sample_facts=facts), jax.random.key(0), context())
     return lg.Model(**jax.tree.map(jnp.asarray, tree))
+
+
+def put(array, place, value):
+    """Returns a copy of the array with a value in a place."""
+    array = np.array(array)
+    array[place] = value
+    return array
 
 
 def whole(prior):
@@ -47,35 +60,33 @@ def test_the_basis_holds_the_known_models(model):
 
 def test_samples_that_are_equal_up_to_rounding_are_asked_in_their_order(model):
     """Rounding depends on the number of cores; what is asked must not."""
-    prior = lg.make_prior(model, WEIGHTS)
+    prior = make_prior(model, WEIGHTS)
     twins = prior._replace(
-        design=prior.design.at[:, 20].set(prior.design[:, 10] * (1 + 1e-6)),
-        noise=prior.noise.at[20].set(prior.noise[10]),
+        design=put(prior.design, (slice(None), 20), np.asarray(prior.design)[:, 10] * (1 + 1e-6)),
+        noise=put(prior.noise, 20, prior.noise[10]),
     )
-    weights = jnp.zeros(SAMPLES).at[jnp.array([10, 20])].set(0.5)
+    weights = put(np.zeros(SAMPLES, np.float32), [10, 20], 0.5)
     state = lg.GaussianState(twins.mean, twins.covariance)
-    asked = lg.select_greedily(
-        twins, weights, state, jnp.isin(jnp.arange(SAMPLES), jnp.array([10, 20])), 1
-    )
+    asked = select_greedily(twins, weights, state, np.isin(np.arange(SAMPLES), [10, 20]), 1)
     assert asked.tolist() == [10]
 
 
 def test_answers_condition_the_distribution(model):
-    prior = lg.make_prior(model, WEIGHTS)
+    prior = make_prior(model, WEIGHTS)
     samples, values = np.array([3, 17, 25, 8]), NEW[0][[3, 17, 25, 8]].astype(np.float32)
-    state = lg.observe_all(prior, samples, values, np.ones(4, bool))
+    state = observe_all(prior, samples, values, np.ones(4, bool))
     mean, covariance = conditioned(whole(prior), samples, values)
     expected = prior.offset + state.mean @ prior.design
     free = np.setdiff1d(np.arange(SAMPLES), samples)
     assert np.allclose(expected[free], mean[free], atol=1e-4)
     open_weights = np.where(np.isin(np.arange(SAMPLES), free), model.weights, 0)
-    spread = lg.spread_of_mean(prior, model.weights, state, np.isin(np.arange(SAMPLES), free))
+    spread = spread_of_mean(prior, model.weights, state, np.isin(np.arange(SAMPLES), free))
     assert np.isclose(spread**2, open_weights @ covariance @ open_weights, rtol=1e-3)
 
 
 def test_the_variance_of_a_sample_is_that_of_the_known_models(model):
     """With equal weights; what little is added is the pseudo model's."""
-    prior = lg.make_prior(model, jnp.full(MODELS, 1 / MODELS))
+    prior = make_prior(model, np.full(MODELS, 1 / MODELS, np.float32))
     design = prior.design[: len(model.basis)]
     remaining = prior.covariance[: len(model.basis), : len(model.basis)]
     variance = np.einsum("qn,qp,pn->n", design, remaining, design) + prior.noise
@@ -84,9 +95,9 @@ def test_the_variance_of_a_sample_is_that_of_the_known_models(model):
 
 
 def test_the_greedy_choice_leaves_the_least_variance(model):
-    prior = lg.make_prior(model, WEIGHTS)
+    prior = make_prior(model, WEIGHTS)
     state = lg.GaussianState(prior.mean, prior.covariance)
-    chosen = lg.select_greedily(prior, model.weights, state, jnp.ones(SAMPLES, bool), 3)
+    chosen = select_greedily(prior, model.weights, state, np.ones(SAMPLES, bool), 3)
     asked, weights = [], np.float64(model.weights)
     for sample in np.asarray(chosen):
         left = {}
@@ -100,7 +111,7 @@ def test_the_greedy_choice_leaves_the_least_variance(model):
 def test_close_models_weigh_more_and_no_model_nothing(model):
     samples = np.arange(0, SAMPLES, 2)
     values = KNOWN[4, samples].astype(np.float32)
-    weights = np.asarray(lg.weight_models(model, samples, values, np.ones(len(samples), bool)))
+    weights = np.asarray(weight_models(model, samples, values, np.ones(len(samples), bool)))
     assert weights.argmax() == 4 and weights.min() > 0 and np.isclose(weights.sum(), 1)
 
 
