@@ -45,6 +45,10 @@ from tests.compilations import compiled_programs
 
 NETWORK = Network("mlp", (("hidden", (16,)),), resolution=8)
 
+# One program each, as in training: of every operation alone JAX would compile a program.
+crop, boxes_of = (jax.jit(each, static_argnums=2) for each in (crop_and_resize, draw_boxes))
+augment = jax.jit(augment_batch, static_argnums=(3, 4))
+
 
 def baseline(initialisation=None, rate=(0.02, 0.05), steps=20, trials=2, **recipe):
     search = RandomSearch(trials, {"learning_rate": rate, "label_smoothing": (0.0, 0.1)})
@@ -136,7 +140,7 @@ def test_boxes_have_the_papers_distribution():
     """Against the same rule written as a loop over one image, on a wide one."""
     options = Augmentation(min_area=0.08)
     sizes = np.tile([[50, 100]], (4000, 1)).astype(np.int32)
-    boxes = np.asarray(draw_boxes(jax.random.key(0), sizes, options))
+    boxes = np.asarray(boxes_of(jax.random.key(0), sizes, options))
     top, left, height, width = boxes.T
     assert (top >= 0).all() and (left >= 0).all()
     assert (top + height <= 1 + 1e-5).all() and (left + width <= 1 + 1e-5).all()
@@ -168,11 +172,11 @@ def test_a_whole_box_of_the_same_size_changes_nothing():
     images = np.random.RandomState(0).uniform(size=(2, 9, 9, 3)).astype(np.float32)
     banded = images.transpose(0, 1, 3, 2)
     whole = np.tile(np.float32([0, 0, 1, 1]), (2, 1))
-    assert np.allclose(crop_and_resize(banded, whole, 9), images, atol=1e-5)
+    assert np.allclose(crop(banded, whole, 9), images, atol=1e-5)
     corner = np.tile(np.float32([0, 0, 1 / 3, 1 / 3]), (2, 1))
-    assert np.allclose(crop_and_resize(banded, corner, 3), images[:, :3, :3], atol=1e-5)
+    assert np.allclose(crop(banded, corner, 3), images[:, :3, :3], atol=1e-5)
     mirrored = np.tile(np.float32([0, 1, 1, -1]), (2, 1))
-    assert np.allclose(crop_and_resize(banded, mirrored, 9), images[:, :, ::-1], atol=1e-5)
+    assert np.allclose(crop(banded, mirrored, 9), images[:, :, ::-1], atol=1e-5)
 
 
 def test_a_crop_equals_another_implementation():
@@ -183,7 +187,7 @@ def test_a_crop_equals_another_implementation():
         Image.fromarray(pixels).resize((16, 16), Image.Resampling.BILINEAR, box=(4, 4, 12, 12))
     )
     box = np.float32([[0.25, 0.25, 0.5, 0.5]])
-    result = crop_and_resize(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
+    result = crop(np.float32(pixels.transpose(0, 2, 1)[None]), box, 16)[0]
     assert np.abs(result - expected)[2:-2, 2:-2].max() <= 1
 
 
@@ -191,7 +195,7 @@ def test_a_crop_equals_another_implementation():
 def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
     random = np.random.RandomState(side)
     images = random.randint(256, size=(6, side, 3, side)).astype(np.uint8)
-    boxes = np.array(draw_boxes(jax.random.key(0), np.full((6, 2), side, np.int32), Augmentation()))
+    boxes = np.array(boxes_of(jax.random.key(0), np.full((6, 2), side, np.int32), Augmentation()))
     # the whole image mirrored; the lowest row alone
     boxes[0], boxes[1] = (0, 1, 1, -1), (1 - 1e-6, 0, 1e-6, 1)
     centres = np.clip(
@@ -203,10 +207,7 @@ def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
     )
     np.testing.assert_allclose(two, tiles, rtol=1e-5, atol=1e-3)  # of 255
 
-    def crop(images, boxes):
-        return crop_and_resize(images, boxes, size)
-
-    program = CountedFunction(crop)
+    program = CountedFunction(lambda images, boxes: crop_and_resize(images, boxes, size))
     tile = 8 if size % 8 == 0 else size
     window = min(side, math.ceil((tile - 1) * side / size) + 2)
     products = 2 * 6 * size * (window * 3 * side + 3 * side * size)
@@ -218,12 +219,11 @@ def test_rows_from_two_are_those_of_the_products_that_are_counted(side, size):
 
 def test_flips_mirror_half_of_the_views():
     ramp = np.tile(np.linspace(0, 255, 8).astype(np.uint8)[None, None, None, :], (400, 8, 3, 1))
-    views = augment_batch(
-        jax.random.key(1), ramp, np.full((400, 2), 8, np.int32), 8, Augmentation(crop=False)
-    )
+    sizes = np.full((400, 2), 8, np.int32)
+    views = np.asarray(augment(jax.random.key(1), ramp, sizes, 8, Augmentation(crop=False)))
     rising = (views[:, 0, -1, 0] > views[:, 0, 0, 0]).mean()
     assert 0.4 < rising < 0.6
-    assert float(views.min()) == -1 and float(views.max()) == pytest.approx(1)
+    assert views.min() == -1 and views.max() == pytest.approx(1)
 
 
 @pytest.fixture(scope="module")

@@ -152,13 +152,14 @@ def test_features_and_gradients_are_finite(name):
 
 def test_mlp_is_dense_layers_with_relu_and_has_no_statistics():
     module = make_backbone("mlp", hidden=(5, 7))
-    variables, images = initialised(module)
+    variables, images = jax.device_get(initialised(module))
     assert set(variables) == {"params"}
-    expected = np.asarray(images).reshape(len(images), -1)
+    expected = images.reshape(len(images), -1)
     for name in ("Dense_0", "Dense_1"):
         layer = variables["params"][name]
         expected = np.maximum(expected @ layer["kernel"] + layer["bias"], 0)
-    np.testing.assert_allclose(module.apply(variables, images, train=True), expected, rtol=1e-5)
+    features = jax.jit(functools.partial(module.apply, train=True))(variables, images)
+    np.testing.assert_allclose(features, expected, rtol=1e-5)
 
 
 def test_training_moves_the_running_statistics_by_a_tenth_and_evaluation_reads_them():
@@ -169,7 +170,7 @@ def test_training_moves_the_running_statistics_by_a_tenth_and_evaluation_reads_t
         functools.partial(module.apply, train=True, mutable=["batch_stats"])
     )(variables, images)
     stem = {"params": variables["params"]["Conv_0"]}
-    before = nn.Conv(4, (3, 3), use_bias=False).apply(stem, images)
+    before = np.asarray(jax.jit(nn.Conv(4, (3, 3), use_bias=False).apply)(stem, images))
     moved = updated["batch_stats"]["BatchNorm_0"]
     np.testing.assert_allclose(moved["mean"], 0.1 * before.mean((0, 1, 2)), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(moved["var"], 0.9 + 0.1 * before.var((0, 1, 2)), rtol=1e-4)
@@ -198,7 +199,7 @@ def test_zero_init_last_makes_blocks_the_identity():
 def test_gradients_reach_every_parameter():
     module, head = make_backbone("resnet", **TINY), Head(3)
     variables, images = initialised(module)
-    head_params = head.init(jax.random.key(0), jnp.zeros((1, 8)))
+    head_params = jax.jit(head.init)(jax.random.key(0), np.zeros((1, 8), np.float32))
 
     def loss(params, head_params):
         stats = {"params": params, "batch_stats": variables["batch_stats"]}
@@ -232,7 +233,8 @@ def test_torch_pads_alike_on_both_sides(side, size, stride):
     random = np.random.RandomState(0)
     x, kernel = random.normal(size=(2, side, side, 5)), random.normal(size=(size, size, 5, 3))
     expected = reference(x, kernel, stride, (size - 1) // 2, (size - 1) // 2)
-    result = convolve(x.astype(np.float32), kernel.astype(np.float32), stride, "torch")
+    program = jax.jit(convolve, static_argnums=(2, 3))
+    result = program(x.astype(np.float32), kernel.astype(np.float32), stride, "torch")
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -264,15 +266,14 @@ def test_grouped_convolutions_are_convolutions_of_groups():
 
 def test_standardised_kernels_have_mean_0_and_a_variance_of_the_squared_gain_over_the_fan_in():
     conv = StandardisedConv(8, 3, groups=2)
-    images = jnp.zeros((1, 3, 3, 4)).at[:, 1, 1].set(1.0)
-    params = conv.init(jax.random.key(0), images)["params"]
-    params |= {"kernel": 5 * params["kernel"] + 1, "gain": jnp.arange(8.0), "bias": jnp.arange(8.0)}
-    taps = (
-        jnp.stack(
-            [conv.apply({"params": params}, images.at[..., 1 - c :: 2].set(0.0)) for c in range(2)]
-        )
-        - params["bias"]
-    )
+    images = np.zeros((2, 1, 3, 3, 4), np.float32)
+    for number in range(2):  # an image of each input of a group
+        images[number, :, 1, 1, number::2] = 1
+    params = jax.device_get(jax.jit(conv.init)(jax.random.key(0), images[0])["params"])
+    numbers = np.arange(8, dtype=np.float32)
+    params |= {"kernel": 5 * params["kernel"] + 1, "gain": numbers, "bias": numbers}
+    apply = jax.jit(conv.apply)
+    taps = np.stack([apply({"params": params}, image) for image in images]) - params["bias"]
     kernel = taps[:, 0].reshape(-1, 8)  # of both inputs of a group, at 3×3 places
     np.testing.assert_allclose(kernel.mean(0), np.zeros(8), atol=1e-5)
     np.testing.assert_allclose(kernel.var(0), np.arange(8.0) ** 2 / 18, rtol=1e-4)
@@ -310,7 +311,7 @@ def test_blocks_without_normalisation_start_as_their_shortcut_and_keep_the_expec
 def test_attention_mixes_tokens_as_in_the_formula():
     attention, random = Attention(2), np.random.RandomState(0)
     x = random.normal(size=(1, 3, 4)).astype(np.float32)
-    params = attention.init(jax.random.key(0), x)["params"]
+    params = jax.device_get(jax.jit(attention.init)(jax.random.key(0), x)["params"])
     q, k, v = np.split(x[0] @ params["qkv"]["kernel"], 3, -1)
     heads = []
     for part in (slice(0, 2), slice(2, 4)):
@@ -318,7 +319,7 @@ def test_attention_mixes_tokens_as_in_the_formula():
         heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, part])
     expected = np.concatenate(heads, -1) @ params["out"]["kernel"]
     np.testing.assert_allclose(
-        attention.apply({"params": params}, x)[0], expected, rtol=1e-4, atol=1e-5
+        jax.jit(attention.apply)({"params": params}, x)[0], expected, rtol=1e-4, atol=1e-5
     )
 
 
