@@ -10,16 +10,12 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding_part import (
-    PartAdder,
+from nevis_stream.dynamic_evaluation.adding_part import PartAdder, warn_of_cost
+from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
+from nevis_stream.dynamic_evaluation.estimates import Population, predicted_only
+from nevis_stream.dynamic_evaluation.fits import (
     cost_of,
     evaluate,
-    predicted_only,
-    warn_of_cost,
-)
-from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
-from nevis_stream.dynamic_evaluation.estimates import Population
-from nevis_stream.dynamic_evaluation.fits import (
     read_for_method,
     staged_context,
     stored_fit,

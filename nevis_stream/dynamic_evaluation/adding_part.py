@@ -6,21 +6,28 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.choice import Choice, choose
-from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening
+from nevis_stream.dynamic_evaluation.estimates import (
+    Estimates,
+    Population,
+    Widening,
+    predicted_only,
+    with_missing,
+)
 from nevis_stream.dynamic_evaluation.fits import (
     FOLDER,
+    OwnCost,
     StoredFit,
+    cost_of,
+    evaluate,
+    prepare_evaluator,
     read_for_method,
-    staged_context,
     stored_fit,
 )
 from nevis_stream.dynamic_evaluation.known_models import (
@@ -44,10 +51,20 @@ from nevis_stream.evaluation_cache.exchange import (
     bound_means,
 )
 from nevis_stream.progress import Progress, Within
-from nevis_stream.queries.oracle import NOBODY, Cost, Estimate, Oracle, Query, Responses
+from nevis_stream.queries.oracle import NOBODY, Cost, Oracle, Query, Responses
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import Part, is_observed, numbers, unknown_cells
+from nevis_stream.queries.samples import Part, is_observed, numbers
 from nevis_stream.storage import make_directory
+
+
+class _Asked(NamedTuple):
+    """What was asked, with as many samples of each model as gave an answer, and what follows."""
+
+    estimates: Estimates
+    own: OwnCost
+    evaluator: Evaluator
+    budget: int
+    replaced: Substitutes
 
 
 class PartAdder:
@@ -97,129 +114,182 @@ class PartAdder:
         Args:
           expected: float32[n] by model, into which the values of this part are written.
         """
-        columns, known = self._part.columns, self._known
-        prices_of_samples = None
+        known, prices = self._known, budget if isinstance(budget, Prices) else None
         if isinstance(budget, Prices):
             assert method is not None
-            prices_of_samples = budget
-            set_prices(known, prices_of_samples)
+            set_prices(known, budget)
             budget = count_affordable(method, known)
         if available:  # a file may lack some labels of an image
             known.facts = dataclasses.replace(known.facts, image=None)
-        image, labels = known.facts.image, len(columns) // known.facts.points
-        others = np.array([other._part.columns for other in self._others], np.int64)
-        others = others.reshape(-1, len(columns))
-        rows = [
-            CachedOracle(
-                self._cache, model, columns, provenances.get(model, {}), oracle, image, others
-            )
-            for model, oracle in asks.items()
-        ]
-        metrics = 1 + len(others)  # cells of a query
-        for row in rows:
-            expected[row.model][columns] = numbers(row.values)
-        rows = [row for row in rows if row.asked < len(columns)]
+        rows = self._look_up(asks, provenances, expected)
         if not rows:
             return []
-        mask = {
-            model: cells[columns] & cells[others].all(axis=0) for model, cells in available.items()
-        }
-        askable = np.stack([askable_cells(row, mask.get(row.model), budget) for row in rows])
-        prices, choice = [row.flops_each for row in rows], None
-        additions = read_additions(self._cache.directory)
+        additions, choice = read_additions(self._cache.directory), None
         if method is None and self._others:
             method = methods.PRICED
         if method is None:
-            saved = np.inf if None in prices else sum(prices) * (len(columns) - budget * labels)
-            choice = choose(
-                self._directory,
-                known,
-                len(rows),
-                budget,
-                seed,
-                additions,
-                most_flops,
-                saved,
-                Within(progress, "trying"),
-            )
+            choice = self._choose(rows, budget, seed, additions, most_flops, progress)
             report_choice(choice)
             method = choice.method
-        used = methods.within_budget(method).for_known(known)
+        used = self._check_method(method, budget)
+        stored = stored_fit(self._directory, used, known, seed, additions)
+        warn_of_cost(used, known, [row.flops_each for row in rows], budget, stored, "model")
+        askable = self._find_askable(rows, available, budget)
+        asked = self._ask(stored, used, rows, askable, budget, seed, progress)
+        shared = {
+            "rows": rows,
+            "missing": _missing(rows, ~askable, asked.replaced, drawn),
+            "made_by": {"method": method, "budget": asked.budget, "seed": seed},
+            "population": population,
+            "expected": expected,
+        }
+        own, key = asked.own, None
+        if choice is not None:
+            own, key = dataclasses.replace(own, fit=own.fit + choice.flops), choice.key
+        costs = self._count_costs(rows, own, prices)
+        values = np.stack([row.values for row in rows])
+        accounts = self._record(values, asked.estimates, stored.key, costs, **shared, choice=key)
+        for number, other in enumerate(self._others):
+            values = np.stack([row.other_values[number] for row in rows])
+            accounts += other._add_beside(
+                asked.evaluator, asked.estimates.answers, values, additions, progress, shared
+            )
+        return accounts
+
+    @property
+    def _other_columns(self) -> np.ndarray:
+        """The columns of the other metrics, int64[k, n]."""
+        columns = np.array([other._part.columns for other in self._others], np.int64)
+        return columns.reshape(-1, len(self._part.columns))
+
+    def _look_up(
+        self,
+        asks: Mapping[str, Oracle],
+        provenances: Mapping[str, dict[str, Any]],
+        expected: Mapping[str, np.ndarray],
+    ) -> list[CachedOracle]:
+        """Returns what is asked of each model that is not observed on all samples already; what is
+        observed is written into `expected`.
+        """
+        columns, image = self._part.columns, self._known.facts.image
+        rows = []
+        for model, oracle in asks.items():
+            facts = provenances.get(model, {})
+            row = CachedOracle(
+                self._cache, model, columns, facts, oracle, image, self._other_columns
+            )
+            expected[model][columns] = numbers(row.values)
+            if row.asked < len(columns):
+                rows.append(row)
+        return rows
+
+    def _find_askable(
+        self, rows: Sequence[CachedOracle], available: Mapping[str, np.ndarray], budget: int
+    ) -> np.ndarray:
+        """Returns the samples on which each model can be asked, bool[m, n]."""
+        columns, others = self._part.columns, self._other_columns
+        mask = {
+            model: cells[columns] & cells[others].all(axis=0) for model, cells in available.items()
+        }
+        return np.stack([askable_cells(row, mask.get(row.model), budget) for row in rows])
+
+    def _choose(
+        self,
+        rows: Sequence[CachedOracle],
+        budget: int,
+        seed: int,
+        additions: Sequence[Addition],
+        most_flops: float,
+        progress: Progress,
+    ) -> Choice:
+        """Returns the method that suits the known models and the budget."""
+        prices, known = [row.flops_each for row in rows], self._known
+        cells = len(self._part.columns) - budget * self._labels
+        saved = np.inf if None in prices else sum(prices) * cells
+        trying = Within(progress, "trying")
+        return choose(
+            *(self._directory, known, len(rows), budget, seed, additions, most_flops, saved, trying)
+        )
+
+    @property
+    def _labels(self) -> int:
+        """The number of columns that one query answers."""
+        return len(self._part.columns) // self._known.facts.points
+
+    def _check_method(self, name: str, budget: int) -> Method:
+        """Returns the method of a name as it is for the known models, if it can be used."""
+        method = methods.within_budget(name)
         if self._others:
             for each in (self, *self._others):
-                methods.check_several_metrics(methods.within_budget(method).for_known(each._known))
-        used.check(budget, known)
-        readable = read_for_method(used, known, len(rows))
-        stored = stored_fit(self._directory, used, known, seed, additions)
-        warn_of_cost(used, known, prices, budget, stored, "model")
-        replaced = Substitutes(known, askable)
-        unasked = ~askable
+                methods.check_several_metrics(method.for_known(each._known))
+        used = method.for_known(self._known)
+        used.check(budget, self._known)
+        return used
 
-        def oracle(query: Query) -> Responses:
-            return replaced.ask_checked(query, lambda inner: _of_rows(rows, inner))
+    def _ask(
+        self,
+        stored: StoredFit,
+        method: Method,
+        rows: Sequence[CachedOracle],
+        askable: np.ndarray,
+        budget: int,
+        seed: int,
+        progress: Progress,
+    ) -> _Asked:
+        """Asks the samples that the method chooses and estimates the rest. If some give no answer
+        and no other one is left, it estimates from those that gave one.
+
+        Args:
+          stored, method, budget, seed, progress: as of `evaluate`.
+          rows: what is asked of each of the m models.
+          askable: bool[m, n], on which samples.
+        """
+        known = self._known
+        readable = read_for_method(method, known, len(rows))
+
+        def try_with(replaced: Substitutes, budget: int) -> _Asked:
+            def oracle(query: Query) -> Responses:
+                return replaced.ask_checked(query, lambda inner: _of_rows(rows, inner))
+
+            evaluated = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
+            return _Asked(*evaluated, budget, replaced)
 
         try:
-            estimates, own, evaluator = evaluate(
-                stored, readable, oracle, len(rows), budget, seed, progress
-            )
+            return try_with(Substitutes(known, askable), budget)
         except TooFewAnswers as stopped:
             if stopped.args:
-                warnings.warn(str(stopped), RunWarning, stacklevel=3)
-            budget = min(row.asked for row in rows) // labels
-            if prices_of_samples is not None:
-                raise BadInput(
-                    "some samples gave no answer, and no other one that is not dearer is left to be"
-                    " asked instead; nothing was estimated. What was answered is kept."
-                ) from None
-            if not budget:
-                empty = next(row for row in rows if not row.asked)
-                raise BadInput(
-                    f"model {empty.model!r} gave no answer to any of the {len(empty.failed)}"
-                    " samples that were chosen; nothing was estimated."
-                ) from None
-            replaced = Substitutes(known, np.stack([is_observed(row.values) for row in rows]))
-            estimates, own, evaluator = evaluate(
-                stored, readable, oracle, len(rows), budget, seed, progress
+                warnings.warn(str(stopped), RunWarning, stacklevel=4)
+        if known.facts.prices is not None:
+            raise BadInput(
+                "some samples gave no answer, and no other one that is not dearer is left to be"
+                " asked instead; nothing was estimated. What was answered is kept."
             )
-        own = dataclasses.replace(own, fit=own.fit + (0 if choice is None else choice.flops))
-        models = [row.model for row in rows]
-        failed = np.array([len(row.failed) for row in rows])
-        if (unasked.any() or not failed.any()) and replaced.counts.any():
-            warnings.warn(replaced.message(models), RunWarning, stacklevel=3)
-        if failed.any():
-            warnings.warn(_failed_message(models, failed), RunWarning, stacklevel=3)
-        missing = failed / (failed + np.array([row.asked for row in rows]))
-        if not drawn:
-            lacking = unasked.mean(axis=1) * (replaced.counts > 0)
-            missing = 1 - (1 - missing) * (1 - lacking)
-        costs = [
+        if not (fewer := min(row.asked for row in rows) // self._labels):
+            empty = next(row for row in rows if not row.asked)
+            raise BadInput(
+                f"model {empty.model!r} gave no answer to any of the {len(empty.failed)} samples"
+                " that were chosen; nothing was estimated."
+            )
+        answered = np.stack([is_observed(row.values) for row in rows])
+        return try_with(Substitutes(known, answered), fewer)
+
+    def _count_costs(
+        self, rows: Sequence[CachedOracle], own: OwnCost, prices: Prices | None
+    ) -> list[dict[str, Any]]:
+        """Returns the entries of each account for its costs."""
+        metrics, cells = 1 + len(self._others), len(self._part.columns)
+        return [
             cost_of(
                 [row.asked_before * metrics],
-                [len(columns) * metrics],
+                [cells * metrics],
                 [row.flops_each],
                 row.cost,
                 # as if the models were added one after the other: the first pays for the fit
                 own.evaluation // len(rows) + (0 if i else own.fit),
             )
-            | _spending(prices_of_samples, row.values)
+            | _spending(prices, row.values)
             for i, row in enumerate(rows)
         ]
-        shared = {
-            "rows": rows,
-            "missing": missing,
-            "made_by": {"method": method, "budget": budget, "seed": seed},
-            "population": population,
-            "expected": expected,
-        }
-        values = np.stack([row.values for row in rows])
-        key = None if choice is None else choice.key
-        accounts = self._record(values, estimates, stored.key, costs, **shared, choice=key)
-        for number, other in enumerate(self._others):
-            values = np.stack([row.other_values[number] for row in rows])
-            accounts += other._add_beside(
-                evaluator, estimates.answers, values, additions, progress, shared
-            )
-        return accounts
 
     def _add_beside(
         self,
@@ -243,7 +313,7 @@ class PartAdder:
         used = methods.within_budget(made_by["method"]).for_known(self._known)
         stored = stored_fit(self._directory, used, self._known, made_by["seed"], additions)
         readable = read_for_method(used, self._known, models)
-        evaluator, ctx, fit = _fitted(
+        evaluator, ctx, fit = prepare_evaluator(
             stored, readable, made_by["budget"], made_by["seed"], Within(progress, self._part.name)
         )
         given = np.take_along_axis(values, answers.samples, axis=1)
@@ -369,6 +439,30 @@ def _of_rows(rows: Sequence[CachedOracle], query: Query) -> Responses:
     return Responses(query, np.vstack([part.values for part in parts]), cost)
 
 
+def _missing(
+    rows: Sequence[CachedOracle], unasked: np.ndarray, replaced: Substitutes, drawn: bool
+) -> np.ndarray:
+    """Returns the fraction of samples of each model without an answer, float64[m], after a warning
+    if others were asked in their place.
+
+    Args:
+      rows: what was asked of each model.
+      unasked: bool[m, n], the samples on which a model could not be asked.
+      replaced: by what they were replaced.
+      drawn: whether the others were drawn at random.
+    """
+    models, failed = [row.model for row in rows], np.array([len(row.failed) for row in rows])
+    if (unasked.any() or not failed.any()) and replaced.counts.any():
+        warnings.warn(replaced.message(models), RunWarning, stacklevel=4)
+    if failed.any():
+        warnings.warn(_failed_message(models, failed), RunWarning, stacklevel=4)
+    missing = failed / (failed + np.array([row.asked for row in rows]))
+    if not drawn:
+        lacking = unasked.mean(axis=1) * (replaced.counts > 0)
+        missing = 1 - (1 - missing) * (1 - lacking)
+    return missing
+
+
 def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
     most = int(failed.argmax())
     return (
@@ -376,70 +470,6 @@ def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
         f" stands for them, and similar samples were asked instead, as far as there are any"
         f"{also(failed)}."
     )
-
-
-def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[list[float], str]:
-    """Returns value, low and high of an estimate from a sample that is not the designed one, and
-    why there is no interval.
-
-    Args:
-      estimate: the estimate.
-      missing: fraction of the samples without an answer.
-      unbounded: whether the metric has no bounds.
-    """
-    if not missing or np.isnan(estimate.low):
-        return [estimate.value, estimate.low, estimate.high], estimate.reason
-    (low,), (high,) = intervals.with_missing(
-        *(np.array([end]) for end in (estimate.low, estimate.high, missing))
-    )
-    if unbounded or np.isnan(low):
-        return [estimate.value, np.nan, np.nan], intervals.too_many_missing(missing)
-    return [estimate.value, low, high], ""
-
-
-@dataclasses.dataclass(frozen=True)
-class OwnCost:
-    """FLOPs that a method computed itself: to fit it, and to evaluate new models with the fit."""
-
-    fit: int
-    evaluation: int
-
-
-def evaluate(
-    stored: StoredFit,
-    known: KnownModels,
-    oracle: Oracle,
-    new: int,
-    budget: int,
-    seed: int,
-    progress: Progress,
-) -> tuple[Estimates, OwnCost, Evaluator]:
-    """Returns the estimates of new models, the FLOPs that the method computed itself, and the
-    fitted method.
-    """
-    evaluator, ctx, fit = _fitted(stored, known, budget, seed, progress)
-    _, evaluation_key = jax.random.split(jax.random.key(seed))
-    estimates = evaluator.evaluate(oracle, new, budget, evaluation_key)
-    return estimates, OwnCost(fit, total(ctx.meter.counts()) - fit), evaluator
-
-
-def _fitted(
-    stored: StoredFit, known: KnownModels, budget: int, seed: int, progress: Progress
-) -> tuple[Evaluator, Compute, int]:
-    """Returns the fitted method, the context that counts its FLOPs, and those of the fit."""
-    if stored.outdated:
-        progress.stage("the stored fit is of other known models or another seed; fitting anew")
-    ctx = staged_context(progress)
-    fit_key, _ = jax.random.split(jax.random.key(seed))
-    evaluator = stored.evaluator(known, budget, fit_key, ctx)
-    return evaluator, ctx, total(ctx.meter.counts())
-
-
-def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:
-    """Returns the predictions of estimates, unknown where a value, [m, n], is observed."""
-    scores = values.dtype.kind == "f"
-    predicted = estimates.values if scores else estimates.outcomes
-    return np.where(is_observed(values), unknown_cells((), scores), predicted)
 
 
 def warn_of_cost(
@@ -455,28 +485,3 @@ def warn_of_cost(
         return
     if message := predicted_cost.warning(method, known, prices, budget, stored.tree, kind):
         warnings.warn(message, RunWarning, stacklevel=3)
-
-
-def cost_of(
-    asked_before: Sequence[int],
-    cells: Sequence[int],
-    prices: Sequence[float | None],
-    asking: Cost,
-    own: int,
-) -> dict[str, float | None]:
-    """Returns FLOPs spent and saved, and those of the method itself.
-
-    Args:
-      asked_before: for each model, the number of its cells that were observed before.
-      cells: for each model, the number of all its cells.
-      prices: for each model, FLOPs of an answer.
-      asking: cost of the answers.
-      own: FLOPs that the method computed itself.
-    """
-    if None in prices or asking.flops is None:
-        unknown = asking.flops is None or np.any(asked_before)
-        spent = None if unknown else asking.flops + own
-        return {"flops_spent": spent, "flops_saved": None, "flops_method": own}
-    spent = asking.flops + own + float(np.dot(asked_before, prices))
-    saved = float(np.dot(cells, prices)) - spent
-    return {"flops_spent": spent, "flops_saved": saved, "flops_method": own}

@@ -28,10 +28,11 @@ from scipy.special import stdtrit
 from nevis_stream.array_types import Bool, Float, Int
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
+from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.entries import of_each
 from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Oracle, Query, Responses
-from nevis_stream.queries.samples import SampleFacts, is_observed, numbers
+from nevis_stream.queries.samples import SampleFacts, is_observed, numbers, unknown_cells
 from nevis_stream.vocabulary import POPULATIONS, SAMPLES, SUPERPOPULATION
 
 
@@ -454,3 +455,29 @@ def design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples"]) -> f
                 drawn += count / (count - 1) * float((totals**2).sum())
                 single += float((own**2 * away**2).sum()) * len(own) / (len(own) - 1)
     return drawn / single if single else 1.0
+
+
+def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[list[float], str]:
+    """Returns value, low and high of an estimate from a sample that is not the designed one, and
+    why there is no interval.
+
+    Args:
+      estimate: the estimate.
+      missing: fraction of the samples without an answer.
+      unbounded: whether the metric has no bounds.
+    """
+    if not missing or np.isnan(estimate.low):
+        return [estimate.value, estimate.low, estimate.high], estimate.reason
+    (low,), (high,) = intervals.with_missing(
+        *(np.array([end]) for end in (estimate.low, estimate.high, missing))
+    )
+    if unbounded or np.isnan(low):
+        return [estimate.value, np.nan, np.nan], intervals.too_many_missing(missing)
+    return [estimate.value, low, high], ""
+
+
+def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:
+    """Returns the predictions of estimates, unknown where a value, [m, n], is observed."""
+    scores = values.dtype.kind == "f"
+    predicted = estimates.values if scores else estimates.outcomes
+    return np.where(is_observed(values), unknown_cells((), scores), predicted)

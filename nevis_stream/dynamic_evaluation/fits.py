@@ -1,5 +1,5 @@
-"""Fitted methods that are stored with a cache, for use until its known models change, and a check,
-before a fit begins, that there is memory for it.
+"""Fitted methods that are stored with a cache, for use until its known models change: a check,
+before a fit begins, that there is memory for it; evaluation with a fit; and what both cost.
 
 While a method is fitted, its stages are reported, and trainings keep positions on disk, so that
 they continue after a kill, until their fit is stored.
@@ -12,6 +12,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
@@ -19,12 +20,14 @@ import numpy as np
 
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.meter import total
+from nevis_stream.dynamic_evaluation.estimates import Estimates
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, digest
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.errors import BadInput, DamagedCheckpoint
 from nevis_stream.evaluation_cache.additions import Addition
 from nevis_stream.progress import Progress
+from nevis_stream.queries.oracle import Cost, Oracle
 from nevis_stream.storage import checkpoint, recover
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
 from nevis_stream.storage.record import json_object
@@ -358,3 +361,66 @@ def stored_fit(
     elif known.facts.image is not None:  # earlier versions stored fits for single columns
         kind = f"-images{kind}"
     return StoredFit(directory / FOLDER / f"{method.name}{kind}", method, known, seed, additions)
+
+
+@dataclass(frozen=True)
+class OwnCost:
+    """FLOPs that a method computed itself: to fit it, and to evaluate new models with the fit."""
+
+    fit: int
+    evaluation: int
+
+
+def evaluate(
+    stored: StoredFit,
+    known: KnownModels,
+    oracle: Oracle,
+    new: int,
+    budget: int,
+    seed: int,
+    progress: Progress,
+) -> tuple[Estimates, OwnCost, Evaluator]:
+    """Returns the estimates of new models, the FLOPs that the method computed itself, and the
+    fitted method.
+    """
+    evaluator, ctx, fit = prepare_evaluator(stored, known, budget, seed, progress)
+    _, evaluation_key = jax.random.split(jax.random.key(seed))
+    estimates = evaluator.evaluate(oracle, new, budget, evaluation_key)
+    return estimates, OwnCost(fit, total(ctx.meter.counts()) - fit), evaluator
+
+
+def prepare_evaluator(
+    stored: StoredFit, known: KnownModels, budget: int, seed: int, progress: Progress
+) -> tuple[Evaluator, Compute, int]:
+    """Returns the fitted method, the context that counts its FLOPs, and those of the fit."""
+    if stored.outdated:
+        progress.stage("the stored fit is of other known models or another seed; fitting anew")
+    ctx = staged_context(progress)
+    fit_key, _ = jax.random.split(jax.random.key(seed))
+    evaluator = stored.evaluator(known, budget, fit_key, ctx)
+    return evaluator, ctx, total(ctx.meter.counts())
+
+
+def cost_of(
+    asked_before: Sequence[int],
+    cells: Sequence[int],
+    prices: Sequence[float | None],
+    asking: Cost,
+    own: int,
+) -> dict[str, float | None]:
+    """Returns FLOPs spent and saved, and those of the method itself.
+
+    Args:
+      asked_before: for each model, the number of its cells that were observed before.
+      cells: for each model, the number of all its cells.
+      prices: for each model, FLOPs of an answer.
+      asking: cost of the answers.
+      own: FLOPs that the method computed itself.
+    """
+    if None in prices or asking.flops is None:
+        unknown = asking.flops is None or np.any(asked_before)
+        spent = None if unknown else asking.flops + own
+        return {"flops_spent": spent, "flops_saved": None, "flops_method": own}
+    spent = asking.flops + own + float(np.dot(asked_before, prices))
+    saved = float(np.dot(cells, prices)) - spent
+    return {"flops_spent": spent, "flops_saved": saved, "flops_method": own}

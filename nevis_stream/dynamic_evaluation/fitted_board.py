@@ -11,8 +11,7 @@ import numpy as np
 
 from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import cross_validation, methods, response
-from nevis_stream.dynamic_evaluation.adding_part import with_missing
-from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening
+from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening, with_missing
 from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
 from nevis_stream.dynamic_evaluation.known_models import digest, groups_of, known_in_cache
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
