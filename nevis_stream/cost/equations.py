@@ -190,7 +190,24 @@ def _dot_general(eqn: JaxprEqn) -> int:
     return 2 * math.prod(eqn.outvars[0].aval.shape) * width
 
 
-# XLA's counts for real numbers without lowering the equation, which takes 15 ms for each shape.
+# XLA's counts for real numbers without lowering the equation, which takes 15 ms for each shape
+# and, of elementwise functions, in each process for each kind of number: of an element,
+_OF_AN_ELEMENT = {
+    **dict.fromkeys(
+        str.split(
+            "abs add and ceil clamp convert_element_type div eq exp2 floor ge gt is_finite le lt"
+            " max min mul ne neg not or rem round select_n shift_left shift_right_arithmetic"
+            " shift_right_logical square sub xor"
+        ),
+        1,
+    ),
+    **dict.fromkeys(
+        str.split("cbrt cos erf exp expm1 log log1p pow rsqrt sin sqrt tan tanh"),
+        0,
+    ),
+    "logistic": 3,
+}
+# and of all of them.
 _QUICK = {
     "dot_general": _dot_general,
     "reduce_max": _reduction,
@@ -249,8 +266,12 @@ def _complex(eqn: JaxprEqn) -> int:
 
 
 def _as_xla_counts(eqn: JaxprEqn) -> int:
-    if quick := _QUICK.get(eqn.primitive.name):
+    name = eqn.primitive.name
+    if quick := _QUICK.get(name):
         return round(float(np.float32(quick(eqn))))
+    # a choice between more than two is made of several
+    if name in _OF_AN_ELEMENT and (name != "select_n" or eqn.invars[0].aval.dtype == bool):
+        return _OF_AN_ELEMENT[name] * math.prod(eqn.outvars[0].aval.shape)
     return _lower(eqn)
 
 

@@ -524,6 +524,8 @@ def test_random_bits_are_not_hidden_in_a_loop(impl):
 
 # Against XLA and an independent counter
 
+OTHER_NUMBERS = ("bfloat16", "uint8")
+
 
 def test_elementwise_and_free_tables_agree_with_xla():
     x, positive = shaped(6, 7), shaped(6, 7, dtype=np.int32)
@@ -561,6 +563,43 @@ def test_elementwise_and_free_tables_agree_with_xla():
     ]
     for fn in moves:
         assert flops.count(fn, x) == xla(fn, x) == 0
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "int32", "bool", *(pytest.param(d, marks=pytest.mark.slow) for d in OTHER_NUMBERS)],
+)
+def test_counts_of_an_element_agree_with_xla(dtype):
+    """Of every function that takes such numbers."""
+    x = shaped(3, dtype=dtype)
+    called = {"and": "bitwise_and", "not": "bitwise_not", "or": "bitwise_or", "xor": "bitwise_xor"}
+    compared = set()
+    for name in equations._OF_AN_ELEMENT:
+        if name == "convert_element_type":
+            kinds = {"float32", "int32", "bool", *OTHER_NUMBERS} - {dtype}
+            programs = [lambda x, kind=kind: lax.convert_element_type(x, kind) for kind in kinds]
+        elif name == "select_n":
+            programs = [lambda x: lax.select_n(x > x, x, x)]
+        elif name == "clamp":
+            programs = [lambda x: lax.clamp(x, x, x)]
+        else:
+            function = getattr(lax, called.get(name, name))
+            programs = [function, lambda x, function=function: function(x, x)]
+        for program in programs:
+            try:
+                eqns = jax.make_jaxpr(program)(x).jaxpr.eqns
+            except (TypeError, ValueError):  # not of such numbers, or not of so many
+                continue
+            for eqn in (eqn for eqn in eqns if eqn.primitive.name == name):
+                assert equations._as_xla_counts(eqn) == equations._lower(eqn), name
+                compared.add(name)
+    assert len(compared) > 10 and (dtype != "float32" or compared > {"exp", "select_n", "clamp"})
+
+
+def test_a_choice_of_three_is_not_counted_as_one_of_two():
+    number, x = shaped(4, dtype="int32"), shaped(4)
+    (eqn,) = jax.make_jaxpr(lax.select_n)(number, x, x, x).jaxpr.eqns
+    assert equations._as_xla_counts(eqn) == equations._lower(eqn) > 4
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
