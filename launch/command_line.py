@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -296,6 +297,15 @@ def define(make: Callable, subcommands: Sequence[Subcommand], *words, **options)
     """
     for each in subcommands:
         make(*words, **options, flag_values=each.flags)
+
+
+define_choice = partial(define, flags.DEFINE_enum)
+define_list = partial(define, flags.DEFINE_list)
+define_number = partial(define, flags.DEFINE_float)
+define_repeated = partial(define, flags.DEFINE_multi_string)
+define_switch = partial(define, flags.DEFINE_bool)
+define_text = partial(define, flags.DEFINE_string)
+define_whole = partial(define, flags.DEFINE_integer)
 
 
 def start(

@@ -7,11 +7,18 @@ NEVIS_STREAM_DATA names, else in the user's cache directory.
 from collections.abc import Sequence
 from pathlib import Path
 
-from absl import flags
-
 from nevis_stream.datasets.reading import CLASS_LEVELS, HELP, Choices
 from nevis_stream.launch import command_line, entry
-from nevis_stream.launch.command_line import Subcommand, define, start
+from nevis_stream.launch.command_line import (
+    Subcommand,
+    define_choice,
+    define_list,
+    define_repeated,
+    define_switch,
+    define_text,
+    define_whole,
+    start,
+)
 from nevis_stream.storage.reading import absence
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS, YEARS
 
@@ -130,25 +137,18 @@ for _each in SUBCOMMANDS:
     command_line.define_data_dir(_each.flags)
 for _each in (_LIST, _PREPARE, _OVERLAP):
     command_line.define_stream("full" if _each is _LIST else None, _each.flags)
-define(flags.DEFINE_enum, [_LIST, _OVERLAP], "format", "table", ["table", "csv"], "Output format.")
-define(flags.DEFINE_list, [_PREPARE, _VERIFY], "task", [], "Data sets, separated by commas.")
-define(
-    flags.DEFINE_string,
-    [_IMPORT],
-    "task",
-    None,
-    "Name of the task: one of the catalogue, or a new one.",
-)
-define(flags.DEFINE_string, [_LIST], "domain", None, "Only tasks of this domain.")
-define(flags.DEFINE_string, [_IMPORT], "domain", None, "Domain of a new task.")
-define(flags.DEFINE_enum, [_LIST], "kind", None, TASK_KINDS, "Only tasks of this kind.")
-define(flags.DEFINE_enum, [_IMPORT], "kind", None, TASK_KINDS, HELP["kind"])
-define(flags.DEFINE_string, [_IMPORT], "parts", None, HELP["parts"])
-define(flags.DEFINE_enum, [_IMPORT], "class_level", None, CLASS_LEVELS, HELP["class_level"])
-define(flags.DEFINE_string, [_IMPORT], "leave_out", None, HELP["leave_out"])
-define(flags.DEFINE_string, [_IMPORT], "background", None, HELP["background"])
-define(
-    flags.DEFINE_integer,
+define_choice([_LIST, _OVERLAP], "format", "table", ["table", "csv"], "Output format.")
+define_list([_PREPARE, _VERIFY], "task", [], "Data sets, separated by commas.")
+define_text([_IMPORT], "task", None, "Name of the task: one of the catalogue, or a new one.")
+define_text([_LIST], "domain", None, "Only tasks of this domain.")
+define_text([_IMPORT], "domain", None, "Domain of a new task.")
+define_choice([_LIST], "kind", None, TASK_KINDS, "Only tasks of this kind.")
+define_choice([_IMPORT], "kind", None, TASK_KINDS, HELP["kind"])
+define_text([_IMPORT], "parts", None, HELP["parts"])
+define_choice([_IMPORT], "class_level", None, CLASS_LEVELS, HELP["class_level"])
+define_text([_IMPORT], "leave_out", None, HELP["leave_out"])
+define_text([_IMPORT], "background", None, HELP["background"])
+define_whole(
     [_IMPORT],
     "num_classes",
     None,
@@ -156,24 +156,13 @@ define(
     lower_bound=2,
     upper_bound=MOST_CLASSES,
 )
-define(
-    flags.DEFINE_integer,
-    [_IMPORT],
-    "year",
-    None,
-    "Year of a new task.",
-    lower_bound=YEARS[0],
-    upper_bound=YEARS[1],
+define_whole(
+    [_IMPORT], "year", None, "Year of a new task.", lower_bound=YEARS[0], upper_bound=YEARS[1]
 )
-define(
-    flags.DEFINE_string,
-    [_LIST],
-    "state",
-    None,
-    "Only data sets in this state, for example ready or downloadable.",
+define_text(
+    [_LIST], "state", None, "Only data sets in this state, for example ready or downloadable."
 )
-define(
-    flags.DEFINE_enum,
+define_choice(
     [_PREPARE, _IMPORT],
     "store",
     "array_record",
@@ -181,39 +170,27 @@ define(
     "Format of the stored images: array_record, which TFDS reads, or raw, one array, for images of"
     " equal size.",
 )
-define(
-    flags.DEFINE_multi_string,
+define_repeated(
     [_PREPARE],
     "from",
     [],
     "A file that you downloaded, or a folder of such files; may be repeated.",
 )
-define(
-    flags.DEFINE_integer,
+define_whole(
     [_PREPARE],
     "jobs",
     None,
     "Number of data sets prepared at the same time; default: the number of cores.",
     lower_bound=1,
 )
-define(
-    flags.DEFINE_bool, [_PREPARE], "force", False, "Prepare data sets again even if they are ready."
+define_switch([_PREPARE], "force", False, "Prepare data sets again even if they are ready.")
+define_switch(
+    [_PREPARE], "offline", False, "Use only files that are on this machine; download nothing."
 )
-define(
-    flags.DEFINE_bool,
-    [_PREPARE],
-    "offline",
-    False,
-    "Use only files that are on this machine; download nothing.",
+define_switch(
+    [_PREPARE], "unverified", False, "Do not compare files with their published checksums."
 )
-define(
-    flags.DEFINE_bool,
-    [_PREPARE],
-    "unverified",
-    False,
-    "Do not compare files with their published checksums.",
-)
-define(flags.DEFINE_string, [_SHOW], "out", ".", "Directory of the contact sheet.")
+define_text([_SHOW], "out", ".", "Directory of the contact sheet.")
 
 
 if __name__ == "__main__":

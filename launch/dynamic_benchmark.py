@@ -13,7 +13,15 @@ from absl import flags
 
 from nevis_stream.errors import BadInput
 from nevis_stream.launch import command_line, entry
-from nevis_stream.launch.command_line import Subcommand, define, make_console, start
+from nevis_stream.launch.command_line import (
+    Subcommand,
+    define,
+    define_number,
+    define_text,
+    define_whole,
+    make_console,
+    start,
+)
 from nevis_stream.storage import make_directory
 from nevis_stream.terminal import TerminalProgress
 
@@ -100,8 +108,7 @@ ROLLOUTS = Subcommand(
     " and by labels, and the early statistic z_4.",
 )
 SUBCOMMANDS = (THEORY, ROLLOUTS)
-define(
-    flags.DEFINE_string,
+define_text(
     (ROLLOUTS,),
     "data",
     None,
@@ -124,9 +131,8 @@ for _name, _default, _least, _meaning in (
     ("width", 5, 2, "Members of each vote of a hierarchy; odd, like the rounds, is better."),
     ("rollouts", 4, 1, "Rollouts of each design."),
 ):
-    define(flags.DEFINE_integer, (ROLLOUTS,), _name, _default, _meaning, lower_bound=_least)
-define(
-    flags.DEFINE_float,
+    define_whole((ROLLOUTS,), _name, _default, _meaning, lower_bound=_least)
+define_number(
     (ROLLOUTS,),
     "base_accuracy",
     0.73,
@@ -135,44 +141,21 @@ define(
     lower_bound=0.0,
     upper_bound=1.0,
 )
-define(
-    flags.DEFINE_string,
-    (ROLLOUTS,),
-    "executor",
-    "inline",
-    "Who runs the rollouts: inline, threads or ray.",
-)
-define(
-    flags.DEFINE_integer,
-    (ROLLOUTS,),
-    "workers",
-    None,
-    "Number of threads (threads).",
-    lower_bound=1,
-)
-define(
-    flags.DEFINE_string,
+define_text((ROLLOUTS,), "executor", "inline", "Who runs the rollouts: inline, threads or ray.")
+define_whole((ROLLOUTS,), "workers", None, "Number of threads (threads).", lower_bound=1)
+define_text(
     (ROLLOUTS,),
     "out",
     "dynamic-benchmark-rollouts",
     "Directory of the rollouts and of report.html; continued if it exists.",
 )
-define(
-    flags.DEFINE_string,
-    (THEORY,),
-    "out",
-    "dynamic-benchmark-theory",
-    "Directory for report.html and its tables.",
+define_text(
+    (THEORY,), "out", "dynamic-benchmark-theory", "Directory for report.html and its tables."
 )
-define(
-    flags.DEFINE_integer,
-    (THEORY,),
-    "instances",
-    10_000,
-    "Random and adversarial instances of the bound.",
-    lower_bound=9,
+define_whole(
+    (THEORY,), "instances", 10_000, "Random and adversarial instances of the bound.", lower_bound=9
 )
-define(flags.DEFINE_integer, SUBCOMMANDS, "seed", 0, "Seed of all draws.", lower_bound=0)
+define_whole(SUBCOMMANDS, "seed", 0, "Seed of all draws.", lower_bound=0)
 
 
 if __name__ == "__main__":

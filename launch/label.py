@@ -7,10 +7,17 @@ is. `simulate` runs the same loop on a pool with known labels (docs/label-effici
 
 import functools
 
-from absl import flags
-
 from nevis_stream.launch import command_line
-from nevis_stream.launch.command_line import define, make_subcommand, start
+from nevis_stream.launch.command_line import (
+    define_list,
+    define_number,
+    define_repeated,
+    define_switch,
+    define_text,
+    define_whole,
+    make_subcommand,
+    start,
+)
 
 _subcommand = functools.partial(make_subcommand, "label_commands")
 
@@ -98,38 +105,35 @@ _MODELS = (START, SIMULATE)
 _SHOWN = (STATUS, REPORT)
 
 
-def _text(subcommands, name, default, meaning) -> None:
-    define(flags.DEFINE_string, subcommands, name, default, meaning)
-
-
 _MODEL = (
     "A checkpoint, RUN/checkpoints/EVENT-TASK, an .npz with `probabilities` [samples, classes] and"
     " `samples`, their ids, or a csv with a column `sample` and one for each class"
 )
 for _command, _times in ((START, "; may be given several times."), (SIMULATE, ".")):
-    define(flags.DEFINE_multi_string, (_command,), "model", [], _MODEL + _times)
-_text(
+    define_repeated((_command,), "model", [], _MODEL + _times)
+define_text(
     _MODELS,
     "pool",
     None,
     "A folder of images, an .npz with `images`, or a split of a data set, for example mnist:test.",
 )
-_text(
+define_text(
     (START, SIMULATE),
     "out",
     None,
     "Directory of the session or study. If it exists, the same session or study goes on.",
 )
-_text(_MODELS, "loss", "zero_one", "Loss to estimate; the mean of zero_one is the error rate.")
-_text(
+define_text(
+    _MODELS, "loss", "zero_one", "Loss to estimate; the mean of zero_one is the error rate."
+)
+define_text(
     _MODELS,
     "surrogate",
     None,
     "What predicts the labels; default: heads for a checkpoint, tested_model for a file.",
 )
-_text((START,), "rule", "rms_loss", "Which samples are worth most.")
-define(
-    flags.DEFINE_float,
+define_text((START,), "rule", "rms_loss", "Which samples are worth most.")
+define_number(
     _MODELS,
     "uniform",
     0.5,
@@ -138,74 +142,51 @@ define(
     lower_bound=0.0,
     upper_bound=1.0,
 )
-define(flags.DEFINE_list, (START,), "classes", [], "Names of the classes, in order.")
-define(
-    flags.DEFINE_multi_string,
-    _MODELS,
-    "run_dir",
-    [],
-    "Further runs of the same task, whose models join the ensemble.",
+define_list((START,), "classes", [], "Names of the classes, in order.")
+define_repeated(
+    _MODELS, "run_dir", [], "Further runs of the same task, whose models join the ensemble."
 )
-_text(
+define_text(
     _MODELS,
     "cache",
     None,
     "Directory of an evaluation cache that has outcomes of known models on the pool; the surrogates"
     " known_models and known_models_heads learn from it.",
 )
-define(
-    flags.DEFINE_bool,
+define_switch(
     (START,),
     "continue",
     False,
     "Add the samples of --pool to the session; its labels keep their probabilities.",
 )
-define(flags.DEFINE_integer, _MODELS, "seed", 0, "Seed of all draws.", lower_bound=0)
-define(flags.DEFINE_integer, (NEXT,), "count", 20, "Number of samples.", lower_bound=1)
-_text((RECORD,), "session", None, "Directory of the session.")
-define(flags.DEFINE_bool, (RECORD,), "correct", False, "Let labels replace earlier ones.")
-define(
-    flags.DEFINE_string,
-    _SHOWN,
-    "estimator",
-    "tuned_difference",
-    "How the loss is estimated.",
-)
-define(
-    flags.DEFINE_float,
+define_whole(_MODELS, "seed", 0, "Seed of all draws.", lower_bound=0)
+define_whole((NEXT,), "count", 20, "Number of samples.", lower_bound=1)
+define_text((RECORD,), "session", None, "Directory of the session.")
+define_switch((RECORD,), "correct", False, "Let labels replace earlier ones.")
+define_text(_SHOWN, "estimator", "tuned_difference", "How the loss is estimated.")
+define_number(
     (STATUS,),
     "until",
     None,
     "Width of the intervals at which labelling may stop, in units of the loss.",
     lower_bound=0.0,
 )
-define(
-    flags.DEFINE_integer, (SIMULATE,), "repetitions", 20, "Number of repetitions.", lower_bound=2
-)
-define(
-    flags.DEFINE_integer, (SIMULATE,), "labels", 200, "Labels of each repetition.", lower_bound=10
-)
-define(
-    flags.DEFINE_list,
+define_whole((SIMULATE,), "repetitions", 20, "Number of repetitions.", lower_bound=2)
+define_whole((SIMULATE,), "labels", 200, "Labels of each repetition.", lower_bound=10)
+define_list(
     (SIMULATE,),
     "rules",
     ["rms_loss", "xwed!", "uniform"],
     "Rules; a name that ends in ! takes the highest scores instead of drawing.",
 )
-_text((SIMULATE,), "executor", "inline", "How the repetitions are run: inline, threads or ray.")
-define(
-    flags.DEFINE_integer,
-    (SIMULATE,),
-    "workers",
-    None,
-    "Number of threads (threads).",
-    lower_bound=1,
+define_text(
+    (SIMULATE,), "executor", "inline", "How the repetitions are run: inline, threads or ray."
 )
+define_whole((SIMULATE,), "workers", None, "Number of threads (threads).", lower_bound=1)
 for _each in _MODELS:
     command_line.define_recorded_stream(_each.flags)
     command_line.define_data_dir(_each.flags)
-define(
-    flags.DEFINE_multi_string,
+define_repeated(
     _MODELS,
     "trust",
     [],
