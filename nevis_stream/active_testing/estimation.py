@@ -11,7 +11,7 @@ from nevis_stream.active_testing.surrogate import Schedule, SurrogateData
 from nevis_stream.active_testing.surrogates import build_surrogate
 from nevis_stream.active_testing.testing import run_active_test
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, given_numbers
+from nevis_stream.queries.oracle import Cost, Estimate, Query, Responses, numbers_of_each
 from nevis_stream.seeds import generator
 
 Label = Callable[[list[int]], "Sequence[int] | np.ndarray"]
@@ -105,12 +105,7 @@ def _evidence(
 
     def oracle(query: Query) -> Responses:
         rows = query.samples[0].tolist()
-        labels = given_numbers(label(rows))
-        if labels.shape != (len(rows),):
-            raise BadInput(
-                f"asked for the labels of {len(rows)} samples, got an array of shape"
-                f" {list(labels.shape)}; [{len(rows)}] is expected, a class for each."
-            )
+        labels = numbers_of_each(label(rows), len(rows))
         return Responses(query, labels[None], Cost(labels=len(rows)))
 
     random = generator(seed, "draws")

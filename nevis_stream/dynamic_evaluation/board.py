@@ -17,6 +17,7 @@ from nevis_stream.evaluation_cache.files import kind_of_file
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.queries.prices import Prices, check_prices, parse_budget
+from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.tables import read_rows, read_table
 
 _SHOWN = 10  # models of a table in a notebook
@@ -167,6 +168,26 @@ def _write_array(path: Path, array: np.ndarray, models: Sequence[str] | None) ->
 
 PricesGiven = Mapping[Any, float] | Sequence[float] | np.ndarray | str | Path | None
 """Prices by sample id, in the order of the samples, or a file of them."""
+
+
+def check_common_mean(facts: SampleFacts, remedy: str) -> None:
+    """Refuses samples that have several metrics, or no common mean.
+
+    Args:
+      facts: about the samples.
+      remedy: what to do if there are several metrics, for the message.
+
+    Raises:
+      BadInput: there are several.
+    """
+    names = ", ".join(part.name for part in facts.parts)
+    if facts.prompt is not None:
+        raise BadInput(f"this board has several metrics of one prompt, {names}: {remedy}")
+    if len(facts.parts) > 1:
+        raise BadInput(
+            "the data sets of this board differ in direction or range, so there is no common mean:"
+            f" {names}. Read each into a board of its own."
+        )
 
 
 def priced_budget(board: Board, budget: int | str, prices: PricesGiven) -> int | Prices:

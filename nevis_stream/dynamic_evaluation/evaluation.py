@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, priced_budget
+from nevis_stream.dynamic_evaluation.board import (
+    Board,
+    PricesGiven,
+    check_common_mean,
+    priced_budget,
+)
 from nevis_stream.dynamic_evaluation.estimates import (
     ClustersGiven,
     Population,
@@ -30,6 +35,7 @@ from nevis_stream.queries.oracle import (
     Query,
     Responses,
     given_numbers,
+    numbers_of_each,
 )
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import Part, SampleFacts
@@ -86,17 +92,7 @@ def evaluate(
     """
     facts = board.cache.facts()
     low, high = sample_ranges(facts)
-    if facts.prompt is not None:
-        raise BadInput(
-            "this board has several metrics of one prompt,"
-            f" {', '.join(part.name for part in facts.parts)}: use `evaluate_metrics`."
-        )
-    if len(facts.parts) > 1:
-        raise BadInput(
-            "the data sets of this board differ in direction or range, so there is no common mean:"
-            f" {', '.join(part.name for part in facts.parts)}. Read each into a board of its own."
-        )
-
+    check_common_mean(facts, "use `evaluate_metrics`.")
     asked = priced_budget(board, budget, prices)
 
     def oracle(query: Query) -> Responses:
@@ -244,12 +240,7 @@ def _check(
     there is none.
     """
     ids = [board.samples[column] for column in columns.tolist()]
-    values = given_numbers(model(ids))
-    if values.shape != (len(ids),):
-        raise BadInput(
-            f"the model was asked {len(ids)} samples and returned values of shape"
-            f" {list(values.shape)}; [{len(ids)}] is expected, a value for each."
-        )
+    values = numbers_of_each(model(ids), len(ids))
     return scale_values(values, ids, low[columns], high[columns], board.cache.scores)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import cross_validation, methods, response
+from nevis_stream.dynamic_evaluation.board import check_common_mean
 from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening, with_missing
 from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
 from nevis_stream.dynamic_evaluation.known_models import digest, groups_of, known_in_cache
@@ -207,17 +208,11 @@ def board_digest(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
       BadInput: its samples have no common mean, or several labels of an image are columns.
     """
     facts = cache.facts()
-    if facts.prompt is not None:
-        raise BadInput(
-            "this board has several metrics of one prompt; a session asks for one. `evaluate"
-            " add-model` and `evaluate_metrics` take such boards; or read it with one of the"
-            f" metrics {', '.join(part.name for part in facts.parts)}."
-        )
-    if len(facts.parts) > 1:
-        raise BadInput(
-            "the data sets of this board differ in direction or range, so there is no common mean:"
-            f" {', '.join(part.name for part in facts.parts)}. Read each into a board of its own."
-        )
+    check_common_mean(
+        facts,
+        "a session asks for one. Read the board with one of them; `evaluate add-model` and"
+        " `evaluate_metrics` take such boards.",
+    )
     if facts.image is not None:
         raise BadInput(
             "several columns of this board are labels of one image; a session asks for single"

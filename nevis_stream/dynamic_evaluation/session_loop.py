@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nevis_stream.dynamic_evaluation.session_view import show_live
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
-from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, given_numbers
+from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, numbers_of_each
 from nevis_stream.storage.reading import lock, open_file
 
 if TYPE_CHECKING:
@@ -163,15 +163,10 @@ def _answers(answer: AnswerAll, ids: Sequence["SampleId"], retries: int) -> dict
 
 
 def _numbers(ids: Sequence["SampleId"], values: Any) -> dict["SampleId", Any]:
-    numbers = given_numbers(values)
-    if numbers.shape != (len(ids),):
-        raise BadInput(
-            f"the model was asked {len(ids)} samples and returned values of shape"
-            f" {list(numbers.shape)}; [{len(ids)}] is expected, a value for each."
-        )
+    numbers = numbers_of_each(values, len(ids)).tolist()
     return {
         sample: None if number != number else number
-        for sample, number in zip(ids, numbers.tolist(), strict=True)
+        for sample, number in zip(ids, numbers, strict=True)
     }
 
 

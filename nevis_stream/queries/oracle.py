@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing
 
-from nevis_stream.errors import BadInput, NevisStreamError, RunWarning
+from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.prices import Spending
 from nevis_stream.queries.samples import UNKNOWN, check_matrix, is_observed, unknown_cells
 
@@ -252,6 +252,21 @@ def given_numbers(values: Any) -> np.ndarray:
         return np.asarray(array, np.float64)
     array = np.array(values, object)  # else numbers beside a text would become texts
     return np.array([_number(value) for value in array.ravel()], np.float64).reshape(array.shape)
+
+
+def numbers_of_each(values: Any, count: int) -> np.ndarray:
+    """Returns what a user's function gave for `count` samples, float64[count] (`given_numbers`).
+
+    Raises:
+      BadInput: it is not one number for each.
+    """
+    numbers = given_numbers(values)
+    if numbers.shape != (count,):
+        raise BadInput(
+            f"{plural(count, 'sample')} asked, and values of shape {list(numbers.shape)} returned;"
+            f" [{count}] is expected, one for each."
+        )
+    return numbers
 
 
 def _number(value: Any) -> float:

@@ -55,7 +55,7 @@ def test_all_labels_give_the_error_itself(pool):
     [
         ({"budget": 401}, "between 1 and 400"),
         ({"label": lambda rows: [9]}, "is 9, not a class from 0 to 3"),
-        ({"label": lambda rows: 1}, "a class for each"),
+        ({"label": lambda rows: 1}, "one for each"),
         ({"label": lambda rows: [0.5]}, "is 0.5, not a class from 0 to 3"),
         ({"label": lambda rows: ["cat"]}, "none of the 5 samples that were asked gave a class"),
         ({"loss": "zero-one"}, "Did you mean 'zero_one'"),

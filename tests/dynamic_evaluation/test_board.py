@@ -90,7 +90,7 @@ def test_a_missing_answer_is_no_number(outcomes):
     ("answer", "message"),
     [
         (lambda ids: [2] * len(ids), "it must be 0 or 1, since the board has outcomes"),
-        (lambda ids: [1], "a value for each"),
+        (lambda ids: [1], "one for each"),
     ],
 )
 def test_a_wrong_answer_is_refused(outcomes, answer, message):
