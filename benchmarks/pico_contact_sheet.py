@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from nevis_stream import catalogue, metrics
 from nevis_stream.datasets import sources
-from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet, Samples
+from nevis_stream.datasets.dataset import SINGLE_LABEL, DataSet
 from nevis_stream.datasets.embedded import packaged
 from nevis_stream.datasets.splits import divide
 from nevis_stream.launch import entry
@@ -38,14 +38,6 @@ def list_dataset_ids() -> list[str]:
     )
 
 
-def _targets(samples: Samples, classes: int) -> np.ndarray:
-    return (
-        np.eye(classes)[samples.labels]
-        if samples.labels.ndim == 1
-        else samples.labels.astype(float)
-    )
-
-
 def measure_baselines(dataset: DataSet) -> tuple[float, float]:
     """Returns test accuracy (single label) or mAP of nearest neighbours and of a constant answer.
 
@@ -59,7 +51,8 @@ def measure_baselines(dataset: DataSet) -> tuple[float, float]:
     )
     distance = (known**2).sum(1) - 2 * asked @ known.T
     nearest = np.argsort(distance, axis=1, kind="stable")[:, : NEIGHBOURS[dataset.kind]]
-    targets = _targets(train, dataset.num_classes)
+    is_single = train.labels.ndim == 1
+    targets = np.eye(dataset.num_classes)[train.labels] if is_single else train.labels.astype(float)
     constant = np.tile(targets.mean(0), (len(test), 1))
     metric = metrics.for_kind(dataset.kind)
     return tuple(

@@ -128,7 +128,7 @@ def main(_: Sequence[str]) -> None:
         [], [], "o", color="#555555", markerfacecolor="white", linestyle="", label="dominated"
     )
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize=9)
-    figure.savefig(Path(__file__).parents[1] / "docs" / "front.png")
+    figure.savefig(Path(__file__).resolve().parents[2] / "docs" / "front.png")
 
 
 if __name__ == "__main__":

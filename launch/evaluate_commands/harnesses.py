@@ -44,12 +44,12 @@ def _for_lm_eval(board: EvaluationCache, samples: Sequence[str], logs: Path) -> 
     return ["--tasks", ",".join(group_by_task), "--samples", str(asked), "--log_samples"]
 
 
-def _for_inspect(board: EvaluationCache, samples: Sequence[str], logs: Path) -> list[str]:
-    return ["--sample-id", format_for_inspect(board, samples)]
-
-
 _LM_EVAL = Harness(("--output_path", "-o"), ("--tasks", "-t", "--samples", "-E"), _for_lm_eval)
-_INSPECT = Harness(("--log-dir",), ("--sample-id", "--limit"), _for_inspect)
+_INSPECT = Harness(
+    ("--log-dir",),
+    ("--sample-id", "--limit"),
+    lambda board, samples, logs: ["--sample-id", format_for_inspect(board, samples)],
+)
 
 
 def with_lm_eval(words: Sequence[str], values: FlagValues) -> None:

@@ -203,11 +203,10 @@ def list_learning_curves(ledger: Ledger) -> dict[str, list[tuple[float, float]]]
     Points whose dev error is not a finite number are left out; a trial without a curve has an empty
     list. Learners may record anything (`info`), so every value is checked.
     """
-    return {train.task_id: _pairs(_curve(train)) for train in ledger.of_kind(TrainRecord)}
-
-
-def _curve(train: TrainRecord) -> Any:
-    return train.chosen_trial.info.get("curve") if train.chosen_trial else None
+    return {
+        train.task_id: _pairs(train.chosen_trial and train.chosen_trial.info.get("curve"))
+        for train in ledger.of_kind(TrainRecord)
+    }
 
 
 def _pairs(curve: Any) -> list[tuple[float, float]]:

@@ -138,10 +138,6 @@ def _part(train: TrainRecord) -> list[tuple]:
     return [part, (2, "whole stream")]
 
 
-def _domain(train: TrainRecord) -> list[tuple]:
-    return [(0, train.domain or NOT_RECORDED)]
-
-
 def _year(train: TrainRecord) -> list[tuple]:
     year = train.year
     if year is None:
@@ -156,7 +152,7 @@ def _below(value: float, steps: Sequence[tuple[float, str]]) -> list[tuple]:
 
 DIMENSIONS: Mapping[str, Callable[[TrainRecord], list[tuple]]] = {
     "part of the stream": _part,
-    "domain": _domain,
+    "domain": lambda train: [(0, train.domain or NOT_RECORDED)],
     "training samples": lambda train: _below(count_training_samples(train), _SIZES),
     "mean resolution, px": lambda train: _below(average_resolution(train), _RESOLUTIONS),
     "year": _year,

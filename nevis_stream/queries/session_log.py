@@ -212,7 +212,8 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         if lost := len(history.answers.keys() - history.asked.keys()):
             raise BadInput(
                 f"{self.rounds}: damaged (the rounds of {plural(lost, 'sample')} with"
-                f" {_article(terms.answer)} are missing). Put a copy of the file back."
+                f" {'an' if terms.answer[0] in 'aeiou' else 'a'} {terms.answer} are missing). Put a"
+                " copy of the file back."
             )
         return history
 
@@ -333,7 +334,3 @@ def _answered(rounds: Sequence[Round]) -> int:
 
 def _some(names: Sequence[str]) -> Sequence[str]:
     return names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], "…"]
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

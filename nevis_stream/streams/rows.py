@@ -106,10 +106,9 @@ def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
       BadInput: an unknown data set.
     """
     years: dict[str, str] = {}
-    for table in (
-        catalogue.read_carried_table("nevis22_tasks"),
-        *map(_carry, catalogue.list_carried_streams()),
-    ):
+    carried = map(catalogue.find_stream_path, catalogue.list_carried_streams())
+    tables = map(catalogue.read_csv, carried)
+    for table in (catalogue.read_carried_table("nevis22_tasks"), *tables):
         for row in table:
             years.setdefault(row["dataset_id"], row["year"])
     rows = [
@@ -119,10 +118,6 @@ def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
     ]
     origin = "+".join(names)
     return origin, [_check(origin, line, row) for line, row in enumerate(rows, start=1)]
-
-
-def _carry(name: str) -> list[dict[str, str]]:
-    return catalogue.read_csv(catalogue.find_stream_path(name))
 
 
 def _csv_file(name: str) -> Path:
