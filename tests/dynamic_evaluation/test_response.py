@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.method import context
@@ -11,6 +12,8 @@ from nevis_stream.queries.samples import UNKNOWN
 from tests.dynamic_evaluation.making import simulated
 
 KEY, CTX = jax.random.key(0), context()
+# one program each: of every operation alone JAX would compile a program
+logits, moments = jax.jit(response.logits), jax.jit(response.predict)
 
 
 def correlation(one, other):
@@ -43,8 +46,8 @@ def test_more_factors_predict_cells_that_one_does_not():
     errors = {}
     for k in (1, 3):
         items, abilities = response.fit(known, k, KEY, CTX)
-        p = jax.nn.sigmoid(response.logits(items, abilities)[0])
-        errors[k] = np.abs(np.asarray(p) - truth)[holes].mean()
+        p = expit(logits(items, abilities)[0])
+        errors[k] = np.abs(p - truth)[holes].mean()
     assert errors[3] < 0.75 * errors[1]
 
 
@@ -54,7 +57,7 @@ def test_what_is_unknown_changes_nothing():
     row = np.full((1, 90), UNKNOWN, np.uint8)
     more, _ = response.fit(np.concatenate([outcomes, row]), 1, KEY, CTX)
     p, q = (predict(x, observed(outcomes[:5], 30))[0] for x in (items, more))
-    assert np.abs(jax.nn.sigmoid(p) - jax.nn.sigmoid(q)).max() < 0.05
+    assert np.abs(expit(p) - expit(q)).max() < 0.05
 
 
 def observed(truth, budget, length=None):
@@ -65,7 +68,7 @@ def observed(truth, budget, length=None):
 
 def predict(items, padded_answers):
     n = len(items.mean)
-    return response.predict(items, padded_answers, np.full(n, 1 / n, np.float32))
+    return moments(items, padded_answers, np.full(n, 1 / n, np.float32))
 
 
 def test_padding_changes_nothing_and_more_outcomes_narrow_the_posterior():
@@ -92,4 +95,4 @@ def test_inverse():
     random = np.random.default_rng(0)
     half = random.normal(size=(5, 4, 4)).astype(np.float32)
     matrices = half @ half.transpose(0, 2, 1) + np.eye(4, dtype=np.float32)
-    assert np.allclose(response.inverse(matrices) @ matrices, np.eye(4), atol=1e-4)
+    assert np.allclose(jax.jit(response.inverse)(matrices) @ matrices, np.eye(4), atol=1e-4)

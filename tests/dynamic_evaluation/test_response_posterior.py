@@ -66,7 +66,7 @@ def test_information_and_reduction_of_an_item_response_model_are_those_of_joint_
     _, posterior = fitted("irt_2pl")
     seen = answers([3, 9, 30, 31], slice(1))
     padded_answers = response.PaddedAnswers.of(seen, 4)
-    abilities = response.infer(posterior.items, padded_answers)
+    abilities = jax.device_get(jax.jit(response.infer)(posterior.items, padded_answers))
     a = np.float64(posterior.items.mean[:, 1])
     p = np.float64(posterior.moments(seen)[0][0])
     noise, variance = p * (1 - p), float(abilities.covariance[0, 0, 0])
@@ -86,16 +86,17 @@ def test_the_reduction_is_what_the_variance_of_the_mean_loses():
     tree = lg.fit(KNOWN, KEY, CTX)
     model = lg.Model(**tree)
     posterior = lg.GaussianPosterior(model, CTX)
-    prior = lg.make_prior(model, np.full(50, 1 / 50, np.float32))
+    prior = jax.jit(lg.make_prior)(model, np.full(50, 1 / 50, np.float32))
+    observe, spread_of_mean = jax.jit(lg.observe), jax.jit(lg.spread_of_mean)
     reduction = posterior.reduction(answers([], slice(1)))[0]
-    assert reduction.argmax() == lg.select_first(model, 1)[0]
+    assert reduction.argmax() == jax.jit(lg.select_first, static_argnums=1)(model, 1)[0]
     free = np.ones(80, bool)
     state = lg.GaussianState(prior.mean, prior.covariance)
-    before = float(lg.spread_of_mean(prior, model.weights, state, free)) ** 2
+    before = float(spread_of_mean(prior, model.weights, state, free)) ** 2
     for sample in (0, 17, 55):
-        left = lg.observe(prior, state, sample, 0.3, 1.0)
+        left = observe(prior, state, sample, 0.3, 1.0)
         free = np.arange(80) != sample
-        after = float(lg.spread_of_mean(prior, model.weights, left, free)) ** 2
+        after = float(spread_of_mean(prior, model.weights, left, free)) ** 2
         assert np.isclose(before - after, reduction[sample], rtol=1e-2)
 
 
@@ -116,8 +117,8 @@ def test_adaptive_testing_asks_at_the_ability():
     padded_answers = response.PaddedAnswers(
         np.array([[40, 40]]), np.array([[1.0, 0.0]], np.float32), np.ones((1, 2), np.float32)
     )
-    information = np.asarray(sequential.information(items, padded_answers))[0]
-    ability = float(response.infer(items, padded_answers).mean[0, 0])
+    information = np.asarray(jax.jit(sequential.information)(items, padded_answers))[0]
+    ability = float(jax.jit(response.infer)(items, padded_answers).mean[0, 0])
     assert np.isclose(d[information.argmax()], -ability, atol=0.1)
 
 
