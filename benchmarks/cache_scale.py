@@ -120,7 +120,7 @@ def measure(directory: Path) -> dict:
     from nevis_stream.dynamic_evaluation.sorting import find_thresholds, sort
     from nevis_stream.evaluation_cache import EvaluationCache
     from nevis_stream.queries.oracle import Query, Responses
-    from nevis_stream.queries.samples import centres
+    from nevis_stream.queries.samples import place_centres
 
     cache, lines = EvaluationCache(directory), {}
     models, random = cache.shape[0], np.random.default_rng(0)
@@ -155,7 +155,7 @@ def measure(directory: Path) -> dict:
     line("append a model, 2,048 cells by id", lambda: append(ids, 2048))
 
     def evaluate():
-        places = centres(rank.n, 2048)
+        places = place_centres(rank.n, 2048)
         outcomes = random.integers(0, 2, 2048)
         cache.append(f"new{next(new)}", rank.order[places], outcomes)
         _ = (

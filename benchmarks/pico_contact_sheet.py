@@ -54,7 +54,7 @@ def measure_baselines(dataset: DataSet) -> tuple[float, float]:
     is_single = train.labels.ndim == 1
     targets = np.eye(dataset.num_classes)[train.labels] if is_single else train.labels.astype(float)
     constant = np.tile(targets.mean(0), (len(test), 1))
-    metric = metrics.for_kind(dataset.kind)
+    metric = metrics.find_metric(dataset.kind)
     return tuple(
         1 - metric.to_error(metric.aggregate(test.labels, answer))
         for answer in (targets[nearest].mean(1), constant)

@@ -23,7 +23,7 @@ from nevis_stream.learners.parts import weights
 from nevis_stream.learners.parts.baseline import Baseline
 from nevis_stream.learners.parts.multi_task_pretraining import fit_jointly
 from nevis_stream.progress import Progress
-from nevis_stream.storage import exclusive, write_file
+from nevis_stream.storage import lock_exclusively, write_file
 from nevis_stream.storage.checkpoint import EventWorkspace
 from nevis_stream.storage.reading import open_file, read_bytes, read_json, read_npz
 from nevis_stream.storage.record import as_lines, refuse_other, write_once
@@ -129,7 +129,7 @@ def pretrain(
     if not begun.exists() and _finished(out, record_file, job):
         shutil.rmtree(folder, ignore_errors=True)  # a kill may have left it
         return weights.read_facts(out)
-    with exclusive(
+    with lock_exclusively(
         folder / "lock",
         busy="is writing this file. Wait for it, stop it, or choose another --out.",
     ):

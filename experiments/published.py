@@ -23,7 +23,7 @@ from nevis_stream.catalogue import published
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.scripts import make_parser
 from nevis_stream.run_directory.config import FILE_NAME as CONFIG_FILE
-from nevis_stream.run_directory.config import config_of
+from nevis_stream.run_directory.config import make_config
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.run_directory.records import SCHEMA, EndRecord, Header, PredictRecord, TrainRecord
 from nevis_stream.storage import write_file
@@ -56,7 +56,7 @@ def write(out: Path) -> list[Path]:
             "stream_digest": digest,
         }
         config |= {"protocol": "meta_test", "seed": 0, "source": published.SOURCE}
-        recorded = config_of(config)
+        recorded = make_config(config)
         ledger = "".join(
             encode(record.to_json()) + "\n" for record in make_records(config, recorded.config_hash)
         )

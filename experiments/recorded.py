@@ -14,7 +14,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.learner import Learner
 from nevis_stream.learners.table import TABLE
-from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, kept_model
+from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun, find_predictor
 
 
 def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learner:
@@ -35,7 +35,7 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
             " code, and only that code can build it."
         )
     if ":" in learner:
-        name = user_code.present_name(learner)
+        name = user_code.get_present_name(learner)
         user_code.check_trusted(name, trust, "learner", ("nevis_stream.learners",))
     return run_config.build_learner(learner, _known(config, learner))
 
@@ -85,4 +85,4 @@ def open_checkpoint(
     if not path.is_dir() or path.parent.name != "checkpoints":
         raise BadInput(f"{path}: not a checkpoint, RUN/checkpoints/EVENT-TASK.")
     run = open_run(path.parent.parent, stream, trust)
-    return run, kept_model(run, path, None)
+    return run, find_predictor(run, path, None)

@@ -26,7 +26,7 @@ from nevis_stream.learners import Field
 from nevis_stream.learners.table import TABLE
 from nevis_stream.progress import Progress
 from nevis_stream.run_directory.ledger import Ledger
-from nevis_stream.runner import last_kept, run
+from nevis_stream.runner import parse_last_kept, run
 from nevis_stream.streams.named_streams import list_unprepared
 from nevis_stream.streams.stream import Stream
 from nevis_stream.vocabulary import PROTOCOLS
@@ -107,7 +107,7 @@ def make_default(learner: str) -> ml_collections.ConfigDict:
     Args:
       learner: a name of the table, or package.module:Class, as the user wrote it.
     """
-    learner = user_code.written_name(learner)
+    learner = user_code.resolve_written_name(learner)
     values = {
         name: config_dict.placeholder(field.type) if field.default is None else field.default
         for name, field in list_fields(learner).items()
@@ -120,7 +120,7 @@ default = make_default  # its former name
 
 def with_learner(config: ml_collections.ConfigDict, learner: str) -> ml_collections.ConfigDict:
     """Returns a config with another learner; values of a learner of the same class are kept."""
-    learner = user_code.written_name(learner)
+    learner = user_code.resolve_written_name(learner)
     if learners.find_config_class(learner) is learners.find_config_class(config.learner):
         changed = config.copy_and_resolve_references()
     else:
@@ -140,7 +140,7 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     values = flatten(config)
     _check_keys(values)
     common = learners.check_values(Common, values)
-    last_kept(common["keep"])
+    parse_last_kept(common["keep"])
     learner = common["learner"]
     section = learners.find_config_class(learner)
     own_values = _fill(section, learner, common["budget"], values)

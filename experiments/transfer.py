@@ -18,12 +18,12 @@ from nevis_stream.cost.meter import total
 from nevis_stream.errors import BadInput, DamagedCheckpoint, unknown
 from nevis_stream.experiments import recorded, run_config
 from nevis_stream.learners.parts import weights
-from nevis_stream.run_directory.config import recorded_values
+from nevis_stream.run_directory.config import read_values
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
-from nevis_stream.run_directory.records import PredictRecord, TrainRecord, tree_name
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord, make_tree_name
 from nevis_stream.storage import write_file
 from nevis_stream.storage.checkpoint import Checkpoint
-from nevis_stream.storage.reading import real_path
+from nevis_stream.storage.reading import resolve_path
 from nevis_stream.storage.record import as_lines, write_once
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
@@ -58,7 +58,7 @@ class TransferMatrixRun:
         sources: Sequence[str] | None = None,
         stream: str | None = None,
     ):
-        self._values = values = recorded_values(indep)
+        self._values = values = read_values(indep)
         self.out, self._indep = out, indep
         self.ledger = Ledger(indep)
         initialisation = values.get("initialisation") or "random"
@@ -107,14 +107,14 @@ class TransferMatrixRun:
         if not path.exists():
             checkpoint = self._indep / "checkpoints" / record.name
             try:
-                tree = Checkpoint(checkpoint).load(tree_name(record.chosen))
+                tree = Checkpoint(checkpoint).load(make_tree_name(record.chosen))
             except DamagedCheckpoint as error:
                 raise BadInput(
                     f"{error} The run of indep must keep its checkpoints (config.keep chosen or"
                     " all)."
                 ) from None
             learner: Any = recorded.load_learner(
-                recorded_values(self._indep)
+                read_values(self._indep)
             )  # one that begins from weights
             network = learner.recipe.network
             facts = weights.Facts(
@@ -136,7 +136,7 @@ class TransferMatrixRun:
 
         Columns: those of `nevis_stream.analysis.transfer_matrix.make_pair_row`.
         """
-        for folder in (out := real_path(self.out), *out.parents):
+        for folder in (out := resolve_path(self.out), *out.parents):
             if (folder / FILE_NAME).exists():
                 raise BadInput(
                     f"{self.out}: is inside the run directory {folder}. Choose another --out."

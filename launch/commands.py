@@ -9,7 +9,7 @@ from pathlib import Path
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, unknown
 from nevis_stream.experiments import run_config
 from nevis_stream.launch import config_flag, console
-from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows
 
 SEPARATOR = "+"  # a word by itself between two commands
 READERS = ("launch.evaluate",)  # commands whose --run_dir names runs that they read
@@ -79,7 +79,7 @@ def check_configs(commands: Sequence[Sequence[str]]) -> None:
             config = run_config.resolve(config)
             config.build()
             if not config.stream.endswith(".csv"):
-                stream_rows(config.stream)
+                list_stream_rows(config.stream)
         except NevisStreamError as error:
             raise BadInput(f"{shlex.join(command)}: {error}") from None
 

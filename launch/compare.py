@@ -60,9 +60,9 @@ def main(argv):
     )
     _print(comparison, [f"{item.path}: {item.reason}" for item in left_out], points)
     if _OUT.value:
-        from nevis_stream.storage.tables import csv_bytes
+        from nevis_stream.storage.tables import encode_csv
 
-        write_file(Path(_OUT.value), csv_bytes(make_table(comparison)))
+        write_file(Path(_OUT.value), encode_csv(make_table(comparison)))
         print(f"table: {_OUT.value}")
     if any(item.unread for item in left_out):
         sys.exit(entry.INCOMPLETE)

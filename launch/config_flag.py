@@ -16,7 +16,7 @@ from nevis_stream.experiments import run_config, studies
 from nevis_stream.launch import entry
 from nevis_stream.learners import Field, find_config_class
 from nevis_stream.learners.table import TABLE
-from nevis_stream.storage.reading import absence
+from nevis_stream.storage.reading import explain_absence
 
 _PREFIX = "config."
 
@@ -121,7 +121,7 @@ def _named_or_loaded(source: str) -> ml_collections.ConfigDict:
     if study in studies.STUDIES:
         return studies.STUDIES[study].config()
     if path.endswith(".py"):
-        raise BadInput(f"--config={source}: {absence(path)}. You can also {_choices()}.")
+        raise BadInput(f"--config={source}: {explain_absence(path)}. You can also {_choices()}.")
     if argument and "/" not in path:
         raise BadInput(
             f"--config={source}: no such file. A learner's class is given as"

@@ -19,7 +19,7 @@ from nevis_stream.launch.command_line import (
     define_whole,
     start,
 )
-from nevis_stream.storage.reading import absence
+from nevis_stream.storage.reading import explain_absence
 from nevis_stream.vocabulary import MOST_CLASSES, TASK_KINDS, YEARS
 
 
@@ -38,7 +38,7 @@ def _prepare(_: Sequence[str]) -> None:
     paths = [Path(path) for path in values["from"].value]
     for path in paths:
         if not (path.is_file() or path.is_dir()):
-            entry.fail(f"--from={path}: {absence(path)}.")
+            entry.fail(f"--from={path}: {explain_absence(path)}.")
     options = {
         "places": [(path if path.is_dir() else path.parent).absolute() for path in paths],
         "form": values.store,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.launch.run_state import DONE, NOW, Holder, RunState, TaskState, TrialState
-from nevis_stream.report.notation import error
+from nevis_stream.report.notation import format_error
 
 _WIDE = 100  # columns from which on a line has room for every fact of a run
 _MARKS = {DONE: "✓", NOW: "▶"}
@@ -86,9 +86,9 @@ def _summary(state: RunState, console: Console) -> list[RenderableType]:
         ProgressBar(len(state.tasks), state.done, width=min(30, max(console.width - 40, 5))),
     )
     means = Text(
-        f"error so far: all tasks {error(mean)} (n = {count}), judged tasks {error(judged_mean)} (n"
-        f" = {judged} of {sum(task.judged for task in state.tasks)}), the mean error of reports;"
-        " training FLOPs"
+        f"error so far: all tasks {format_error(mean)} (n = {count}), judged tasks"
+        f" {format_error(judged_mean)} (n = {judged} of"
+        f" {sum(task.judged for task in state.tasks)}), the mean error of reports; training FLOPs"
         f" {_flops(state.training)}, FLOPs of all phases {_flops(state.everything)}"
     )
     return [bar, means]
@@ -143,7 +143,7 @@ def _tasks(state: RunState, room: int) -> Table:
 def _error(state: RunState, task: TaskState) -> str:
     if task.state == NOW:
         return state.doing if state.holder and state.holder.alive is not False else "stopped"
-    return error(task.error) + ("*" if task.judged else " ") if task.state == DONE else ""
+    return format_error(task.error) + ("*" if task.judged else " ") if task.state == DONE else ""
 
 
 def _trials(state: RunState, room: int) -> Table:
@@ -154,7 +154,9 @@ def _trials(state: RunState, room: int) -> Table:
     table = _table(right=("trial", "step", "lowest dev error"))
     table.title, table.title_justify = f"trials: {_trials_done(state)} done", "left"
     for trial in sorted(ranked[:room], key=lambda trial: trial.number):
-        table.add_row(str(trial.number), _step(trial, state.steps_wanted), error(trial.dev_error))
+        table.add_row(
+            str(trial.number), _step(trial, state.steps_wanted), format_error(trial.dev_error)
+        )
     return table
 
 
@@ -181,7 +183,7 @@ def _lines(states: Sequence[RunState], console: Console) -> Table:
         length = "?" if state.length is None else state.length
         cells = [f"{state.done}/{length}" if state.tasks else "–"]
         if facts:
-            cells += [_now(state), error(state.mean_error(False)[0])]
+            cells += [_now(state), format_error(state.mean_error(False)[0])]
             cells += [_flops(state.everything), format_duration(state.worked)]
         cells.append("" if state.complete else format_duration(state.left))
         table.add_row(Text(str(state.path)), describe_condition(state), *cells)

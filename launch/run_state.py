@@ -22,7 +22,7 @@ from nevis_stream.errors import BadInput
 from nevis_stream.run_directory import scalars
 from nevis_stream.run_directory.config import read_config
 from nevis_stream.run_directory.ledger import FILE_NAME, Ledger
-from nevis_stream.run_directory.records import PredictRecord, TrainRecord, event_name
+from nevis_stream.run_directory.records import PredictRecord, TrainRecord, make_event_name
 from nevis_stream.run_directory.scalars import TimingRecord, read_timing
 from nevis_stream.storage import reading
 from nevis_stream.storage.reading import open_file, read_bytes
@@ -351,10 +351,10 @@ def _now(path: Path, ledger: Ledger, rows: Sequence[Mapping[str, str]]) -> tuple
     predicted = {record.task_id for record in ledger.of_kind(PredictRecord)}
     for task_id in trained:
         if task_id not in predicted:
-            return event_name(number, task_id), "predict"
+            return make_event_name(number, task_id), "predict"
     for row in rows:
         if row["task_id"] not in trained:
-            return event_name(number, row["task_id"]), "train"
+            return make_event_name(number, row["task_id"]), "train"
     name = find_current_event(path, number)
     return (name, "train") if name else None
 

@@ -44,7 +44,7 @@ class LogisticRegression:
             tree = {"linear": linear, "kind": task.kind, "classes": task.num_classes}
             with ctx.phase("validate"):
                 probabilities = self._answer(ctx, tree, dev)
-            metric = metrics.for_kind(task.kind)
+            metric = metrics.find_metric(task.kind)
             error = metric.to_error(metric.aggregate(task.dev.labels, probabilities))
             return {"tree": tree, "dev_error": None if np.isnan(error) else float(error)}
 

@@ -22,7 +22,7 @@ from nevis_stream.errors import BadInput, LeakError, LearnerFault, unknown
 from nevis_stream.executor import Executor, Inline, Result, Trial
 from nevis_stream.progress import Progress, Silent
 from nevis_stream.run_directory.scalars import TRIAL, Scalars
-from nevis_stream.storage.checkpoint import EventWorkspace, Tree, leaves, rebuild, to_host
+from nevis_stream.storage.checkpoint import EventWorkspace, Tree, flatten_leaves, rebuild, to_host
 from nevis_stream.streams.task import TaskView
 
 State = Tree
@@ -224,7 +224,7 @@ class Context(Compute):
           LearnerFault: the tree has another structure than `like`.
         """
         if self._workspace and self._workspace.due(self.trial):
-            saved = tree() if self._like is None else leaves(tree(), self._like)
+            saved = tree() if self._like is None else flatten_leaves(tree(), self._like)
             self._workspace.save(self.trial, step, saved, self.meter.counts())
 
     def restore(self, *, like: Any = None) -> tuple[int, Any] | None:

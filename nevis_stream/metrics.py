@@ -154,7 +154,7 @@ def get(name: str) -> Metric:
     return look_up(METRICS, "metric", name)
 
 
-def for_kind(kind: str) -> Metric:
+def find_metric(kind: str) -> Metric:
     """Returns the metric by which tasks of a kind ("single_label", "multi_label") are judged.
 
     Raises:
@@ -162,3 +162,6 @@ def for_kind(kind: str) -> Metric:
     """
     headlines = {metric.kind: metric for metric in METRICS.values() if metric.headline}
     return look_up(headlines, "kind of task", kind)
+
+
+for_kind = find_metric  # its former name

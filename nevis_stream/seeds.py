@@ -12,7 +12,7 @@ import numpy as np
 from nevis_stream.errors import BadInput
 
 
-def seed_of_path(path: tuple[str, ...]) -> int:
+def make_path_seed(path: tuple[str, ...]) -> int:
     """Returns the seed in [0, 2**63) of a run's, a task's or a trial's path."""
     return _hash("/".join(path))
 

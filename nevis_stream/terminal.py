@@ -27,10 +27,10 @@ _CONTROL = re.compile(
 )
 
 
-def printable(text: str) -> str:
+def strip_control_characters(text: str) -> str:
     """Returns a text without control characters other than tabs and newlines.
 
-    >>> printable("a\\x1b[2Jb")
+    >>> strip_control_characters("a\\x1b[2Jb")
     'a[2Jb'
     """
     return _CONTROL.sub("", as_text(text))
@@ -48,7 +48,7 @@ class PrintableStream:
 
     def write(self, text: str) -> int:
         """Writes a text without its control characters."""
-        self.stream.write(printable(text))
+        self.stream.write(strip_control_characters(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -75,7 +75,11 @@ class Console(rich.console.Console):
     def render(self, renderable, options=None):
         """Yields the segments of what is printed."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+            yield (
+                segment
+                if segment.control
+                else Segment(strip_control_characters(segment.text), segment.style)
+            )
 
 
 def protect_streams() -> None:
@@ -86,7 +90,7 @@ def protect_streams() -> None:
             setattr(sys, name, PrintableStream(stream))
 
 
-def progress_bars() -> Progress:
+def make_progress_bars() -> Progress:
     """Returns progress bars on standard error; without a terminal they show nothing."""
     console = Console(file=sys.stderr)
     return Progress(
@@ -112,7 +116,7 @@ class TerminalProgress:
 
     def __init__(self, title: str, lines: bool = False):
         self._title, self._lines, self._printed = title, lines, ""
-        self._bars = progress_bars()
+        self._bars = make_progress_bars()
         self._events = self._bars.add_task(f"{title}: events", total=None)
         self._trials = self._bars.add_task("trials", total=None, visible=False)
         self._steps = self._bars.add_task("steps", total=None, visible=False)

@@ -85,7 +85,7 @@ def look_in(folders: Sequence[str], names: Sequence[str] = ()) -> None:
     sys.modules[OWN_FOLDER].__path__ = _finder.folders
 
 
-def places() -> tuple[list[str], list[str]]:
+def list_places() -> tuple[list[str], list[str]]:
     """Returns the arguments with which `look_in` finds the same modules in another process."""
     return list(_finder.folders), sorted(_finder.names)
 
@@ -120,17 +120,17 @@ def import_module(module: str) -> ModuleType:
       Exception: whatever the module raises.
     """
     _finder.names.add(module.partition(".")[0])
-    return importlib.import_module(present_name(module))
+    return importlib.import_module(get_present_name(module))
 
 
-def written_name(name: str) -> str:
+def resolve_written_name(name: str) -> str:
     """Returns the name of MODULE:ATTRIBUTE, written by the user, by which it is recorded.
 
     If one of the user's folders has such a file, but its name belongs to another module, of this
     project or an installed one, the user's file is meant, and a line says so. A recorded name
     means the same on every machine: without the prefix never this file.
 
-    >>> written_name("learners.closed_form.frontier:Frontier")
+    >>> resolve_written_name("learners.closed_form.frontier:Frontier")
     'learners.closed_form.frontier:Frontier'
     """
     module = name.partition(":")[0]
@@ -170,7 +170,7 @@ def _origin(module: str) -> Path | None:
     An empty path: the top-level name belongs to another module, which has no such submodule or is
     not a file. None: the name is free.
     """
-    module = present_name(module)  # recorded, such a name means this project's module
+    module = get_present_name(module)  # recorded, such a name means this project's module
     top = module.partition(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
         return None
@@ -192,6 +192,7 @@ FORMER = {
     "Config.BUDGETS": ("Config.PRESETS", "0.2"),
     "Plan.beliefs": ("Plan.posterior", "0.2"),
     "meter.engineering": ("meter.format_engineering", "0.2"),
+    "metrics.for_kind": ("metrics.find_metric", "0.2"),
     "run_config.default": ("run_config.make_default", "0.2"),
     "testing.active_test": ("testing.run_active_test", "0.2"),
     "testing.fixed": ("testing.fix_surrogate", "0.2"),
@@ -200,10 +201,10 @@ FORMER = {
 PACKAGES = tuple(name for name in FORMER if "." not in name)
 
 
-def present_name(module: str) -> str:
+def get_present_name(module: str) -> str:
     """Returns the name of a module now.
 
-    >>> present_name("learners.config"), present_name("learners_of_mine")
+    >>> get_present_name("learners.config"), get_present_name("learners_of_mine")
     ('nevis_stream.learners.config', 'learners_of_mine')
     """
     package, *rest = module.split(".")
@@ -222,7 +223,7 @@ def find_package(name: str) -> ModuleSpec | None:
 def adopt(name: str) -> None:
     """Lets the package `name`, just imported from a checkout, be that of nevis_stream."""
     find_package(name)
-    sys.modules[name] = importlib.import_module(present_name(name))
+    sys.modules[name] = importlib.import_module(get_present_name(name))
 
 
 class _Aliases:
@@ -234,7 +235,7 @@ class _Aliases:
         """Finds a module within a package that is already known under its former name."""
         package = name.partition(".")[0]
         known = getattr(sys.modules.get(package), "__name__", None) == f"nevis_stream.{package}"
-        spec = importlib.util.find_spec(present_name(name)) if known and "." in name else None
+        spec = importlib.util.find_spec(get_present_name(name)) if known and "." in name else None
         return spec and ModuleSpec(name, self, origin=spec.origin)
 
     def create_module(self, spec: ModuleSpec) -> None:
@@ -242,11 +243,11 @@ class _Aliases:
 
     def exec_module(self, module: ModuleType) -> None:
         """Puts the module of nevis_stream in the place of `module`."""
-        sys.modules[module.__name__] = importlib.import_module(present_name(module.__name__))
+        sys.modules[module.__name__] = importlib.import_module(get_present_name(module.__name__))
 
     def get_code(self, name: str) -> CodeType | None:
         """Returns the code, for `python -m`."""
-        spec = importlib.util.find_spec(present_name(name))
+        spec = importlib.util.find_spec(get_present_name(name))
         if not (spec and hasattr(spec.loader, "get_code")):
             return None
         return spec.loader.get_code(spec.name)

@@ -484,4 +484,4 @@ if __name__ == "__main__":
         for fault in run_page(page, outside / f"{page.parent.name}-{page.stem}"):
             print(f"{fault}\n{ADVICE}")
         # the figures of one page's reports are enough: they take most of a report's time
-        svg.pictures = lambda drawings, number=None: dict.fromkeys(drawings, Markup(""))
+        svg.render_pictures = lambda drawings, number=None: dict.fromkeys(drawings, Markup(""))

@@ -20,7 +20,7 @@ from nevis_stream.experiments import grid, run_config
 from nevis_stream.experiments.studies import STUDIES
 from nevis_stream.launch import command_line, config_flag
 from nevis_stream.learners.table import TABLE
-from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows
 from tests import documented_commands, forked
 from tests.documented_commands import BLOCK, SHELL
 
@@ -331,7 +331,7 @@ def check_command(words):
 
 
 def check_stream(name):
-    assert name.endswith(".csv") or stream_rows(name)
+    assert name.endswith(".csv") or list_stream_rows(name)
 
 
 def check_values(given):

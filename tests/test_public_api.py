@@ -16,7 +16,7 @@ import setuptools
 from mypy import modulefinder
 
 import nevis_stream as ns
-from nevis_stream import active_testing, dynamic_evaluation, extensions, user_code
+from nevis_stream import active_testing, dynamic_evaluation, extensions, metrics, user_code
 from nevis_stream.active_testing import testing
 from nevis_stream.cost import meter
 from nevis_stream.datasets import sources
@@ -320,13 +320,13 @@ def test_a_former_name_is_documented_and_means_the_present_one(former):
     assert row in (ROOT / "docs" / "api.md").read_text()
     assert until.split(".") > importlib.metadata.version("nevis_stream").split(".")
     if former in user_code.PACKAGES:
-        assert user_code.present_name(f"{former}.table") == f"{present}.table"
+        assert user_code.get_present_name(f"{former}.table") == f"{present}.table"
     elif former == "Config.BUDGETS":  # of a learner's config
         assert run_config.get_presets(type("Old", (), {"BUDGETS": {"tiny": {}}})) == {"tiny": {}}
     else:
         plan = Plan({}, {}, ResponsePosterior(3), 1)
         parts = {"Context": ns.Context.standalone(), "Plan": plan, "run_config": run_config}
-        parts |= {"meter": meter, "testing": testing}
+        parts |= {"meter": meter, "metrics": metrics, "testing": testing}
         owner, old = former.split(".")
         new = present.removeprefix(f"{owner}.")
         assert getattr(parts[owner], old) == getattr(parts[owner], new)

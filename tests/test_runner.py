@@ -11,7 +11,7 @@ from nevis_stream.learner import Predictor, Silent
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.runner import run
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import lock_exclusively
 from tests import toy
 
 LEARNER = toy.ToyLearner()
@@ -142,7 +142,10 @@ def test_a_damaged_config_is_not_called_another_run(tmp_path):
 
 
 def test_a_second_process_is_refused(tmp_path):
-    with exclusive(tmp_path / "lock"), pytest.raises(RunLocked, match="choose another --run_dir"):
+    with (
+        lock_exclusively(tmp_path / "lock"),
+        pytest.raises(RunLocked, match="choose another --run_dir"),
+    ):
         run(LEARNER, toy.stream(), tmp_path)
 
 

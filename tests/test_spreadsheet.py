@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nevis_stream.storage.tables import csv_bytes, quote
+from nevis_stream.storage.tables import encode_csv, quote
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
@@ -21,11 +21,11 @@ def test_everything_else_stays(value):
 
 def test_control_characters_are_left_out():
     frame = pd.DataFrame({"na\x1b[2Jme": ["\x1b[31mred\u202e", "two\nlines"]})
-    assert csv_bytes(frame).decode() == 'na[2Jme\n[31mred\n"two\nlines"\n'
+    assert encode_csv(frame).decode() == 'na[2Jme\n[31mred\n"two\nlines"\n'
 
 
 def test_numbers_stay_and_headings_are_quoted():
     frame = pd.DataFrame({"=name": ["-x", "y"], "n": [-1, 10**20], "e": [np.nan, -0.1]})
-    text = csv_bytes(frame.astype({"n": object})).decode()
+    text = encode_csv(frame.astype({"n": object})).decode()
     assert text == "'=name,n,e\n'-x,-1,NaN\ny,100000000000000000000,-0.1\n"
     assert pd.read_csv(io.StringIO(text))["e"].tolist()[1] == -0.1

@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation import method_study
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.evaluation_cache.facts import read_model_facts
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
-from nevis_stream.queries.samples import SampleFacts, checked_weights
+from nevis_stream.queries.samples import SampleFacts, check_weights
 from nevis_stream.storage.reading import read_npz
 
 BUDGETS = (5, 10, 20, 50, 100, 200)
@@ -79,7 +79,7 @@ def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
     models = file["models"].tolist()
     facts = SampleFacts(values.shape[1])
     if name.endswith("_datasets"):
-        weights = checked_weights("equal", Counter(dataset.tolist()))
+        weights = check_weights("equal", Counter(dataset.tolist()))
         facts = SampleFacts(values.shape[1], dataset=dataset, dataset_weights=weights)
     known = FEW / len(values) if name.endswith(f"_{FEW}") else KNOWN
     columns = {} if model_facts is None else read_model_facts(model_facts, models)

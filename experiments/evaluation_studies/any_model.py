@@ -25,7 +25,7 @@ from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import choice, methods
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, split
 from nevis_stream.dynamic_evaluation.model_splits import ModelSplit
-from nevis_stream.estimation.intervals import wilson
+from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.evaluation_cache.facts import read_model_facts
 from nevis_stream.experiments.evaluation_studies import factorized_querying
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
@@ -35,7 +35,7 @@ from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
 FAQ = "faq"
-# of which `default` is what `add-model` uses unless another method is clearly better in
+# of which `choose_default` is what `add-model` uses unless another method is clearly better in
 # cross-validation, guarded; `unguarded` the same method as it is
 METHODS = ("default", "unguarded", "model_assisted", "stratified_mean", FAQ)
 PASSES = (METHODS[:1], METHODS[1:-1], METHODS[-1:])  # the last method takes much longer than others
@@ -117,8 +117,8 @@ def run_split(
     for method, budget in itertools.product(used_methods, budgets):
         used = method
         if method in ("default", "unguarded"):
-            used = choice.default(budget, known)
-            used = methods.guarded_name(used) if method == "default" else used
+            used = choice.choose_default(budget, known)
+            used = methods.guard_name(used) if method == "default" else used
         start = time.process_time()
         fit_key, key = jax.random.split(jax.random.key(seed))
         if used not in fitted and used == FAQ:
@@ -248,7 +248,7 @@ def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
 
 def _cell(part: pd.DataFrame) -> str:
     """Returns error, coverage with its interval, mean width, and the fraction for any model."""
-    (low,), (high,) = wilson(part["covered"].mean()[None], float(len(part)))
+    (low,), (high,) = compute_wilson(part["covered"].mean()[None], float(len(part)))
     any_model = part["any"].mean()
     text = f"{part['error'].mean():.3f}, {part['covered'].mean():.2f} ({low:.2f}–{high:.2f}),"
     text += f" {part['width'].mean():.3f}"

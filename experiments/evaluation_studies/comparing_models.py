@@ -17,7 +17,7 @@ import numpy as np
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.estimation.comparison import compare_pair, decide
-from nevis_stream.estimation.intervals import wilson
+from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.storage.reading import read_npz
 
@@ -126,7 +126,7 @@ def _best_line(name: str, rows: np.ndarray) -> str:
 
 def _fraction(value: float, count: int) -> str:
     """Returns a fraction with Wilson's 95% interval."""
-    (low,), (high,) = wilson(np.array([value]), float(count))
+    (low,), (high,) = compute_wilson(np.array([value]), float(count))
     return f"{value:.3f} ({low:.3f}–{high:.3f})"
 
 

@@ -122,7 +122,7 @@ def list_fitting_pairs(policies: Sequence[str], predictors: Sequence[str]) -> It
     for policy in policies:
         for predictor in predictors:
             try:
-                methods.pair(f"{policy}+{predictor}")
+                methods.make_pair(f"{policy}+{predictor}")
             except BadInput as error:
                 if "needs" not in str(error):
                     raise

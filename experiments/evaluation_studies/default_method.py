@@ -6,7 +6,7 @@ python -m experiments.evaluation_studies.default_method --out=FOLDER --print_onl
 The splits are those of `acquisition`. On each, the candidates and the stratified mean
 are fitted to the known models; their cross-validation errors choose one for each budget, as without
 `--method` (except that nothing limits its FLOPs), and its estimates of the new models are compared
-with the truth. A method named `default` has the chosen method's results. The record has a line for
+with the truth. A method named `choose_default` has the chosen method's results. The record has a line for
 each matrix and split, which is not computed again.
 """  # noqa: E501
 
@@ -71,7 +71,7 @@ def measure_candidates(matrix: Matrix, fraction: float, seed: int) -> Iterator[d
     design = StudyDesign((), BUDGETS, fraction, new=NEW)
     known, truth = method_study.split(matrix, design, seed)
     fit_key, key = jax.random.split(jax.random.key(seed))
-    candidates = (*choice.CANDIDATES, methods.stratified(known).name)
+    candidates = (*choice.CANDIDATES, methods.choose_stratified(known).name)
     evaluators = {
         name: methods.get(name).fit(known, None, fit_key)
         for name in dict.fromkeys((*candidates, BASELINE))
@@ -82,10 +82,12 @@ def measure_candidates(matrix: Matrix, fraction: float, seed: int) -> Iterator[d
             estimates = evaluator.evaluate(
                 MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
             )
-            results[name] = method_study.measures(estimates, truth, known.facts)
+            results[name] = method_study.measure_errors(estimates, truth, known.facts)
             if name in candidates:
                 errors[name] = evaluator.errors(budget)
-        chosen, _ = choice.best(errors, choice.default(budget, known), count_groups(known))
+        chosen, _ = choice.choose_best(
+            errors, choice.choose_default(budget, known), count_groups(known)
+        )
         for name, measured in (*results.items(), (DEFAULT, results[chosen])):
             yield {
                 "method": name,

@@ -20,7 +20,7 @@ import pandas as pd
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
-from nevis_stream.estimation.intervals import NORMAL_975, wilson
+from nevis_stream.estimation.intervals import NORMAL_975, compute_wilson
 from nevis_stream.experiments.evaluation_studies.any_model import (
     FAQ,
     METHODS,
@@ -141,7 +141,7 @@ def print_sizes(folder: Path, splits: int) -> None:
     print("|---:|---:|---:|---|---:|---:|---|---:|")
     for budget, part in pd.concat(results).groupby("budget"):
         covered = part["covered"].mean()
-        (low,), (high,) = wilson(np.array([covered]), float(len(part)))
+        (low,), (high,) = compute_wilson(np.array([covered]), float(len(part)))
         means = part.groupby("split")[["width", "uniform"]].mean()
         sizes = (means["uniform"] / means["width"]) ** 2
         size = (part["uniform"].mean() / part["width"].mean()) ** 2

@@ -20,10 +20,10 @@ from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.estimates import Population, Widening
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.model_splits import split
-from nevis_stream.estimation.intervals import wilson
+from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.samples import SampleFacts, unknown_cells
+from nevis_stream.queries.samples import SampleFacts, make_unknown_cells
 from nevis_stream.storage.reading import read_npz
 
 SIZE, CLUSTERS, NEW = 300, 10, 10
@@ -82,7 +82,7 @@ def measure(
         for population in (Population(), Population(cluster, ""))
     ]
     for i, model in enumerate(new.tolist()):
-        row = unknown_cells(outcomes.shape[1:], False)
+        row = make_unknown_cells(outcomes.shape[1:], False)
         asked = estimates.answers.samples[i]
         row[asked] = outcomes[model, asked]
         each = estimates[i]
@@ -116,7 +116,7 @@ def main() -> None:
         cells = []
         for place in range(len(WAYS)):
             covered = inside[:, place].mean()
-            (low,), (high,) = wilson(covered[None], float(len(rows)))
+            (low,), (high,) = compute_wilson(covered[None], float(len(rows)))
             cells.append(f"{covered:.2f} ({low:.2f}–{high:.2f}), {width[:, place].mean():.3f}")
         if "categories" not in name:
             cells[-1] = ""

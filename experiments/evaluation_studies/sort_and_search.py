@@ -21,9 +21,9 @@ from rich.progress import track
 
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import agreement, methods
-from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.policy import grid
-from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
+from nevis_stream.dynamic_evaluation.method import make_context
+from nevis_stream.dynamic_evaluation.policy import make_grid
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import predict_by_threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments.scripts import describe, make_parser, measure_peak, parse_positive
@@ -108,8 +108,8 @@ def print_cell_errors(files: list[Path], splits: range) -> None:
             rank, published = sort(known), methods.get("published").fit(known, None, None)
             rows_new = np.arange(len(new))
             for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
-                answers = MatrixOracle(new)(grid(rank.order, len(new), budget))
-                cells = threshold(rank, answers, context()).astype(np.uint8)
+                answers = MatrixOracle(new)(make_grid(rank.order, len(new), budget))
+                cells = predict_by_threshold(rank, answers, make_context()).astype(np.uint8)
                 cells[rows_new[:, None], answers.samples] = answers.values
                 script = published.evaluate(MatrixOracle(new), len(new), budget, None)
                 for name, outcomes in (("sort_and_search", cells), ("published", script.outcomes)):
@@ -164,7 +164,7 @@ def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[s
                     row["coverage"] = ((low <= true) & (true <= high)).mean()
                     row["width"] = (high - low).mean()
                 if name == "sort_and_search":
-                    predicted = threshold(rank, estimates.answers, context())
+                    predicted = predict_by_threshold(rank, estimates.answers, make_context())
                     parts_now = vars(agreement.decompose(new, rank.order, predicted))
                     row |= {part: errors.mean() for part, errors in parts_now.items()}
                 rows.append(row)
@@ -262,7 +262,7 @@ def print_correlations(files: list[Path]) -> None:
         " |\n|---|---:|---:|---:|---:|"
     )
     for file in files:
-        correlations = agreement.model_correlations(read_npz(file)["correct"])
+        correlations = agreement.correlate_models(read_npz(file)["correct"])
         pairs = correlations[np.triu_indices(len(correlations), 1)]
         pairs = pairs[~np.isnan(pairs)]
         print(
@@ -310,8 +310,8 @@ def scale(out: Path) -> None:
     new = cache.matrix([0])
 
     def add():
-        cells = grid(rank.order, 1, 2048)
-        threshold(rank, Responses(cells, new[:, cells.samples[0]]), context())
+        cells = make_grid(rank.order, 1, 2048)
+        predict_by_threshold(rank, Responses(cells, new[:, cells.samples[0]]), make_context())
 
     line("add a model, n' = 2,048, without inference", add)
     line("add its row to the rank and sort again", lambda: rank.add(new).order)

@@ -21,8 +21,13 @@ import pandas as pd
 from nevis_stream.catalogue import find_shared_directory
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.method_study import split
-from nevis_stream.dynamic_evaluation.stopping import BLOCK, Assistance, anytime_intervals, assist
-from nevis_stream.estimation.intervals import wilson
+from nevis_stream.dynamic_evaluation.stopping import (
+    BLOCK,
+    Assistance,
+    assist,
+    compute_anytime_intervals,
+)
+from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
 from nevis_stream.experiments.evaluation_studies.efficiency import MATRIX, compute_uniform_width
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
@@ -66,7 +71,7 @@ def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
             "predictions": (HALF, assist(track, facts, predict)),
         }
         for kind in KINDS:
-            low, high = anytime_intervals(track, facts, False, *help_of[kind])
+            low, high = compute_anytime_intervals(track, facts, False, *help_of[kind])
             end = int(np.argmax(high - low <= 2 * HALF + 1e-9))
             inside = low[end] - 1e-9 <= truth[model].mean() <= high[end] + 1e-9
             rows.append({"kind": kind, "used": end + 1, "covered": inside})
@@ -98,7 +103,7 @@ def main() -> None:
     for kind in KINDS:
         part = rows[rows["kind"] == kind]
         covered, used = part["covered"].mean(), part["used"].mean()
-        (low,), (high,) = wilson(np.array([covered]), float(len(part)))
+        (low,), (high,) = compute_wilson(np.array([covered]), float(len(part)))
         means = part.groupby("split")["used"].mean()
         print(
             f"| {kind} | {len(part)} | {used:.0f} | {means.min():.0f} to {means.max():.0f} |"

@@ -17,9 +17,16 @@ from nevis_stream.active_testing.labelling.session import Session
 from nevis_stream.datasets.images import Images
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.queries.oracle import NO_LABEL
-from nevis_stream.report.templates import render_page, resource
+from nevis_stream.report.templates import read_resource, render_page
 from nevis_stream.storage import write_file
-from nevis_stream.storage.tables import nfc, parse_whole, quote, read_table, shorten, unquote
+from nevis_stream.storage.tables import (
+    normalise_name,
+    parse_whole,
+    quote,
+    read_table,
+    shorten,
+    unquote,
+)
 
 CSV, PAGE, CONTACTS = "to_label.csv", "label.html", "contact_sheet.png"
 NOBODY_CAN_TELL = frozenset({UNKNOWN, "unknown", "nan", "none", "null", "na", "n/a", "255"})
@@ -103,7 +110,7 @@ def _page(session, number, ids, images) -> str:
     }
     return render_page(
         "label_page.html",
-        resource("label_page.js"),
+        read_resource("label_page.js"),
         session=session.settings.name,
         round=number,
         file=file,
@@ -150,14 +157,14 @@ def read_labels(session: Session, file: Path) -> Labels:
     """
     needed = {"sample": "", "label": ""}
     table = read_table(file, str(file), needed, ["session", "number"])
-    classes = [nfc(name) for name in session.settings.classes]
-    by_form = {nfc(sample): sample for sample in session.ids}
+    classes = [normalise_name(name) for name in session.settings.classes]
+    by_form = {normalise_name(sample): sample for sample in session.ids}
     answers, at = {}, {}
     for line, cells in table.rows:
         where = table.place(line)
         row = dict(zip(table.columns, cells, strict=True))
         label, sample = unquote(row["label"].strip()), unquote(row["sample"])
-        sample = by_form.get(nfc(sample), sample)
+        sample = by_form.get(normalise_name(sample), sample)
         owner = row.get("session", "").strip() or session.settings.name
         if owner != session.settings.name:
             raise BadInput(
@@ -186,8 +193,8 @@ def read_labels(session: Session, file: Path) -> Labels:
 
 def _class(label: str, classes: Sequence[str]) -> int | None:
     """Returns the number of a class, by its name, or by its number if no class is called so."""
-    if nfc(label) in classes:
-        return classes.index(nfc(label))
+    if normalise_name(label) in classes:
+        return classes.index(normalise_name(label))
     number, named = parse_whole(label), [parse_whole(name) for name in classes]
     if any(
         each is not None for each in named

@@ -24,7 +24,7 @@ from nevis_stream.executor import Executor
 from nevis_stream.learner import Context
 from nevis_stream.progress import Progress
 from nevis_stream.report.study_page import Line, Picture, StudyChapter, write_study
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import lock_exclusively
 from nevis_stream.storage.checkpoint import RecordWorkspace
 from nevis_stream.storage.study_record import StudyRecord
 
@@ -114,7 +114,7 @@ def run_study(
     """
     busy = "is working in this directory. Wait for it or stop it, or choose another --out."
     frames = []
-    with exclusive(out / "lock", busy):
+    with lock_exclusively(out / "lock", busy):
         record = StudyRecord((out / STUDY).with_suffix(".jsonl"), asdict(settings))
         function = _Repetition(data, labels, settings)
         for rule in rules:

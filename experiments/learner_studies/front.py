@@ -29,7 +29,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     summarise_errors,
 )
 from nevis_stream.experiments.scripts import describe
-from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows
 
 STREAM = "local25"
 BUDGETS = {
@@ -101,7 +101,7 @@ def print_tables(runs: Runs, paper: Runs) -> None:
       runs: of the points.
       paper: of the paper's learners.
     """
-    rows = stream_rows(STREAM)[1]
+    rows = list_stream_rows(STREAM)[1]
     tasks = [row["task_id"] for row in rows]
     is_judged = [row["meta_split"] == "test" for row in rows]
     points = [name for name in POINTS if any(run[:2] == POINTS[name] for run in runs)]

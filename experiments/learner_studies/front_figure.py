@@ -23,7 +23,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     read_cost,
     read_errors,
 )
-from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows
 
 FILES = [Path(__file__).with_name(name) for name in ("front.jsonl", "paper_learners.jsonl")]
 LEARNERS = (
@@ -56,7 +56,9 @@ class Point:
 
 def read_points() -> list[Point]:
     """Returns the point of every learner at every budget on record, by rising cost."""
-    judged = [row["task_id"] for row in stream_rows("local25")[1] if row["meta_split"] == "test"]
+    judged = [
+        row["task_id"] for row in list_stream_rows("local25")[1] if row["meta_split"] == "test"
+    ]
     results: list[Point] = []
     for file in FILES:
         runs = RecordedRuns(file, "budget").read()

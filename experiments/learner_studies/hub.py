@@ -33,7 +33,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     read_errors,
 )
 from nevis_stream.experiments.scripts import describe
-from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows
 
 STREAMS = ("local25_hub", "local26")
 _CLOSED = {"budget": "medium"}
@@ -69,7 +69,7 @@ PRINT_ONLY = flags.DEFINE_bool("print_only", False, "print the tables, run nothi
 
 def group_tasks(stream: str) -> dict[str, list[str]]:
     """Returns the task ids of a stream in groups, by the name of the group."""
-    rows = stream_rows(stream)[1]
+    rows = list_stream_rows(stream)[1]
     tasks = [row["task_id"] for row in rows]
     place = next(i for i, task in enumerate(tasks) if task in HUBS)
     return {

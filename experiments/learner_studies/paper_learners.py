@@ -29,7 +29,7 @@ from nevis_stream.experiments.learner_studies.recorded_runs import (
     print_points,
 )
 from nevis_stream.experiments.scripts import call, describe
-from nevis_stream.streams.named_streams import stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows
 
 STREAM = "local25"
 _ONE_TRIAL = {
@@ -105,7 +105,7 @@ def measure(budget: str, learner: str, seed: int, folder: Path) -> None:
 def print_budget(runs: Runs, budget: str) -> None:
     """Prints the points of a budget, and the differences of every pair of learners."""
     names = [name for name in LEARNERS if any(run[:2] == (budget, name) for run in runs)]
-    rows = stream_rows(STREAM)[1]
+    rows = list_stream_rows(STREAM)[1]
     groups = {
         "all tasks": [row["task_id"] for row in rows],
         "meta-test": [row["task_id"] for row in rows if row["meta_split"] == "test"],

@@ -32,7 +32,7 @@ from nevis_stream.experiments.theory.designs import Design, run_design
 from nevis_stream.experiments.theory.populations import Population
 from nevis_stream.learner import Context
 from nevis_stream.progress import Progress
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import lock_exclusively
 from nevis_stream.storage.checkpoint import EventWorkspace
 from nevis_stream.storage.study_record import keep_settings
 
@@ -209,7 +209,7 @@ def run_rollouts(
       RunLocked: another process works in the directory.
     """
     busy = "is working in this directory. Wait for it or stop it, or choose another --out."
-    with exclusive(out / "lock", busy):
+    with lock_exclusively(out / "lock", busy):
         begin(settings, out)
         make = functools.partial(Context, phase="train", progress=progress, executor=executor)
         root = (f"seed {settings.seed}", "rollouts")

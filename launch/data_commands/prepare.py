@@ -24,10 +24,10 @@ from nevis_stream.errors import BadInput, NevisStreamError, unknown
 from nevis_stream.launch.data_commands.show import find_dataset
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.progress import Silent
-from nevis_stream.storage.reading import absence
+from nevis_stream.storage.reading import explain_absence
 from nevis_stream.storage.tables import check_name
-from nevis_stream.streams.named_streams import stream_rows
-from nevis_stream.terminal import TerminalProgress, progress_bars
+from nevis_stream.streams.named_streams import list_stream_rows
+from nevis_stream.terminal import TerminalProgress, make_progress_bars
 
 
 class _Messages(Silent):
@@ -88,7 +88,7 @@ def prepare(
         return
     jobs = min(jobs or os.cpu_count() or 1, len(wanted))
     outcome: dict[str, str] = {}
-    bars = progress_bars()
+    bars = make_progress_bars()
     # the new processes must not import files of the working directory
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     context = multiprocessing.get_context("spawn")
@@ -152,7 +152,7 @@ def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]
 def _find_wanted(stream: str | None, tasks: Sequence[str]) -> list[str]:
     if not stream and not tasks:
         raise BadInput("choose what to prepare, for example --stream=short or --task=mnist,usps.")
-    wanted = [row["source"] for row in stream_rows(stream)[1]] if stream else []
+    wanted = [row["source"] for row in list_stream_rows(stream)[1]] if stream else []
     for task in map(find_dataset, tasks):
         valid = {*catalogue.read_file_layouts(), *catalogue.read_shared_files()}
         if task not in valid:
@@ -195,7 +195,7 @@ def import_file(
     from nevis_stream.datasets.preparation.write import check_form
 
     if not (path.is_file() or path.is_dir()):
-        raise BadInput(f"{path}: {absence(path)}.")
+        raise BadInput(f"{path}: {explain_absence(path)}.")
     task = find_dataset(task)
     new = task not in catalogue.read_datasets()
     check_name(task, "--task")

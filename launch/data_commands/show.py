@@ -19,7 +19,7 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
 from nevis_stream.storage.tables import quote
-from nevis_stream.streams.named_streams import load_stream, stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows, load_stream
 from nevis_stream.terminal import TerminalProgress
 
 LISTED = (
@@ -46,7 +46,7 @@ def list_rows(stream: str) -> list[dict[str, str]]:
     tasks = {row["canonical_id"]: row for row in catalogue.read_carried_table("nevis22_tasks")}
     states: dict[str, sources.DataState] = {}
     rows = []
-    for row in stream_rows(stream)[1]:
+    for row in list_stream_rows(stream)[1]:
         dataset_id = row["dataset_id"]
         task = tasks.get(row["task_id"]) or tasks.get(dataset_id, {})
         about = catalogue.read_nevis22_datasets().get(dataset_id, {})

@@ -10,9 +10,9 @@ import numpy as np
 from absl.flags import FlagValues
 
 from nevis_stream.dynamic_evaluation import adding, known_models, methods
-from nevis_stream.dynamic_evaluation.board import Board, priced_budget
+from nevis_stream.dynamic_evaluation.board import Board, convert_budget
 from nevis_stream.dynamic_evaluation.choice import Choice
-from nevis_stream.dynamic_evaluation.estimates import means_by_group, read_population
+from nevis_stream.dynamic_evaluation.estimates import compute_group_means, read_population
 from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -43,13 +43,13 @@ from nevis_stream.queries.oracle import (
 from nevis_stream.queries.samples import Part, is_observed
 from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
-from nevis_stream.storage.reading import absence, real_path
+from nevis_stream.storage.reading import explain_absence, resolve_path
 from nevis_stream.terminal import TerminalProgress
 from nevis_stream.trained_runs.caches import CheckpointOracle, MovableCheckpoint, open_cache
 from nevis_stream.trained_runs.predictors import (
-    cell_ids,
-    kept_model,
-    provenance,
+    describe_predictor,
+    find_predictor,
+    list_cell_ids,
     sample_facts,
 )
 
@@ -79,7 +79,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
         return
     if not (model.is_file() or model.is_dir()):
         raise BadInput(
-            f"--model={model}: {absence(model)}. It is a file, a checkpoint"
+            f"--model={model}: {explain_absence(model)}. It is a file, a checkpoint"
             " (RUN/checkpoints/EVENT-TASK) or a run."
         )
     cache = open_one_cache(Path(values.cache))
@@ -116,7 +116,7 @@ def _check(values: FlagValues) -> None:
     if "choice_flops" in values and np.isnan(values.choice_flops):
         raise BadInput("--choice_flops=nan: a number of at least 0 is expected.")
     if values.method is not None:
-        methods.within_budget(values.method)
+        methods.get_within_budget(values.method)
     entry.use_compilation_cache()
 
 
@@ -130,7 +130,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
     is_checkpoint = path.parent.name == "checkpoints"
     run = open_run(path.parent.parent if is_checkpoint else path, values.stream, values.trust)
     if is_checkpoint:
-        predictors = [kept_model(run, path, values.trial)]
+        predictors = [find_predictor(run, path, values.trial)]
     else:
         predictors = [predictor for predictor in run.predictors if predictor.checkpoint]
     _ = run.learner  # trusted and importable, or an error before anything is computed
@@ -147,7 +147,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         asks = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
         prices = {name: run.flops_each(predictor) for name, predictor in added.items()}
         provenances = {
-            name: provenance(run, predictor)
+            name: describe_predictor(run, predictor)
             | ({} if prices[name] is None else {EACH: prices[name]})
             for name, predictor in added.items()
         }
@@ -170,13 +170,13 @@ def _add(
     given = parse_count_or_price(values.budget, size, kind, cache)
     asked = given
     if isinstance(given, str) or values.prices is not None:
-        asked = priced_budget(Board(cache), given, values.prices)
+        asked = convert_budget(Board(cache), given, values.prices)
     population = read_population(cache, values.population, values.clusters)
     cells = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
     complete = known_models.complete_models(cache, list(asks))
-    before = known_models.observed_cells(cache, list(asks))
+    before = known_models.count_observed_cells(cache, list(asks))
     measure = _measure(cache)
     parts = {part.name: part for part in facts.parts}
     for model in complete:
@@ -224,7 +224,7 @@ def _add(
             f"{name}: means of observed and expected values by data set and group, without"
             f" intervals; the {measure} above need not be their average, since it is corrected as a"
             " whole",
-            means_by_group(cache.facts(), values_of_model[None]),
+            compute_group_means(cache.facts(), values_of_model[None]),
         )
 
 
@@ -301,7 +301,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         dataset_id = cache.about.get("dataset_id")
         task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
         parts = run.samples(task, values.splits)
-        samples = [cell for part in parts for cell in cell_ids(task, part)]
+        samples = [cell for part in parts for cell in list_cell_ids(task, part)]
         asks = {
             model: MovableCheckpoint(model, path, trial, opened, partial(_choose, samples))
             for model, (path, trial) in checkpoints.items()
@@ -357,7 +357,7 @@ def _checkpoints(cache: EvaluationCache, run_dirs: Sequence[Path]) -> dict[str, 
                 f"--run_dir={folder}: is neither a run directory nor a folder of them (no"
                 f" {FILE_NAME})."
             )
-        moved |= {real_path(run).name: run for run in runs}
+        moved |= {resolve_path(run).name: run for run in runs}
     checkpoints = {}
     for model, facts in provenances.items():
         path = Path(facts["checkpoint"])

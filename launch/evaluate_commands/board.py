@@ -14,7 +14,7 @@ from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.evaluate_commands.flags import open_one_cache
 from nevis_stream.report.study_page import StudyChapter, write_study
 from nevis_stream.storage import write_file
-from nevis_stream.storage.tables import csv_bytes
+from nevis_stream.storage.tables import encode_csv
 
 _MOST_ROWS = 50
 _FIXED = 70  # characters of the columns before those of data sets
@@ -46,7 +46,7 @@ def show_board(words: Sequence[str], values: FlagValues) -> None:
         print(_ESTIMATED)
     if values.csv:
         rows = [row for each in leaderboards for row in _rows(each)]
-        write_file(Path(values.csv), csv_bytes(pd.DataFrame(rows)))
+        write_file(Path(values.csv), encode_csv(pd.DataFrame(rows)))
         print(f"written: {values.csv}")
     if values.out:
         chapters = [

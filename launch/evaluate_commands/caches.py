@@ -10,10 +10,10 @@ import numpy as np
 from absl.flags import FlagValues
 from rich.table import Table
 
-from nevis_stream.dynamic_evaluation.estimates import means_by_group
+from nevis_stream.dynamic_evaluation.estimates import compute_group_means
 from nevis_stream.errors import DamagedCache, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.integrity import advice, list_unchecked
+from nevis_stream.evaluation_cache.integrity import advise, list_unchecked
 from nevis_stream.launch.command_line import make_console, print_groups
 from nevis_stream.launch.entry import INCOMPLETE
 from nevis_stream.launch.evaluate_commands.flags import find_cache_directories, open_caches
@@ -51,7 +51,7 @@ def print_stats(_: Sequence[str], values: FlagValues) -> None:
         facts = cache.facts()
         total, known = (sums[: facts.n] for sums in cache.column_sums())
         with np.errstate(invalid="ignore", divide="ignore"):
-            groups = means_by_group(facts, (total / known)[None])
+            groups = compute_group_means(facts, (total / known)[None])
         title = f"{cache.directory}: means of the observed values by sample, in their own ranges"
         print_groups(title, groups)
 
@@ -93,7 +93,7 @@ def _verify(path: Path) -> tuple[list[str], list[str]]:
     try:
         cache = EvaluationCache(path)
         lines = cache.verify()
-        hint = advice(cache, lines) if lines else ""
+        hint = advise(cache, lines) if lines else ""
     except DamagedCache as error:
         return [str(error)], []
     if lines:

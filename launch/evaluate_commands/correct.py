@@ -8,7 +8,7 @@ from absl.flags import FlagValues
 from nevis_stream.dynamic_evaluation.session_records import check_no_copy
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.additions import errata_state, read_additions
+from nevis_stream.evaluation_cache.additions import digest_errata, read_additions
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.values import join_words
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_one_cache
@@ -69,7 +69,7 @@ def _observed(cache: EvaluationCache) -> int:
 
 
 def _say_what_rested_on_it(cache: EvaluationCache) -> None:
-    state = errata_state(cache.directory)
+    state = digest_errata(cache.directory)
     old = [each.name for each in read_additions(cache.directory) if each.errata != state]
     if old:
         print(

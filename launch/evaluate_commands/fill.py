@@ -10,12 +10,12 @@ from absl.flags import FlagValues
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.additions import merge_additions
-from nevis_stream.evaluation_cache.entries import of_each
+from nevis_stream.evaluation_cache.entries import spread_provenance
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
-from nevis_stream.evaluation_cache.facts import dataset, facts, read_features
+from nevis_stream.evaluation_cache.facts import collect_facts, get_dataset, read_features
 from nevis_stream.evaluation_cache.files import read_values
-from nevis_stream.evaluation_cache.files import source as as_text
-from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs
+from nevis_stream.evaluation_cache.files import show_source as as_text
+from nevis_stream.evaluation_cache.importers import describe_kinds_of_logs, is_log
 from nevis_stream.evaluation_cache.matrix_files import import_matrix
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import Ranges
@@ -27,9 +27,9 @@ from nevis_stream.launch.evaluate_commands.flags import (
     open_caches,
     open_one_cache,
 )
-from nevis_stream.queries.samples import check_one_mean, checked_weights
+from nevis_stream.queries.samples import check_one_mean, check_weights
 from nevis_stream.run_directory.ledger import FILE_NAME, find_run_dirs
-from nevis_stream.storage.reading import absence
+from nevis_stream.storage.reading import explain_absence
 from nevis_stream.terminal import TerminalProgress
 from nevis_stream.trained_runs.caches import add_features, fill
 from nevis_stream.trained_runs.predictors import KeptPredictor, KeptRun
@@ -43,9 +43,9 @@ def import_all(words: Sequence[str], values: FlagValues) -> None:
     target = Path(values.cache)
     for path in paths:
         if not (path.is_file() or path.is_dir()):
-            raise BadInput(f"{path}: {absence(path)}.")
+            raise BadInput(f"{path}: {explain_absence(path)}.")
         if path.is_dir() and not is_log(path) and not (path / FILE_NAME).is_file():
-            hint = f"; these are: {kinds_of_logs()}."
+            hint = f"; these are: {describe_kinds_of_logs()}."
             if (path / INDEX).is_file():
                 hint = ". It is a cache: `merge` adds it to another."
             raise BadInput(f"{path}: not a run directory (no {FILE_NAME}), and has no logs{hint}")
@@ -120,16 +120,16 @@ def _check_weights(files: Sequence[Path], target: Path, values: FlagValues) -> N
     datasets, all_provenances = {}, []
     if (target / INDEX).is_file():
         cache = EvaluationCache(target)
-        provenances = of_each(cache.sample_provenance())
-        datasets = dict(zip(cache.samples(), map(dataset, provenances), strict=True))
+        provenances = spread_provenance(cache.sample_provenance())
+        datasets = dict(zip(cache.samples(), map(get_dataset, provenances), strict=True))
         all_provenances += provenances
     for path in _together(files, ()):
         table = read_values(path, values.threshold, **get_reading_choices(values))
         provenances = table.sample_provenance or [{}] * len(table.samples)
-        datasets |= dict(zip(table.samples, map(dataset, provenances), strict=True))
+        datasets |= dict(zip(table.samples, map(get_dataset, provenances), strict=True))
         all_provenances += provenances
-    checked_weights(values.dataset_weights, Counter(datasets.values()))
-    check_one_mean(facts(all_provenances, None))
+    check_weights(values.dataset_weights, Counter(datasets.values()))
+    check_one_mean(collect_facts(all_provenances, None))
 
 
 def _say_unused_weights(cache: EvaluationCache) -> None:

@@ -20,7 +20,7 @@ from nevis_stream.dynamic_evaluation.comparison import (
     describe_difference,
 )
 from nevis_stream.dynamic_evaluation.session import Session
-from nevis_stream.dynamic_evaluation.session_view import likely_failures
+from nevis_stream.dynamic_evaluation.session_view import find_likely_failures
 from nevis_stream.dynamic_evaluation.told_files import read_told
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.importers.harness_requests import (
@@ -232,7 +232,7 @@ def report(words: Sequence[str], values: FlagValues) -> None:
     note = " ".join([note, *(f"It {line}." for line in session.corrections())]).strip()
     chapter = StudyChapter("Estimates", note, pictures, pd.DataFrame(rows), "estimates")
     for model in settings.models:
-        if len(failures := likely_failures(session, model)):
+        if len(failures := find_likely_failures(session, model)):
             name = f"failures-{model}.csv" if len(settings.models) > 1 else "failures.csv"
             content = failures.to_csv(index=False).encode()
             write_file(session.directory / "report" / name.replace("/", "_"), content)

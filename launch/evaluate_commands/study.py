@@ -20,8 +20,8 @@ from nevis_stream.dynamic_evaluation import (
     methods,
     study_summary,
 )
-from nevis_stream.dynamic_evaluation.estimates import means_by_group
-from nevis_stream.dynamic_evaluation.known_models import kind_of_groups
+from nevis_stream.dynamic_evaluation.estimates import compute_group_means
+from nevis_stream.dynamic_evaluation.known_models import name_groups
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.errors import BadInput, plural, unknown
@@ -34,15 +34,15 @@ from nevis_stream.launch.command_line import make_console, print_groups, print_i
 from nevis_stream.launch.evaluate_commands import study_checks
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, open_caches
 from nevis_stream.launch.evaluate_commands.study_checks import cross
-from nevis_stream.queries.samples import check_one_mean, checked_weights
+from nevis_stream.queries.samples import check_one_mean, check_weights
 from nevis_stream.report import palette
-from nevis_stream.report.evaluation_plots import budget_plot
+from nevis_stream.report.evaluation_plots import plot_budgets
 from nevis_stream.report.names import add_legend
-from nevis_stream.report.styles import styles_of
+from nevis_stream.report.styles import assign_styles
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.study_record import StudyRecord
-from nevis_stream.terminal import progress_bars
+from nevis_stream.terminal import make_progress_bars
 
 RECORD, TABLE = "study.jsonl", "study.csv"  # in the folder of a study, with its study.json
 MAIN = (
@@ -152,7 +152,7 @@ def _apply(path: Path, values: FlagValues) -> None:
 def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.DataFrame) -> None:
     """Writes the curves of one matrix as png and pdf."""
     curves = {
-        method: evaluation_summary.curve(part)
+        method: evaluation_summary.summarise_method(part)
         for method, part in rows.groupby("method", sort=False)
     }
     summary = {
@@ -160,8 +160,8 @@ def _write_figure(folder: Path, matrix: Matrix, design: StudyDesign, rows: pd.Da
         "samples": matrix.values.shape[1],
         "scores": matrix.values.dtype != np.uint8,
     }
-    with palette.printed():
-        figure = budget_plot(summary, styles_of(curves))
+    with palette.use_print_colours():
+        figure = plot_budgets(summary, assign_styles(curves))
         figure.axes[0].set_title(f"n = {_seeds(design)}", size=9, color=palette.ink())
         add_legend(figure)
         for form, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
@@ -175,7 +175,7 @@ def _matrix(name: str, table: ValueTable, values: FlagValues) -> Matrix:
     if weights:
         datasets = Counter([] if facts.dataset is None else facts.dataset.tolist())
         check_one_mean(facts)
-        facts = dataclasses.replace(facts, dataset_weights=checked_weights(weights, datasets))
+        facts = dataclasses.replace(facts, dataset_weights=check_weights(weights, datasets))
     groups = None if table.groups is None else np.array(table.groups, str)
     columns = {}
     if values.model_facts:
@@ -201,7 +201,7 @@ def measure_methods(_: Sequence[str], values: FlagValues) -> None:
     for cache in caches:
         read_additions(cache.directory)  # a damaged line is an error before the work, not after it
         try:
-            matrix = evaluation_summary.studied_part(cache)
+            matrix = evaluation_summary.find_studied_part(cache)
         except evaluation_summary.TooSmall as error:
             left_out.append(error)
             if len(left_out) == len(caches):
@@ -222,17 +222,17 @@ def measure_methods(_: Sequence[str], values: FlagValues) -> None:
             frame["method"] += " on " + frame["matrix"].str.removeprefix(f"{matrix.name}-")
         summary = evaluation_summary.write(cache, matrix, frame, design.known)
         size = f"{summary['models']} models × {summary['samples']:,} samples"
-        by = "models" if matrix.groups is None else f"whole {kind_of_groups(cache)}"
+        by = "models" if matrix.groups is None else f"whole {name_groups(cache)}"
         splits = plural(design.seeds, "split")
         _show(
             frame,
             f"{cache.directory}: {size}; {design.known:.0%} of the {by} known, {splits}",
         )
         if matrix.groups is not None:
-            print(f"{by}: {_GROUPS[kind_of_groups(cache)]}")
+            print(f"{by}: {_GROUPS[name_groups(cache)]}")
         print_groups(
             f"{cache.directory}: means of the models' values, in their own ranges",
-            means_by_group(matrix.facts, matrix.values),
+            compute_group_means(matrix.facts, matrix.values),
         )
     print(_LEGEND)
     print(entry.as_typed(f"next: python -m launch.report {values.cache} --out=report"))
@@ -273,7 +273,7 @@ def _run(
         * sum(budget <= most[matrix.name] for budget in design.budgets)
         for matrix in matrices
     )
-    with progress_bars() as bars:
+    with make_progress_bars() as bars:
         task = bars.add_task("study", total=total, completed=len(record.rows()))
         for row in method_study.run(matrices, design, record):
             bars.update(task, advance=1, description=f"study: {row['matrix']}, {row['method']}")

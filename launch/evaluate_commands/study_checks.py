@@ -11,7 +11,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import method_study, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
-from nevis_stream.dynamic_evaluation.model_splits import hidden_samples
+from nevis_stream.dynamic_evaluation.model_splits import hide_samples
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.queries.samples import SampleFacts
@@ -29,7 +29,7 @@ def list_remarks(matrix: Matrix, design: StudyDesign) -> list[str]:
         known, _ = design.model_split.divide(matrix.models, design.known, seed=0)
         if design.hide:
             dataset = None if matrix.facts is None else matrix.facts.dataset
-            hidden_samples(dataset, design.hide, seed=0)
+            hide_samples(dataset, design.hide, seed=0)
     except BadInput as error:
         raise BadInput(f"{matrix.name}: {error}") from None
     return [*_fallbacks(matrix, design, known), *_left_out(matrix, design)]
@@ -45,7 +45,7 @@ def _fallbacks(matrix: Matrix, design: StudyDesign, known: np.ndarray) -> list[s
     if count >= FEWEST or not lacking:
         return []
     facts = matrix.facts or SampleFacts(matrix.values.shape[1])
-    instead = methods.stratified(InMemory(matrix.values, None, facts)).name
+    instead = methods.choose_stratified(InMemory(matrix.values, None, facts)).name
     kind = "known models" if groups is None else "known groups of models"
     return [
         f"{count} {kind}, fewer than {FEWEST}: instead of {', '.join(lacking)}, {instead} is used."
@@ -173,7 +173,7 @@ def cross(
     pairs, refused = [], []
     for text in (f"{policy}+{predictor}" for policy in rows for predictor in columns):
         try:
-            method = methods.pair(text)
+            method = methods.make_pair(text)
             for matrix in matrices:
                 method.policy.check(matrix.facts or SampleFacts(matrix.values.shape[1]))
                 if matrix.values.dtype != np.uint8 and not method.takes_scores:

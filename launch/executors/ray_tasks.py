@@ -22,7 +22,7 @@ from nevis_stream.errors import BadInput, DataWarning, NevisStreamError, RunWarn
 from nevis_stream.executor import Result, Trial
 from nevis_stream.launch import entry
 from nevis_stream.launch.executors.threads import SharedProgress
-from nevis_stream.run_directory.environment import cores
+from nevis_stream.run_directory.environment import count_cores
 
 # environment variables that change what a worker finds or computes
 _PASSED_ON = ("NEVIS_STREAM_", "JAX_", "XLA_")
@@ -90,7 +90,7 @@ class RayTasks:
         )
         function = ray.put(trials[0].function)
         folders = [os.path.abspath(folder) for folder in sys.path]
-        places = user_code.places()
+        places = user_code.list_places()
         waiting = {
             task.remote([function], trial.to_send(), folders, places): trial for trial in trials
         }
@@ -143,7 +143,7 @@ class RayTasks:
             self._check_address()
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             local_options = (
-                {"include_dashboard": False, "num_cpus": cores()}
+                {"include_dashboard": False, "num_cpus": count_cores()}
                 if self.ray_address is None
                 else {}
             )
@@ -216,7 +216,7 @@ def _run_trial(
         for every trial of a map.
       trial: the trial, without its function.
       folders: the driver's sys.path.
-      places: where the driver finds the user's own code (`user_code.places`).
+      places: where the driver finds the user's own code (`user_code.list_places`).
     """
     user_code.look_in(*places)
     sys.path += [folder for folder in folders if folder not in sys.path]

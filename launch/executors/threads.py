@@ -14,7 +14,7 @@ from typing import Any
 from nevis_stream.errors import BadInput
 from nevis_stream.executor import Result, Trial
 from nevis_stream.progress import Silent
-from nevis_stream.run_directory.environment import cores
+from nevis_stream.run_directory.environment import count_cores
 
 
 class SharedProgress:
@@ -96,7 +96,7 @@ class Threads:
             together.ended(trial)
             return result
 
-        with ThreadPoolExecutor(min(self.workers or cores(), len(trials)), "trial") as pool:
+        with ThreadPoolExecutor(min(self.workers or count_cores(), len(trials)), "trial") as pool:
             jobs = [pool.submit(work, trial) for trial in trials]
             try:
                 for job in as_completed(jobs):

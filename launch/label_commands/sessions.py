@@ -24,7 +24,7 @@ from nevis_stream.launch.label_commands.surrogate_data import (
     check_order,
     load_subject,
 )
-from nevis_stream.storage.tables import nfc
+from nevis_stream.storage.tables import normalise_name
 
 
 def begin(_: Sequence[str], values: FlagValues) -> None:
@@ -65,7 +65,7 @@ def _samples(pool: str, subject: Subject) -> PoolPart:
 
 
 def _class_names(given: Sequence[str], subject, count: int) -> list[str]:
-    if given := [nfc(name) for name in given]:
+    if given := [normalise_name(name) for name in given]:
         if twice := [name for name in given if given.count(name) > 1]:
             raise BadInput(f"--classes: {twice[0]!r} is given twice.")
         if not all(name.strip() for name in given):

@@ -15,7 +15,7 @@ from nevis_stream.active_testing.pool import LOSSES
 from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.active_testing.surrogates import SURROGATES
 from nevis_stream.errors import BadInput, look_up
-from nevis_stream.evaluation_cache.facts import natural_sort_key
+from nevis_stream.evaluation_cache.facts import make_natural_sort_key
 from nevis_stream.experiments.labelling.models import TestedModel, gather, load_tested_model
 from nevis_stream.experiments.recorded import open_run
 from nevis_stream.launch import entry
@@ -173,7 +173,7 @@ def check_order(classes: Sequence[str], where: str) -> None:
     Raises:
       BadInput: by their numbers they have another order.
     """
-    for here, there in zip(classes, sorted(classes, key=natural_sort_key), strict=True):
+    for here, there in zip(classes, sorted(classes, key=make_natural_sort_key), strict=True):
         if here != there:
             raise BadInput(
                 f"the model has no names of classes, and those of the pool have two orders:"

@@ -333,7 +333,7 @@ def measure_error(kind: str, labels: np.ndarray, scores: np.ndarray) -> float | 
     """Returns the error of scores by the metric of the kind of task; None if it is undefined."""
     if not len(labels):
         return None
-    metric = metrics.for_kind(kind)
+    metric = metrics.find_metric(kind)
     error = metric.to_error(metric.aggregate(labels, scores))
     return None if np.isnan(error) else float(error)
 

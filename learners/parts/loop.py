@@ -185,7 +185,7 @@ def measure_dev_error(labels: np.ndarray, probabilities: np.ndarray, kind: str) 
     """
     if not np.isfinite(probabilities).all():
         return math.inf
-    metric = metrics.for_kind(kind)
+    metric = metrics.find_metric(kind)
     value = metric.aggregate(labels, probabilities)
     if math.isnan(value):
         return float(1 - metric.per_sample(labels, probabilities).mean())

@@ -89,7 +89,7 @@ class Neighbours:
                 votes[np.arange(len(queries)), train.labels[column]] += 1 / k
             else:
                 votes += train.labels[column] / k
-        metric = metrics.for_kind(task.kind)
+        metric = metrics.find_metric(task.kind)
         value = metric.aggregate(dev.labels, votes)
         return 0.0 if np.isnan(value) else float(1 - metric.to_error(value))
 

@@ -19,7 +19,7 @@ from scipy.special import gammaincinv
 
 from nevis_stream.active_testing.pool import LabelledDraws
 from nevis_stream.array_types import Float
-from nevis_stream.estimation.intervals import MOST_MISSING, too_many_missing
+from nevis_stream.estimation.intervals import MOST_MISSING, explain_missing
 from nevis_stream.queries.oracle import Estimate
 
 PerLabel = Float[np.ndarray, " labels"]
@@ -216,7 +216,7 @@ class Estimator(ABC):
             return replace(result, value=np.nan, low=np.nan, high=np.nan, reason=NO_LABELS)
         result = replace(result, value=nothing.value / (1 - missing))
         if missing > MOST_MISSING:
-            reason = result.reason or too_many_missing(missing)
+            reason = result.reason or explain_missing(missing)
             return replace(result, low=np.nan, high=np.nan, reason=reason)
         low, high = min(result.low, result.value), max(result.high, result.value)
         return replace(result, low=low, high=high)

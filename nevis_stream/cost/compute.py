@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from nevis_stream.cost.meter import Meter
-from nevis_stream.seeds import generator, key_of, seed_for, seed_of_path
+from nevis_stream.seeds import generator, key_of, make_path_seed, seed_for
 
 if TYPE_CHECKING:
     import jax
@@ -36,7 +36,7 @@ class Compute:
     @functools.cached_property
     def seed(self) -> int:
         """An integer in [0, 2**63) that belongs to the path."""
-        return seed_of_path(self._path)
+        return make_path_seed(self._path)
 
     @classmethod
     def standalone(

@@ -28,7 +28,7 @@ from nevis_stream.datasets.reading import (
     parse_parts,
 )
 from nevis_stream.errors import BadInput, DataWarning, plural
-from nevis_stream.storage.tables import nfc, similar_names
+from nevis_stream.storage.tables import normalise_name, note_similar_names
 
 _WORDS = r"(masks?|segmentations?|seg|annotations?|ground[ _-]?truth|gt)"
 _FOLDER = re.compile(_WORDS, re.IGNORECASE)
@@ -150,7 +150,7 @@ def arrange(
             if len(levels) > 1:
                 nested.append((path, levels))
             label = levels[:1] if choices.class_level == TOP else levels
-            images[roots[root]].append(("/".join(path), nfc("/".join(label))))
+            images[roots[root]].append(("/".join(path), normalise_name("/".join(label))))
     classes = {label for part in images.values() for _, label in part}
     if not classes:
         raise BadInput(f"{origin}: contains no class folder with an image.")
@@ -160,7 +160,7 @@ def arrange(
         _refuse_levels(origin, nested, classes, notes)
     if choices.class_level != DEEPEST:
         split = [tuple(folder.split("/")) for folder in folders if not _is_of(folder, patterns)]
-        classes |= {nfc(folder[-1]) for folder in split if folder[:-1] in roots}
+        classes |= {normalise_name(folder[-1]) for folder in split if folder[:-1] in roots}
     return Arrangement(
         images,
         sorted(classes),
@@ -181,7 +181,7 @@ def _patterns(origin: str, names: Sequence[str], choice: str) -> Sequence[str]:
     Raises:
       BadInput: nothing is called so.
     """
-    patterns = [nfc(word.strip()) for word in choice.split(",") if word.strip()]
+    patterns = [normalise_name(word.strip()) for word in choice.split(",") if word.strip()]
     for pattern in patterns:
         if not any(_is_of(name, [pattern]) for name in names):
             raise BadInput(
@@ -193,7 +193,9 @@ def _patterns(origin: str, names: Sequence[str], choice: str) -> Sequence[str]:
 
 def _is_of(name: str, patterns: Sequence[str]) -> bool:
     """Returns whether a folder or file, or a folder around it, has a name of a pattern."""
-    return any(fnmatchcase(nfc(word), each) for each in patterns for word in name.split("/"))
+    return any(
+        fnmatchcase(normalise_name(word), each) for each in patterns for word in name.split("/")
+    )
 
 
 def _roots(origin: str, paths: Sequence[Path], choices: Choices) -> dict[Path, str]:
@@ -386,7 +388,7 @@ def make_from_arrangement(
             names,
             "class folders",
             [*arranged.left_out, *left_out],
-            [*similar_names(classes), *arranged.notes],
+            [*note_similar_names(classes), *arranged.notes],
             parts_known=True,
         ),
     )

@@ -10,7 +10,13 @@ import numpy as np
 
 from nevis_stream.datasets.dataset import check_id, count_classes, list_names
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.tables import nfc, parse_whole, read_text, shorten, similar_names
+from nevis_stream.storage.tables import (
+    normalise_name,
+    note_similar_names,
+    parse_whole,
+    read_text,
+    shorten,
+)
 from nevis_stream.vocabulary import TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
@@ -71,7 +77,7 @@ def read_cells(
             f"{origin}: has the names of {len(names)} classes, but the number of classes is"
             f" {num_classes}."
         )
-    cells = [(place, nfc(text)) for place, text in cells]
+    cells = [(place, normalise_name(text)) for place, text in cells]
     for place, text in cells:
         if not text.strip() and kind != MULTI_LABEL:
             raise BadInput(
@@ -163,7 +169,7 @@ def _by_name(cells, origin, kind, names, num_classes) -> CellLabels:
             )
     position = {name: number for number, name in enumerate(names)}
     ids = [[position[name] for name in each] for each in labels]
-    return CellLabels(ids, kind, len(names), list(names), similar_names(names))
+    return CellLabels(ids, kind, len(names), list(names), note_similar_names(names))
 
 
 def _refuse_numbers(first: dict[str, str]) -> None:
@@ -238,7 +244,7 @@ def read_names(content: bytes, name: str) -> list[str]:
     Raises:
       BadInput: an empty line between names, or a name that is there twice.
     """
-    lines = nfc(read_text(content, name)).splitlines()
+    lines = normalise_name(read_text(content, name)).splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
     check_names(lines, name)

@@ -25,7 +25,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets.decoding import explain_viewers, open_image
 from nevis_stream.datasets.images import Images, get_view_shape, hash_pixels, make_view
 from nevis_stream.errors import INSTALL_DATA, BadInput, DataWarning
-from nevis_stream.storage import temporary
+from nevis_stream.storage import make_temporary
 from nevis_stream.storage.reading import clear_faults, load_array, read_json
 from nevis_stream.user_code import Untrusted
 
@@ -311,7 +311,7 @@ class PreparedImages(Images):
         if derived is not None and derived.shape == shape:
             return derived
         path.parent.mkdir(parents=True, exist_ok=True)
-        with clear_faults(path), temporary(path) as new:
+        with clear_faults(path), make_temporary(path) as new:
             rows = (make_view(self._open(index), view, size) for index in range(len(self)))
             write_array(new, rows, shape)
             os.replace(new, path)

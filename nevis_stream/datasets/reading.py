@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from nevis_stream.errors import BadInput, plural, unknown
-from nevis_stream.storage.tables import nfc
-from nevis_stream.terminal import printable
+from nevis_stream.storage.tables import normalise_name
+from nevis_stream.terminal import strip_control_characters
 from nevis_stream.vocabulary import SPLITS, TASK_KINDS
 
 TOP, DEEPEST = CLASS_LEVELS = ("top", "deepest")
@@ -232,7 +232,7 @@ def describe_left_out(reason: str, names: Sequence[str]) -> list[LeftOut]:
 
 def say(name: str, reading: Reading) -> None:
     """Prints a reading to the standard error, once in a process."""
-    text = printable("\n".join(reading.lines(name)))
+    text = strip_control_characters("\n".join(reading.lines(name)))
     if text not in _said and not _silent:
         print(text, file=sys.stderr)
         _said.add(text)
@@ -285,7 +285,7 @@ def explain_choice(name: str, value: str) -> str:
 
 def _word(name: str) -> tuple[str, frozenset[str]] | None:
     """Returns the part that a name has the word of, and its other words."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", nfc(name))
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", normalise_name(name))
     words = [word for word in re.split(r"[^\w]|_", spaced.lower()) if word]
     if words in (["dev", "test"], ["val", "test"]):
         return ("dev_test" if words[0] == "dev" else "test"), frozenset()
@@ -322,7 +322,7 @@ def parse_parts(text: str, names: Iterable[str], origin: str) -> dict[str, str] 
     """
     if text == NONE:
         return None
-    by_form = {nfc(name): name for name in names}
+    by_form = {normalise_name(name): name for name in names}
     chosen = {}
     for pair in filter(None, text.split(",")):
         name, separator, part = (word.strip() for word in pair.rpartition("="))
@@ -331,9 +331,9 @@ def parse_parts(text: str, names: Iterable[str], origin: str) -> dict[str, str] 
                 f"{origin}: parts is {text!r}; write NAME=PART, with commas between them, or none."
                 f" {unknown('part', part, PARTS)}"
             )
-        if nfc(name) not in by_form:
+        if normalise_name(name) not in by_form:
             raise BadInput(f"{origin}: parts: {unknown('name', name, sorted(by_form))}")
-        chosen[by_form[nfc(name)]] = part
+        chosen[by_form[normalise_name(name)]] = part
     return chosen
 
 
@@ -378,7 +378,7 @@ def match_all_parts(names: Sequence[str], choice: str, origin: str) -> dict[str,
     chosen = parse_parts(choice, names, origin)
     if chosen is None:
         raise BadInput(f"{origin}: parts is none, but its parts are named: {', '.join(names)}.")
-    parts = {name: "all" for name in names if nfc(name).lower() == "all"}
+    parts = {name: "all" for name in names if normalise_name(name).lower() == "all"}
     parts |= match_parts(names) | chosen
     for name in names:
         if name not in parts:

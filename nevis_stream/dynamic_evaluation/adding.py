@@ -12,21 +12,21 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding_part import PartAdder, warn_of_cost
 from nevis_stream.dynamic_evaluation.choice import MOST_FLOPS, Choice, choose
-from nevis_stream.dynamic_evaluation.estimates import Population, predicted_only
+from nevis_stream.dynamic_evaluation.estimates import Population, drop_observed
 from nevis_stream.dynamic_evaluation.fits import (
-    cost_of,
+    compute_cost,
     evaluate,
+    find_fit,
+    make_staged_context,
     read_for_method,
-    staged_context,
-    stored_fit,
     transpose,
 )
 from nevis_stream.dynamic_evaluation.known_models import (
     KNOWN_FRACTION,
     InMemory,
     complete_models,
-    groups_of,
-    known_in_cache,
+    read_groups,
+    read_known,
 )
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
@@ -39,9 +39,9 @@ from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_chec
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import (
     SampleFacts,
-    images_of,
     is_observed,
-    unknown_cells,
+    make_unknown_cells,
+    number_images,
     with_all_labels,
 )
 from nevis_stream.vocabulary import MULTI_LABEL
@@ -111,7 +111,7 @@ def add_models(
     facts = cache.facts()
     samples = facts.n
     if method is not None:
-        methods.within_budget(method)  # a wrong name is an error before anything is read
+        methods.get_within_budget(method)  # a wrong name is an error before anything is read
     complete = {each.name for each in complete_models(cache, list(asks))}
     asks = {model: oracle for model, oracle in asks.items() if model not in complete}
     if not asks:
@@ -209,28 +209,28 @@ def fit_method(
     """
     reason = ""
     if method is not None:
-        methods.within_budget(method)
+        methods.get_within_budget(method)
     if len(parts := cache.facts().parts) > 1:
         raise BadInput(
             f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
             " is no common mean to fit a method for; `add-model` fits one for each of them."
         )
-    known, _, names = known_in_cache(cache, parts[0].columns, prices=prices)
+    known, _, names = read_known(cache, parts[0].columns, prices=prices)
     check_budget(budget, known.facts.points)
-    known.groups = groups_of(cache, names, known.packed_rows())
+    known.groups = read_groups(cache, names, known.packed_rows())
     additions = read_additions(cache.directory)
     if method is None:
         choice = choose(
             cache.directory, known, 1, budget, seed, additions, most_flops, progress=progress
         )
         method, reason = choice.method, choice.reason
-    used = methods.within_budget(method).for_known(known)
+    used = methods.get_within_budget(method).for_known(known)
     used.check(budget, known)
     progress.stage(used.name)
     readable = read_for_method(used, known, 1)
-    stored = stored_fit(cache.directory, used, known, seed, additions)
+    stored = find_fit(cache.directory, used, known, seed, additions)
     fit_key, _ = jax.random.split(jax.random.key(seed))
-    ctx = staged_context(Within(progress, used.name))
+    ctx = make_staged_context(Within(progress, used.name))
     stored.evaluator(readable, budget, fit_key, ctx)
     return used.name, reason, stored.flops(budget)
 
@@ -267,10 +267,10 @@ def add_samples(
         no `Oracle` for a known model with an unobserved cell: a policy may choose any of them. Then
         nothing is asked or written.
     """
-    named, columns, facts = methods.within_budget(method), cache.samples(), cache.models()
-    view, _, names = known_in_cache(cache, np.arange(len(columns)))
+    named, columns, facts = methods.get_within_budget(method), cache.samples(), cache.models()
+    view, _, names = read_known(cache, np.arange(len(columns)))
     known = transpose(named, view, len(samples))
-    values = unknown_cells((len(samples), len(names)), cache.scores)
+    values = make_unknown_cells((len(samples), len(names)), cache.scores)
     column_of = {sample: column for column, sample in enumerate(columns)}
     old = [i for i, sample in enumerate(samples) if sample in column_of]
     if old:
@@ -278,7 +278,7 @@ def add_samples(
     asked_before, costs = is_observed(values).sum(axis=0), [Cost()]
     check_budget(budget, len(names), "known models on each sample")
     multi_label = cache.about.get("kind") == MULTI_LABEL
-    image = images_of(samples) if multi_label else None
+    image = number_images(samples) if multi_label else None
     unanswered = [
         name
         for name, count in zip(names, asked_before, strict=True)
@@ -322,7 +322,7 @@ def add_samples(
     replaced = Substitutes(rows, np.ones(values.shape, bool))
     used = named.for_known(rows)
     additions = read_additions(cache.directory)
-    stored = stored_fit(cache.directory, used, rows, seed, additions, "-samples")
+    stored = find_fit(cache.directory, used, rows, seed, additions, "-samples")
     prices = [facts[name].get(EACH) for name in names]
     mean_price = None if None in prices else sum(prices) / len(prices)
     warn_of_cost(used, rows, [mean_price] * len(samples), budget, stored, "sample")
@@ -344,7 +344,7 @@ def add_samples(
         )
         warnings.warn(message, RunWarning, stacklevel=2)
     made_by = {"method": method, "budget": budget, "seed": seed}
-    predicted = np.ascontiguousarray(predicted_only(estimates, values).T)
+    predicted = np.ascontiguousarray(drop_observed(estimates, values).T)
     cache.append_predictions(names, samples, predicted, made_by=made_by)
     account = Addition(
         kind="samples",
@@ -355,7 +355,7 @@ def add_samples(
         asked=int(np.count_nonzero(is_observed(values))),
         fit=stored.key,
         failed=len(failed) or None,
-        **cost_of(
+        **compute_cost(
             asked_before,
             [len(samples)] * len(names),
             prices,

@@ -17,29 +17,29 @@ from nevis_stream.dynamic_evaluation.estimates import (
     Estimates,
     Population,
     Widening,
-    predicted_only,
+    drop_observed,
     with_missing,
 )
 from nevis_stream.dynamic_evaluation.fits import (
     FOLDER,
     OwnCost,
     StoredFit,
-    cost_of,
+    compute_cost,
     evaluate,
+    find_fit,
     prepare_evaluator,
     read_for_method,
-    stored_fit,
 )
 from nevis_stream.dynamic_evaluation.known_models import (
     KnownModels,
-    groups_of,
-    known_in_cache,
     rank,
+    read_groups,
+    read_known,
     set_prices,
 )
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
-from nevis_stream.dynamic_evaluation.policy import Substitutes, also
+from nevis_stream.dynamic_evaluation.policy import Substitutes, count_others
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -47,13 +47,13 @@ from nevis_stream.evaluation_cache.additions import Addition, append, read_addit
 from nevis_stream.evaluation_cache.exchange import (
     CachedOracle,
     TooFewAnswers,
-    askable_cells,
     bound_means,
+    find_askable_cells,
 )
 from nevis_stream.progress import Progress, Within
 from nevis_stream.queries.oracle import NOBODY, Cost, Oracle, Query, Responses
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import Part, is_observed, numbers
+from nevis_stream.queries.samples import Part, fill_unknown, is_observed
 from nevis_stream.storage import make_directory
 
 
@@ -79,14 +79,12 @@ class PartAdder:
 
     def __init__(self, cache: EvaluationCache, part: Part, place: int | None, new: Sequence[str]):
         self._cache, self._part = cache, part
-        self._known, self._accuracies, self._names = known_in_cache(
-            cache, part.columns, without=new
-        )
+        self._known, self._accuracies, self._names = read_known(cache, part.columns, without=new)
         whole = place is None
         # fits and choices of the parts are kept apart
         self._directory = cache.directory if whole else cache.directory / FOLDER / f"part-{place}"
         make_directory(self._directory)
-        self._known.groups = groups_of(cache, self._names, self._known.packed_rows())
+        self._known.groups = read_groups(cache, self._names, self._known.packed_rows())
         self._others: list[PartAdder] = []  # other metrics of the same prompts
 
     def answer_too(self, other: "PartAdder") -> None:
@@ -132,7 +130,7 @@ class PartAdder:
             report_choice(choice)
             method = choice.method
         used = self._check_method(method, budget)
-        stored = stored_fit(self._directory, used, known, seed, additions)
+        stored = find_fit(self._directory, used, known, seed, additions)
         warn_of_cost(used, known, [row.flops_each for row in rows], budget, stored, "model")
         askable = self._find_askable(rows, available, budget)
         asked = self._ask(stored, used, rows, askable, budget, seed, progress)
@@ -178,7 +176,7 @@ class PartAdder:
             row = CachedOracle(
                 self._cache, model, columns, facts, oracle, image, self._other_columns
             )
-            expected[model][columns] = numbers(row.values)
+            expected[model][columns] = fill_unknown(row.values)
             if row.asked < len(columns):
                 rows.append(row)
         return rows
@@ -191,7 +189,7 @@ class PartAdder:
         mask = {
             model: cells[columns] & cells[others].all(axis=0) for model, cells in available.items()
         }
-        return np.stack([askable_cells(row, mask.get(row.model), budget) for row in rows])
+        return np.stack([find_askable_cells(row, mask.get(row.model), budget) for row in rows])
 
     def _choose(
         self,
@@ -218,7 +216,7 @@ class PartAdder:
 
     def _check_method(self, name: str, budget: int) -> Method:
         """Returns the method of a name as it is for the known models, if it can be used."""
-        method = methods.within_budget(name)
+        method = methods.get_within_budget(name)
         if self._others:
             for each in (self, *self._others):
                 methods.check_several_metrics(method.for_known(each._known))
@@ -279,7 +277,7 @@ class PartAdder:
         """Returns the entries of each account for its costs."""
         metrics, cells = 1 + len(self._others), len(self._part.columns)
         return [
-            cost_of(
+            compute_cost(
                 [row.asked_before * metrics],
                 [cells * metrics],
                 [row.flops_each],
@@ -310,8 +308,8 @@ class PartAdder:
           shared: arguments of `_record`.
         """
         made_by, models = shared["made_by"], len(values)
-        used = methods.within_budget(made_by["method"]).for_known(self._known)
-        stored = stored_fit(self._directory, used, self._known, made_by["seed"], additions)
+        used = methods.get_within_budget(made_by["method"]).for_known(self._known)
+        stored = find_fit(self._directory, used, self._known, made_by["seed"], additions)
         readable = read_for_method(used, self._known, models)
         evaluator, ctx, fit = prepare_evaluator(
             stored, readable, made_by["budget"], made_by["seed"], Within(progress, self._part.name)
@@ -321,7 +319,7 @@ class PartAdder:
         evaluation = (total(ctx.meter.counts()) - fit) // models
         # the queries are in the account of the metric that was asked
         costs = [
-            cost_of(
+            compute_cost(
                 *([0], [0], [row.flops_each]),
                 Cost(None if row.flops_each is None else 0),
                 evaluation + (0 if i else fit),
@@ -357,7 +355,7 @@ class PartAdder:
           population, expected: as of `add`.
         """
         columns, known = self._part.columns, self._known
-        predicted = predicted_only(estimates, values)
+        predicted = drop_observed(estimates, values)
         models = [row.model for row in rows]
         self._cache.append_predictions(models, columns, predicted, made_by=dict(made_by))
         widening = None if population is None else Widening(population, known, columns)
@@ -468,7 +466,7 @@ def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
     return (
         f"model {models[most]!r} gave no answer to {plural(int(failed[most]), 'sample')}; no number"
         f" stands for them, and similar samples were asked instead, as far as there are any"
-        f"{also(failed)}."
+        f"{count_others(failed)}."
     )
 
 
@@ -483,5 +481,7 @@ def warn_of_cost(
     """Warns if a method will cost more than it saves and the prices of answers are known."""
     if None in prices or budget == known.facts.points:
         return
-    if message := predicted_cost.warning(method, known, prices, budget, stored.tree, kind):
+    if message := predicted_cost.describe_cost_warning(
+        method, known, prices, budget, stored.tree, kind
+    ):
         warnings.warn(message, RunWarning, stacklevel=3)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nevis_stream.dynamic_evaluation.sorting import thresholds
+from nevis_stream.dynamic_evaluation.sorting import fit_thresholds
 from nevis_stream.errors import BadInput
-from nevis_stream.queries.samples import is_observed, numbers
+from nevis_stream.queries.samples import fill_unknown, is_observed
 
 
 def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -21,7 +21,7 @@ def mean_absolute_error(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
     Source: Sort & Search, E(a, y).
     """
     is_known = is_observed(truth)
-    distance = np.abs(numbers(truth).astype(np.float64) - predicted)
+    distance = np.abs(fill_unknown(truth).astype(np.float64) - predicted)
     known = is_known.sum(axis=1)
     total = np.where(is_known, distance, 0).sum(axis=1)
     return np.divide(total, known, out=np.full(len(known), np.nan), where=known > 0)
@@ -71,7 +71,7 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
       (triangle inequality), not an equality.
     """
     truth, predicted = truth[:, order], predicted[:, order]
-    best = np.arange(truth.shape[1]) < thresholds(truth)[:, None]
+    best = np.arange(truth.shape[1]) < fit_thresholds(truth)[:, None]
     return Parts(
         (truth != predicted).mean(axis=1),
         (truth != best).mean(axis=1),
@@ -79,7 +79,7 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
     )
 
 
-def model_correlations(values: np.ndarray) -> np.ndarray:
+def correlate_models(values: np.ndarray) -> np.ndarray:
     """Returns Pearson's correlation of every two models' values, float64[m, m]; NaN for a model
     whose values are all equal.
 
@@ -92,7 +92,7 @@ def model_correlations(values: np.ndarray) -> np.ndarray:
     Source: Sort & Search, Appendix D.
     """
     mask = is_observed(values).astype(np.float64)
-    value = numbers(values).astype(np.float64)
+    value = fill_unknown(values).astype(np.float64)
     both = mask @ mask.T
     sums = value @ mask.T  # of the row's model where the column's model is known
     squares = value**2 @ mask.T

@@ -13,7 +13,7 @@ import numpy as np
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.evaluation_cache import INDEX, EvaluationCache
 from nevis_stream.evaluation_cache.exchange import import_file, read_for
-from nevis_stream.evaluation_cache.files import kind_of_file
+from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.values import ValueRange
 from nevis_stream.queries.prices import Prices, check_prices, parse_budget
@@ -190,7 +190,7 @@ def check_common_mean(facts: SampleFacts, remedy: str) -> None:
         )
 
 
-def priced_budget(board: Board, budget: int | str, prices: PricesGiven) -> int | Prices:
+def convert_budget(board: Board, budget: int | str, prices: PricesGiven) -> int | Prices:
     """Returns a budget as a method takes it: a number of samples as it is; or, for an amount with a
     unit, the prices of the samples with it.
 
@@ -236,7 +236,7 @@ def read_prices(path: Path, cache: EvaluationCache, unit: str) -> dict[str, floa
     if not path.exists():
         raise BadInput(f"--prices={path}: no such file.")
     columns = {"sample": "the id of a sample", unit: "its price"}
-    if path.is_file() and not is_log(path) and kind_of_file(path) in (".csv", ".tsv", ".txt"):
+    if path.is_file() and not is_log(path) and get_file_kind(path) in (".csv", ".tsv", ".txt"):
         rows = read_rows(path, str(path), columns)
         if rows and "model" not in {cell.strip().casefold() for cell in rows[0][1]}:
             return _of_table(path, columns, unit)

@@ -18,7 +18,7 @@ from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
-from nevis_stream.dynamic_evaluation.sorting import rank_samples, thresholds
+from nevis_stream.dynamic_evaluation.sorting import fit_thresholds, rank_samples
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.storage.checkpoint import Tree
 
@@ -54,7 +54,7 @@ class SingleOrderFloor(SortAndSearch):
         truth = np.empty(answers.values.shape, np.uint8)
         np.put_along_axis(truth, rank.place[answers.samples], answers.values, axis=1)
         ctx.charge(2 * truth.size)
-        return Prediction(rank.place < thresholds(truth)[:, None], keeps_answers=False)
+        return Prediction(rank.place < fit_thresholds(truth)[:, None], keeps_answers=False)
 
 
 class OracleAccuracyPrefix(ScorePredictor):
@@ -78,13 +78,13 @@ class OracleAccuracyPrefix(ScorePredictor):
         return Prediction(cells, correct / known.shape[1], keeps_answers=False)
 
 
-def points(n: int, budget: int) -> np.ndarray:
+def choose_points(n: int, budget: int) -> np.ndarray:
     """Returns the script's positions, int64[budget]."""
     step = n // budget
     return np.arange(n - step * budget or step // 2, n, step)
 
 
-def published_order(known: KnownModels, ctx: Compute) -> Int[np.ndarray, " samples"]:
+def rank_as_published(known: KnownModels, ctx: Compute) -> Int[np.ndarray, " samples"]:
     """Returns the script's order of the samples, int64[n]."""
     return np.argsort(rank_samples(known, ctx).scores, kind="stable")[::-1].copy()
 
@@ -97,16 +97,16 @@ class PublishedPolicy(Policy):
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
-        return {"order": published_order(known, ctx)}
+        return {"order": rank_as_published(known, ctx)}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole grid."""
         shape = (len(answers.values), plan.budget)
-        samples = plan.tree["order"][points(plan.n, plan.budget)]
+        samples = plan.tree["order"][choose_points(plan.n, plan.budget)]
         return Query(np.broadcast_to(samples, shape), fractions=np.full(shape, 1 / plan.budget))
 
 
-def last_indices(outcomes: np.ndarray) -> np.ndarray:
+def find_last_indices(outcomes: np.ndarray) -> np.ndarray:
     """Returns the script's thresholds of uint8[m, b], int64[m]: indices, although they should be
     counts.
     """
@@ -121,7 +121,7 @@ class PublishedPredictor(ScorePredictor):
     def fit(self, known: KnownModels, key: Key, ctx: Compute) -> Tree:
         """Ranks the samples by the known models."""
         place = np.empty(known.shape[1], np.int64)
-        place[published_order(known, ctx)] = np.arange(known.shape[1])
+        place[rank_as_published(known, ctx)] = np.arange(known.shape[1])
         return {"place": place}
 
     def predict(
@@ -130,7 +130,7 @@ class PublishedPredictor(ScorePredictor):
         """Predicts every cell, also those that were asked."""
         places = tree["place"][answers.samples]
         order = np.argsort(places, axis=1, kind="stable")
-        last = last_indices(np.take_along_axis(answers.values, order, axis=1))
+        last = find_last_indices(np.take_along_axis(answers.values, order, axis=1))
         cut = np.take_along_axis(np.sort(places, axis=1), last[:, None], axis=1)
         ctx.charge(2 * answers.values.size + len(cut) * known.shape[1])
         return Prediction(tree["place"] < cut, keeps_answers=False)

@@ -4,8 +4,9 @@ the known models.
 Cross-validation on few known models is noisy. So there is a default, and another method takes its
 place only if its errors are clearly smaller: on average over the known models by `MARGIN`, and by
 more than two standard errors. The default is the method that was best over all matrices that were
-measured (see `default`). A method that would compute too much is not tried. Of very many samples
-the methods are compared on some, drawn at random: which of them is better is seen there too.
+measured (see `choose_default`). A method that would compute too much is not tried. Of very many
+samples the methods are compared on some, drawn at random: which of them is better is seen there
+too.
 
 What is chosen is used guarded (see `methods.guarded`): the cross-validation says how good a method
 is for models like the known ones, and nothing of others.
@@ -22,10 +23,10 @@ import numpy as np
 
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
-from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
+from nevis_stream.dynamic_evaluation.fits import FOLDER, find_fit, read_for_method
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels, count_groups, digest
-from nevis_stream.dynamic_evaluation.method import Method, context
-from nevis_stream.dynamic_evaluation.methods import stratified
+from nevis_stream.dynamic_evaluation.method import Method, make_context
+from nevis_stream.dynamic_evaluation.methods import choose_stratified
 from nevis_stream.errors import BadInput
 from nevis_stream.estimation.intervals import FEWEST
 from nevis_stream.evaluation_cache.additions import Addition
@@ -46,7 +47,7 @@ VERSION = 10  # of stored choices
 MOST_SAMPLES = 1 << 13  # on which methods are compared; more for a large budget
 
 
-def default(budget: int, known: KnownModels) -> str:
+def choose_default(budget: int, known: KnownModels) -> str:
     """Returns the method that is used unless another one is clearly better.
 
     Of outcomes, a few answers tell most if they are asked near the model's ability; of scores, an
@@ -117,7 +118,7 @@ def choose(
     paid = any(addition.choice == key for addition in additions)
     if (stored := _read(path, key)) is not None:
         return Choice(stored["method"], stored["reason"], 0 if paid else stored["flops"], key)
-    baseline = stratified(known).name
+    baseline = choose_stratified(known).name
     reason = _too_few(known) or _too_large(known, models)
     if reason:
         return Choice(baseline, reason, 0, key)
@@ -125,7 +126,7 @@ def choose(
     affordable, left_out = _affordable([*CANDIDATES, baseline], known, models, budget, limit)
     too_dear = f"too many FLOPs for {', '.join(left_out)}"
     if not affordable:
-        cheap = predicted_cost.best_within(limit, known, models, budget)
+        cheap = predicted_cost.choose_cheap(limit, known, models, budget)
         return Choice(cheap or baseline, too_dear, 0, key)
     if len(affordable) == 1:  # nothing to compare it with
         used, unguarded = _guard(affordable[0], known, models, budget, limit)
@@ -139,7 +140,7 @@ def choose(
         errors[name], costs[name] = _errors(
             directory, methods.get(name), compared, budget, seed, additions, part
         )
-    chosen, reason = best(errors, default(budget, known), count_groups(known))
+    chosen, reason = choose_best(errors, choose_default(budget, known), count_groups(known))
     if columns is not None:
         reason += f" (on {len(columns):,} of the {known.shape[1]:,} samples)"
     if left_out:
@@ -169,15 +170,15 @@ def _guard(
     """Returns the method guarded against models unlike the known ones; or as it is, with a text
     that says why, if that would cost too much.
     """
-    guarded = methods.guarded_name(name)
-    price = predicted_cost.price(methods.get(guarded), known, models, budget)
+    guarded = methods.guard_name(name)
+    price = predicted_cost.predict_cost(methods.get(guarded), known, models, budget)
     if guarded != name and price > most_flops:
         why = f"to guard it against models unlike the known ones costs {format_engineering(price)}"
         return name, f"; {why} FLOPs"
     return guarded, ""
 
 
-def best(errors: Mapping[str, np.ndarray], usual: str, independent: int) -> tuple[str, str]:
+def choose_best(errors: Mapping[str, np.ndarray], usual: str, independent: int) -> tuple[str, str]:
     """Returns the method to use, and the reason.
 
     Args:
@@ -230,7 +231,7 @@ def _affordable(
     limit; and the others with their prices.
     """
     prices = {
-        name: predicted_cost.price(methods.get(name), known, models, budget, errors=True)
+        name: predicted_cost.predict_cost(methods.get(name), known, models, budget, errors=True)
         for name in names
     }
     cheapest = sorted(names, key=lambda name: prices[name])
@@ -255,7 +256,7 @@ def _errors(
     and of them alone.
     """
     readable = read_for_method(method, known, 0)
-    stored = stored_fit(directory, method, known, seed, additions, part)
+    stored = find_fit(directory, method, known, seed, additions, part)
     key, _ = jax.random.split(jax.random.key(seed))
-    errors = stored.errors(readable, budget, key, context())
+    errors = stored.errors(readable, budget, key, make_context())
     return errors, (stored.flops(budget), stored.errors_flops(budget))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.stopping import ERROR, weights_of
+from nevis_stream.dynamic_evaluation.stopping import ERROR, normalise_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair
 from nevis_stream.queries.oracle import Estimate
@@ -169,7 +169,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     pair = np.stack([own[:shared], other[:shared]])
     if part.lower:
         pair = 1 - pair
-    weights, most = weights_of(facts, columns[:shared])
+    weights, most = normalise_weights(facts, columns[:shared])
     ends = [
         compare_pair(*_fill(pair, end), facts.n, weights=weights, most=most, anytime=True)
         for end in (0.0, 1.0)

@@ -9,13 +9,13 @@ from scipy.special import stdtrit
 
 from nevis_stream.dynamic_evaluation.known_models import InMemory, KnownModels
 from nevis_stream.estimation.intervals import FEWEST, PerModel
-from nevis_stream.queries.samples import is_observed, numbers
+from nevis_stream.queries.samples import fill_unknown, is_observed
 
 FOLDS = 5
 HELD_OUT = 250  # at most this many known models are treated as new
 
 
-def folds(
+def divide_into_folds(
     models: int, groups: Sequence[str] | None, random: np.random.Generator
 ) -> list[np.ndarray]:
     """Returns at most five sets of models to leave out, int64 each, that keep groups together; []
@@ -56,7 +56,7 @@ def divide(
         chosen = np.sort(random.choice(n, columns, replace=False))
         matrix, facts = matrix[:, chosen], facts.take(chosen)
     whole = InMemory(matrix, known.groups, facts)
-    for part in folds(len(matrix), known.groups, random):
+    for part in divide_into_folds(len(matrix), known.groups, random):
         rest = whole.without(part)
         if is_observed(rest.values).any():
             yield matrix[part], rest
@@ -67,14 +67,16 @@ def fill(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
     model's mean as probability, scores are that mean.
     """
     mask = is_observed(values)
-    fraction = (numbers(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
+    fraction = (fill_unknown(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
     if values.dtype.kind == "f":
         return np.where(mask, values, fraction[:, None]).astype(np.float32)
     drawn = random.random(values.shape) < fraction[:, None]
     return np.where(mask, values, drawn).astype(np.uint8)
 
 
-def half_width(errors: PerModel, unit: PerModel, independent: int, prior: float = 0.0) -> float:
+def compute_half_width(
+    errors: PerModel, unit: PerModel, independent: int, prior: float = 0.0
+) -> float:
     """Returns the half-width, in units, of the 95% interval of an estimate whose error is like some
     known errors: Student's t at 97.5% times their root mean square.
 
@@ -106,4 +108,4 @@ def error_width(errors: PerModel, unit: PerModel, groups: Sequence) -> float:
     Returns: NaN if there are fewer than `FEWEST` groups, or errors.
     """
     independent = min(len(set(groups)), len(errors))
-    return half_width(errors, unit, independent) if independent >= FEWEST else np.nan
+    return compute_half_width(errors, unit, independent) if independent >= FEWEST else np.nan

@@ -30,9 +30,9 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.entries import of_each
+from nevis_stream.evaluation_cache.entries import spread_provenance
 from nevis_stream.queries.oracle import NOT_STATED, Cost, Estimate, Oracle, Query, Responses
-from nevis_stream.queries.samples import SampleFacts, is_observed, numbers, unknown_cells
+from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed, make_unknown_cells
 from nevis_stream.vocabulary import POPULATIONS, SAMPLES, SUPERPOPULATION
 
 
@@ -128,7 +128,7 @@ class SampleGroup:
         return float(np.nanmean(self.means)) if np.isfinite(self.means).any() else float("nan")
 
 
-def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
+def compute_group_means(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
     """Returns the means of each data set, each followed by those of its groups; [] if the samples
     have neither.
 
@@ -153,11 +153,11 @@ def means_by_group(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
     return means
 
 
-def means_by_dataset(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
-    """Returns the means of each data set; arguments as of `means_by_group`."""
+def compute_dataset_means(facts: SampleFacts, values: np.ndarray) -> list[SampleGroup]:
+    """Returns the means of each data set; arguments as of `compute_group_means`."""
     if facts.dataset is None:
         return []
-    return means_by_group(dataclasses.replace(facts, group=None), values)
+    return compute_group_means(dataclasses.replace(facts, group=None), values)
 
 
 def _group(
@@ -321,7 +321,7 @@ def read_population(
 
 def _column(cache: EvaluationCache, name: str) -> list[Any]:
     """Returns a fact about each sample, None where it is not known."""
-    facts = of_each(cache.sample_provenance())
+    facts = spread_provenance(cache.sample_provenance())
     if not any(name in each for each in facts):
         columns = sorted({key for each in facts for key in each})
         what = f"clusters: {unknown('column of the samples', name, columns)}"
@@ -353,7 +353,7 @@ class Widening:
     @functools.cached_property
     def _design_effect(self) -> float:
         assert self._cluster is not None
-        return design_effect(self._known, self._cluster)
+        return compute_design_effect(self._known, self._cluster)
 
     def widen(self, means: Sequence[float], values: PerSample, expected: PerSample) -> list[float]:
         """Returns value, low and high of the mean over the population, given those of the mean over
@@ -372,10 +372,10 @@ class Widening:
         facts = self._known.facts
         weights, unbounded = facts.weights, any(part.unbounded for part in facts.parts)
         spread = spread_of(value, values, unbounded)
-        variance = spread * alone(weights)
+        variance = spread * sum_squared_weights(weights)
         if self._cluster is not None:
             mask = is_observed(values)
-            complete = np.where(mask, numbers(values), expected).astype(np.float64)
+            complete = np.where(mask, fill_unknown(values), expected).astype(np.float64)
             variance = max(
                 _between(complete, mask, weights, self._cluster, spread),
                 0.0 if mask.all() else variance * self._design_effect,
@@ -401,13 +401,13 @@ def spread_of(value: float, values: PerSample, unbounded: bool = False) -> float
     if values.dtype.kind != "f":
         p = (n * value + 2) / (n + 4)
         return p * (1 - p)
-    answers = numbers(values)[is_observed(values)].astype(np.float64)
+    answers = fill_unknown(values)[is_observed(values)].astype(np.float64)
     count = len(answers)
     own = float(((answers - value) ** 2).mean()) * (count / (count - 1) if count > 1 else np.inf)
     return own if unbounded else min(own, max(value * (1 - value), 0.0) * n / (n - 1))
 
 
-def alone(weights: PerSample) -> float:
+def sum_squared_weights(weights: PerSample) -> float:
     """Returns Σ w², by which σ² is multiplied if samples were drawn one by one."""
     return float((weights**2).sum())
 
@@ -424,14 +424,14 @@ def _between(
     """
     away = complete - weights @ complete
     totals = np.bincount(cluster, weights * away)
-    noise = max(spread - float(weights @ away**2), 0.0) * alone(weights[~mask])
+    noise = max(spread - float(weights @ away**2), 0.0) * sum_squared_weights(weights[~mask])
     lacking = float(weights[~mask].sum())
     noise = noise / lacking if lacking else 0.0
     count = len(totals)
     return count / (count - 1) * (float((totals**2).sum()) + noise)
 
 
-def design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples"]) -> float:
+def compute_design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples"]) -> float:
     """Returns the variance of the known models' means if clusters are drawn, divided by that if
     samples are, each summed over the models.
 
@@ -448,7 +448,7 @@ def design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples"]) -> f
             if mask.sum() < 2 or not total:
                 continue
             own, places = weights[mask] / total, cluster[mask]
-            away = numbers(row)[mask] - own @ numbers(row)[mask]
+            away = fill_unknown(row)[mask] - own @ fill_unknown(row)[mask]
             totals = np.bincount(places, own * away)
             count = len(np.unique(places))
             if count > 1:
@@ -472,12 +472,12 @@ def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[l
         *(np.array([end]) for end in (estimate.low, estimate.high, missing))
     )
     if unbounded or np.isnan(low):
-        return [estimate.value, np.nan, np.nan], intervals.too_many_missing(missing)
+        return [estimate.value, np.nan, np.nan], intervals.explain_missing(missing)
     return [estimate.value, low, high], ""
 
 
-def predicted_only(estimates: Estimates, values: np.ndarray) -> np.ndarray:
+def drop_observed(estimates: Estimates, values: np.ndarray) -> np.ndarray:
     """Returns the predictions of estimates, unknown where a value, [m, n], is observed."""
     scores = values.dtype.kind == "f"
     predicted = estimates.values if scores else estimates.outcomes
-    return np.where(is_observed(values), unknown_cells((), scores), predicted)
+    return np.where(is_observed(values), make_unknown_cells((), scores), predicted)

@@ -13,7 +13,7 @@ from nevis_stream.dynamic_evaluation.board import (
     Board,
     PricesGiven,
     check_common_mean,
-    priced_budget,
+    convert_budget,
 )
 from nevis_stream.dynamic_evaluation.estimates import (
     ClustersGiven,
@@ -34,7 +34,7 @@ from nevis_stream.queries.oracle import (
     Oracle,
     Query,
     Responses,
-    given_numbers,
+    check_numbers,
     numbers_of_each,
 )
 from nevis_stream.queries.prices import Prices
@@ -93,7 +93,7 @@ def evaluate(
     facts = board.cache.facts()
     low, high = sample_ranges(facts)
     check_common_mean(facts, "use `evaluate_metrics`.")
-    asked = priced_budget(board, budget, prices)
+    asked = convert_budget(board, budget, prices)
 
     def oracle(query: Query) -> Responses:
         columns = query.samples[0]
@@ -149,7 +149,7 @@ def evaluate_metrics(
         if new := [each for each in dict.fromkeys(prompts) if each not in answered]:
             answered.update(_check_metrics(new, model(new), metrics))
         given = [answered[prompt].get(each) for prompt, each in zip(prompts, of, strict=True)]
-        values = given_numbers(given)
+        values = check_numbers(given)
         scores = board.cache.scores
         values = scale_values(values, ids, low[columns], high[columns], scores)
         return Responses(query, values[None], Cost(None))
@@ -302,7 +302,7 @@ def check_answers(
     if not hasattr(answers, "items"):  # a Series of pandas has it too
         raise BadInput(f"answers are expected by sample id, not {type(answers).__name__}.")
     ids = [str(sample) for sample, _ in answers.items()]
-    values = given_numbers([value for _, value in answers.items()]).reshape(-1)
+    values = check_numbers([value for _, value in answers.items()]).reshape(-1)
     known = [columns.get(sample, 0) for sample in ids]
     low, high = (end[known] for end in ends)
     scale_values(values, ids, low, high, scores, place)

@@ -16,18 +16,18 @@ import numpy as np
 import pandas as pd
 
 from nevis_stream.dynamic_evaluation import agreement, methods
-from nevis_stream.dynamic_evaluation.estimates import means_by_group
-from nevis_stream.dynamic_evaluation.known_models import groups_of, kind_of_groups, learned_from
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.estimates import compute_group_means
+from nevis_stream.dynamic_evaluation.known_models import find_known, name_groups, read_groups
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
-from nevis_stream.dynamic_evaluation.predictors.sort_and_search import threshold
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import predict_by_threshold
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
+from nevis_stream.evaluation_cache.additions import Addition, digest_errata, read_additions
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.samples import SampleFacts, is_observed, numbers
+from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed
 from nevis_stream.storage import write_file
 
 SCHEMA = 2
@@ -42,7 +42,7 @@ class TooSmall(BadInput):
     """A cache has too few models or samples to measure methods on."""
 
 
-def studied_part(cache: EvaluationCache) -> Matrix:
+def find_studied_part(cache: EvaluationCache) -> Matrix:
     """Returns the part of a cache that methods can be measured on: the known models, on the samples
     that at least half of them have.
 
@@ -51,7 +51,7 @@ def studied_part(cache: EvaluationCache) -> Matrix:
     """
     names, matrix = list(cache.models()), cache.matrix()
     mask = is_observed(matrix)
-    rows = np.flatnonzero(learned_from(mask))
+    rows = np.flatnonzero(find_known(mask))
     columns = np.flatnonzero(2 * mask[rows].sum(axis=0) >= max(len(rows), 1))
     if len(rows) < _FEWEST_MODELS or len(columns) < _FEWEST_SAMPLES:
         raise TooSmall(
@@ -60,7 +60,7 @@ def studied_part(cache: EvaluationCache) -> Matrix:
             " to measure methods."
         )
     values = matrix[np.ix_(rows, columns)]
-    groups = groups_of(cache, [names[row] for row in rows], values)
+    groups = read_groups(cache, [names[row] for row in rows], values)
     several = groups and len(set(groups)) >= _FEWEST_GROUPS
     facts = cache.facts().take(columns)
     return Matrix(cache.directory.name, values, np.array(groups, str) if several else None, facts)
@@ -73,7 +73,7 @@ def write(
 
     Args:
       cache: the cache.
-      matrix: its `studied_part`.
+      matrix: its `find_studied_part`.
       study: rows of a study of it, with columns method, budget, seed and `MEASURES`.
       known_fraction: fraction of the models that were known in the study.
     """
@@ -90,9 +90,11 @@ def write(
         "sample_groups": _sample_groups(values, facts),
         "known": known_fraction,
         "by_run": matrix.groups is not None,
-        "group_kind": kind_of_groups(cache),
+        "group_kind": name_groups(cache),
         "seeds": len(seeds),
-        "methods": {method: curve(rows) for method, rows in study.groupby("method", sort=False)},
+        "methods": {
+            method: summarise_method(rows) for method, rows in study.groupby("method", sort=False)
+        },
         "decomposition": None
         if len(facts.parts) > 1
         else _decomposition(values, matrix.groups, known_fraction, budgets, seeds),
@@ -101,7 +103,7 @@ def write(
         "lower": facts.lower is not None and bool(facts.lower.all()),
         "imports": [asdict(each) | {"lines": each.lines()} for each in cache.imports()],
     }
-    write_file(cache.directory / PICTURE, outcomes_image(values, facts.lower))
+    write_file(cache.directory / PICTURE, draw_outcomes(values, facts.lower))
     write_file(cache.directory / FILE, json.dumps(summary, indent=1, sort_keys=True).encode())
     return summary
 
@@ -113,7 +115,7 @@ def _overall_mean(values: np.ndarray, facts: SampleFacts) -> float | None:
     if len(facts.parts) > 1:
         return None
     mask = is_observed(values)
-    means = numbers(values).sum(axis=0, dtype=np.float64) / mask.sum(axis=0)
+    means = fill_unknown(values).sum(axis=0, dtype=np.float64) / mask.sum(axis=0)
     return facts.parts[0].unscale(float(facts.mean(means[None])[0]))
 
 
@@ -122,7 +124,7 @@ def _sample_groups(values: np.ndarray, facts: SampleFacts) -> list[dict[str, Any
     names = ("dataset", "group", "samples", "low", "high", "lower")
     return [
         {name: getattr(group, name) for name in names} | {"mean": _number(group.mean)}
-        for group in means_by_group(facts, values)
+        for group in compute_group_means(facts, values)
     ]
 
 
@@ -145,7 +147,7 @@ def audit(cache: EvaluationCache, addition: Addition) -> dict[str, float | None]
     )
     if not is_observed(truth).all() or not is_observed(predicted).any():
         return unknown
-    distance = np.abs(numbers(truth) - numbers(predicted))
+    distance = np.abs(fill_unknown(truth) - fill_unknown(predicted))
     mae = np.where(is_observed(predicted), distance, 0).mean(dtype=np.float64)
     mean = float(facts.take(columns).mean(truth[None])[0])
     error = None if addition.accuracy is None else abs(addition.accuracy - mean)
@@ -160,7 +162,7 @@ def _summarise_additions(cache: EvaluationCache) -> list[dict[str, Any]]:
     earlier one's MAE is None.
     """
     models, additions = cache.models(), read_additions(cache.directory)
-    state = errata_state(cache.directory)
+    state = digest_errata(cache.directory)
     latest = {(each.name, each.dataset): place for place, each in enumerate(additions)}
     ranges = {part.name: [part.low, part.high] for part in cache.facts().parts}
     accounts = []
@@ -179,7 +181,7 @@ def _summarise_additions(cache: EvaluationCache) -> list[dict[str, Any]]:
     return accounts
 
 
-def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes:
+def draw_outcomes(values: np.ndarray, lower: np.ndarray | None = None) -> bytes:
     """Returns a PNG of values: the best model is on top, the easiest sample on the left; dark is
     right, or a good score.
 
@@ -189,7 +191,7 @@ def outcomes_image(values: np.ndarray, lower: np.ndarray | None = None) -> bytes
     """
     from PIL import Image
 
-    mask, value = is_observed(values), numbers(values)
+    mask, value = is_observed(values), fill_unknown(values)
     if lower is not None:
         value = np.where(mask & lower, 1 - value, value)
     means = [
@@ -224,7 +226,7 @@ def _average(plane: np.ndarray) -> np.ndarray:
     return plane
 
 
-def curve(rows: pd.DataFrame) -> dict[str, Any]:
+def summarise_method(rows: pd.DataFrame) -> dict[str, Any]:
     """Returns a method's measures by budget: mean and sample standard deviation over seeds, and the
     error of each data set's mean if there are several.
     """
@@ -266,7 +268,7 @@ def _decomposition(
         evaluator = methods.get("sort_and_search").fit(outcomes[known_rows], None, key)
         for i, budget in enumerate(budgets):
             estimates = evaluator.evaluate(MatrixOracle(truth), len(truth), budget, key)
-            predicted = threshold(rank, estimates.answers, context())
+            predicted = predict_by_threshold(rank, estimates.answers, make_context())
             errors = agreement.decompose(truth, rank.order, predicted)
             sums[:, i] += [part.mean() for part in vars(errors).values()]
     total, aleatoric, epistemic = (sums / len(seeds)).tolist()
@@ -277,7 +279,7 @@ def _decomposition(
 
 def _mean_correlation(values: np.ndarray) -> float | None:
     """Returns the mean correlation over pairs of models."""
-    above = agreement.model_correlations(values)[np.triu_indices(len(values), 1)]
+    above = agreement.correlate_models(values)[np.triu_indices(len(values), 1)]
     return _number(np.nanmean(above)) if np.isfinite(above).any() else None
 
 

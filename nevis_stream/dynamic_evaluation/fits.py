@@ -30,7 +30,7 @@ from nevis_stream.progress import Progress
 from nevis_stream.queries.oracle import Cost, Oracle
 from nevis_stream.storage import checkpoint, recover
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
-from nevis_stream.storage.record import json_object
+from nevis_stream.storage.record import check_object
 
 # bytes for each cell of a known model, and for compiled programs, as measured for `recommended`
 BYTES_EACH, PROGRAMS = 30, 5e8
@@ -146,8 +146,8 @@ class _Staged(Compute):
             self.report.stage(f"{self._stage}, {tenths}0% of a training")
 
 
-def staged_context(progress: Progress) -> Compute:
-    """Returns a context like `method.context()` that reports the stages of an evaluation.
+def make_staged_context(progress: Progress) -> Compute:
+    """Returns a context like `method.make_context()` that reports the stages of an evaluation.
 
     Args:
       progress: is told the stages, of the values of `STAGES`, and each tenth of a long training.
@@ -164,7 +164,7 @@ _folder: contextvars.ContextVar[Path | None] = contextvars.ContextVar("positions
 
 
 @contextlib.contextmanager
-def kept_in(folder: Path) -> Iterator[None]:
+def keep_positions(folder: Path) -> Iterator[None]:
     """Inside the block trainings keep their positions in a folder, each in a checkpoint."""
     token = _folder.set(folder)
     try:
@@ -239,7 +239,7 @@ class StoredFit:
     that was killed after its fit has the same account when it is started again.
 
     Args:
-      directory: of the fit, see `stored_fit`.
+      directory: of the fit, see `find_fit`.
       method: the method to use with these known models (`Method.for_known`).
       known: the known models.
       seed: of the fit.
@@ -277,7 +277,7 @@ class StoredFit:
             if saved.record["key"] != self.key:
                 self.outdated = True
                 return None, {}
-            return saved.load(FIT), json_object(saved.record["flops"])
+            return saved.load(FIT), check_object(saved.record["flops"])
         except (DamagedCheckpoint, KeyError, ValueError):
             return None, {}
 
@@ -300,13 +300,13 @@ class StoredFit:
                 ctx.charge(self._flops[part])
         before = total(ctx.meter.counts())
         if self.tree is None:
-            with kept_in(self._unfinished):
+            with keep_positions(self._unfinished):
                 evaluator = self._method.fit(known, None, key, ctx)
             self._write(FIT, evaluator, before)
         else:
             evaluator = Evaluator(self._method, known, self.tree, key, ctx)
         before = total(ctx.meter.counts())
-        with kept_in(self._unfinished):
+        with keep_positions(self._unfinished):
             evaluator.fit_budget(budget)
         if str(budget) not in self._flops:
             self._write(str(budget), evaluator, before)
@@ -318,7 +318,7 @@ class StoredFit:
         """
         evaluator = self._fitted(known, budget, key, ctx)
         part, before = f"{ERRORS}-{budget}", total(ctx.meter.counts())
-        with kept_in(self._unfinished):
+        with keep_positions(self._unfinished):
             errors = evaluator.errors(budget)
         if part not in self._flops:
             self._write(part, evaluator, before)
@@ -341,7 +341,7 @@ class StoredFit:
         remove(self._unfinished)
 
 
-def stored_fit(
+def find_fit(
     directory: Path,
     method: Method,
     known: KnownModels,
@@ -395,13 +395,13 @@ def prepare_evaluator(
     """Returns the fitted method, the context that counts its FLOPs, and those of the fit."""
     if stored.outdated:
         progress.stage("the stored fit is of other known models or another seed; fitting anew")
-    ctx = staged_context(progress)
+    ctx = make_staged_context(progress)
     fit_key, _ = jax.random.split(jax.random.key(seed))
     evaluator = stored.evaluator(known, budget, fit_key, ctx)
     return evaluator, ctx, total(ctx.meter.counts())
 
 
-def cost_of(
+def compute_cost(
     asked_before: Sequence[int],
     cells: Sequence[int],
     prices: Sequence[float | None],

@@ -13,9 +13,9 @@ from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import cross_validation, methods, response
 from nevis_stream.dynamic_evaluation.board import check_common_mean
 from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening, with_missing
-from nevis_stream.dynamic_evaluation.fits import FOLDER, read_for_method, stored_fit
-from nevis_stream.dynamic_evaluation.known_models import digest, groups_of, known_in_cache
-from nevis_stream.dynamic_evaluation.method import UNCOUNTED, context
+from nevis_stream.dynamic_evaluation.fits import FOLDER, find_fit, read_for_method
+from nevis_stream.dynamic_evaluation.known_models import digest, read_groups, read_known
+from nevis_stream.dynamic_evaluation.method import UNCOUNTED, make_context
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -31,7 +31,7 @@ from nevis_stream.queries.oracle import (
     Responses,
 )
 from nevis_stream.queries.prices import Prices, Spending
-from nevis_stream.queries.samples import is_observed, unknown_cells
+from nevis_stream.queries.samples import is_observed, make_unknown_cells
 
 
 class FittedBoard:
@@ -66,16 +66,14 @@ class FittedBoard:
             place = {name: column for column, name in enumerate(cache.samples())}
             columns = np.array([place[name] for name in samples], np.int64)
             self._part = dataclasses.replace(self._part, columns=columns)
-        self.known, self.means, self.names = known_in_cache(
-            cache, self._part.columns, prices=prices
-        )
-        self.known.groups = groups_of(cache, self.names, self.known.packed_rows())
-        used = methods.within_budget(method).for_known(self.known)
+        self.known, self.means, self.names = read_known(cache, self._part.columns, prices=prices)
+        self.known.groups = read_groups(cache, self.names, self.known.packed_rows())
+        used = methods.get_within_budget(method).for_known(self.known)
         readable = read_for_method(used, self.known, 1)
         additions = read_additions(cache.directory)
-        stored = stored_fit(cache.directory, used, self.known, seed, additions)
+        stored = find_fit(cache.directory, used, self.known, seed, additions)
         fit_key, self._key = jax.random.split(jax.random.key(seed))
-        self._evaluator = stored.evaluator(readable, budget, fit_key, context())
+        self._evaluator = stored.evaluator(readable, budget, fit_key, make_context())
         self._evaluator.ctx = Uncounted.standalone()  # accounts have the cost of the fit alone
         self._budget, self._cost = budget, Cost(stored.flops(budget), uncounted=UNCOUNTED)
         self._scores = cache.scores
@@ -92,7 +90,7 @@ class FittedBoard:
         prices, budget = self.known.facts.prices, self._budget
         for values in (1 - row, row):
             answers = self._evaluator.evaluate(MatrixOracle(values), 1, budget, self._key).answers
-            for count in response.padded_lengths(budget - 1):
+            for count in response.list_padded_lengths(budget - 1):
                 self._evaluator.predict(answers.first(count), budget)
         return prices and prices.spending(answers.samples[0])
 
@@ -151,7 +149,7 @@ class FittedBoard:
             estimates = self._of_fewer(answers)
         else:
             estimates = self._evaluator.predict(answers, self._budget)
-        row = unknown_cells((self.known.shape[1],), self._scores)
+        row = make_unknown_cells((self.known.shape[1],), self._scores)
         row[query.samples[0]] = values
         missing = failed / (failed + query.samples.shape[1])
         means, reason = with_missing(estimates[0], missing, self._part.unbounded)
@@ -190,7 +188,7 @@ class FittedBoard:
         of as many, with similar samples in place of others, as `add_models` does.
         """
         count = answers.samples.shape[1]
-        row = unknown_cells((1, self.known.shape[1]), self._scores)
+        row = make_unknown_cells((1, self.known.shape[1]), self._scores)
         row[0, answers.samples[0]] = answers.values[0]
         others = Substitutes(self.known, is_observed(row))
 
@@ -201,7 +199,7 @@ class FittedBoard:
         return self._evaluator.evaluate(oracle, 1, count, self._key)
 
 
-def board_digest(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
+def digest_board(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
     """Returns 16 hex digits that identify the values of a board's known models.
 
     Raises:
@@ -218,8 +216,8 @@ def board_digest(cache: EvaluationCache, without: Sequence[str] = ()) -> str:
             "several columns of this board are labels of one image; a session asks for single"
             " values. `evaluate add-model` takes such boards."
         )
-    known, _, names = known_in_cache(cache, facts.parts[0].columns, without)
-    known.groups = groups_of(cache, names, known.packed_rows())
+    known, _, names = read_known(cache, facts.parts[0].columns, without)
+    known.groups = read_groups(cache, names, known.packed_rows())
     return digest(known)[:16]
 
 
@@ -229,7 +227,7 @@ def copy_board(source: EvaluationCache, directory: Path) -> EvaluationCache:
     """
     with contextlib.suppress(NevisStreamError):
         cache = EvaluationCache(directory)
-        if board_digest(cache) == board_digest(source):
+        if digest_board(cache) == digest_board(source):
             return cache
     shutil.rmtree(directory, ignore_errors=True)
     cache = EvaluationCache(directory, create=True, about=source.about)

@@ -20,10 +20,10 @@ from nevis_stream.queries.samples import (
     Part,
     SampleFacts,
     check_matrix,
+    fill_unknown,
     is_observed,
-    numbers,
-    numpy_generator,
-    sums,
+    make_numpy_generator,
+    sum_columns,
 )
 
 # the fraction that must be observed of a model (or sample) for methods to learn from it
@@ -93,11 +93,11 @@ class InMemory:
 
     def column_sums(self, models: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`."""
-        return sums(self.values if models is None else self.values[models])
+        return sum_columns(self.values if models is None else self.values[models])
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `KnownModels`."""
-        correct = numbers(self.values).sum(axis=1, dtype=np.float64)
+        correct = fill_unknown(self.values).sum(axis=1, dtype=np.float64)
         return correct, is_observed(self.values).sum(axis=1)
 
     def matrix(
@@ -160,7 +160,7 @@ class InCache:
             correct, known = self._cache.row_sums()
             return correct[self._rows], known[self._rows]
         rows = [self.matrix(np.array([row]))[0] for row in range(self.shape[0])]
-        sums = [(numbers(row).sum(dtype=np.float64), is_observed(row).sum()) for row in rows]
+        sums = [(fill_unknown(row).sum(dtype=np.float64), is_observed(row).sum()) for row in rows]
         correct, known = np.array(sums).T
         return correct, known.astype(np.int64)
 
@@ -182,7 +182,7 @@ class InCache:
             yield correct if known is None else np.concatenate([correct, known])
 
 
-def known_models(
+def wrap_known_models(
     known: "np.ndarray | KnownModels",
     groups: Sequence[str] | None = None,
     facts: SampleFacts | None = None,
@@ -232,10 +232,10 @@ def draw_models(known: KnownModels, most: int, key: Any) -> np.ndarray | None:
     """
     if known.shape[0] <= most:
         return None
-    return np.sort(numpy_generator(key).choice(known.shape[0], most, replace=False))
+    return np.sort(make_numpy_generator(key).choice(known.shape[0], most, replace=False))
 
 
-def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
+def divide_models(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
     """Returns at most `most` sets of models to leave out in turn, int64 each, which keep groups
     together; [] if there is a single group.
     """
@@ -250,7 +250,7 @@ def parts(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.
     )
 
 
-def learned_from(mask: np.ndarray) -> np.ndarray:
+def find_known(mask: np.ndarray) -> np.ndarray:
     """Returns which models are known, bool[m].
 
     For each model, the numbers of models observed on its observed samples are added up; it is known
@@ -264,9 +264,11 @@ def learned_from(mask: np.ndarray) -> np.ndarray:
     return _sharing(np.array([models[row].sum() for row in mask]))
 
 
-def learned_rows(cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray | int) -> np.ndarray:
+def find_known_rows(
+    cache: EvaluationCache, rows: np.ndarray, columns: np.ndarray | int
+) -> np.ndarray:
     """Returns those of a cache's rows, int64, that are known on some samples, int64[n], or on the
-    first n (see `learned_from`), reading one row at a time.
+    first n (see `find_known`), reading one row at a time.
     """
     columns = np.arange(columns) if isinstance(columns, int) else columns
     models = cache.column_sums(models=rows)[1][columns]
@@ -310,13 +312,13 @@ def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[Compl
     ask or to predict: one entry for each part of the samples that has a common mean.
     """
     samples = cache.shape[1]
-    counts = observed_cells(cache, models)
+    counts = count_observed_cells(cache, models)
     complete = [model for model in models if counts[model] == samples > 0]
     if not complete:
         return []
     places = []
     for part in cache.facts().parts:
-        known, accuracies, names = known_in_cache(cache, part.columns)
+        known, accuracies, names = read_known(cache, part.columns)
         by_name = dict(zip(names, accuracies.tolist(), strict=True))
         for model in complete:
             place = rank(accuracies, by_name[model], part) or 0
@@ -324,13 +326,13 @@ def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[Compl
     return places
 
 
-def observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, int]:
+def count_observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, int]:
     """Returns the number of observed cells of each model; 0 if the cache does not have it."""
     counts = dict(zip(cache.models(), cache.row_sums()[1].tolist(), strict=True))
     return {model: int(counts.get(model, 0)) for model in models}
 
 
-def known_in_cache(
+def read_known(
     cache: EvaluationCache,
     columns: np.ndarray,
     without: Sequence[str] = (),
@@ -344,7 +346,7 @@ def known_in_cache(
     """
     names = list(cache.models())
     others = np.array([row for row, name in enumerate(names) if name not in set(without)], np.int64)
-    rows = learned_rows(cache, others, columns)
+    rows = find_known_rows(cache, others, columns)
     if not len(rows):
         present = [name for name in without if name in set(names)]
         reason = ""
@@ -365,7 +367,7 @@ def known_in_cache(
     for i in range(len(rows)) if weighted else np.flatnonzero(cells < len(columns)):
         row = cache.matrix(rows[i : i + 1], columns, predicted=True)
         (total_value[i],), (cells[i],) = (
-            known.facts.mean(part(row)) for part in (numbers, is_observed)
+            known.facts.mean(part(row)) for part in (fill_unknown, is_observed)
         )
     return known, total_value / cells, [names[row] for row in rows]
 
@@ -388,7 +390,7 @@ def rank(accuracies: np.ndarray, value: float | None, part: Part) -> int | None:
 DUPLICATES = 0.5  # two groups are one if at least this fraction of either's models are duplicates
 
 
-def groups_of(
+def read_groups(
     cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]
 ) -> list[str] | None:
     """Returns each model's group: its run, or its `group` in an imported file; None if each model
@@ -413,7 +415,7 @@ def groups_of(
     return names if any(groups) or len(set(names)) < len(names) else None
 
 
-def kind_of_groups(cache: EvaluationCache) -> str:
+def name_groups(cache: EvaluationCache) -> str:
     """Returns what the groups of a cache's models are: "runs", or "groups" of an imported file."""
     return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
 

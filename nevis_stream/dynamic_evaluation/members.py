@@ -19,18 +19,20 @@ from nevis_stream.dynamic_evaluation.response import (
     Abilities,
     Items,
     PaddedAnswers,
-    curvature,
-    logits,
+    compute_curvature,
+    predict_logits,
 )
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import is_observed, numbers, numpy_generator
+from nevis_stream.queries.samples import fill_unknown, is_observed, make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 DIRECTIONS = 48  # at most this many principal directions of the residuals
 SURE = 0.05  # smoothed outcomes of known models stay this far from 0 and 1
 
 
-def residuals(values: jax.Array, mask: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
+def compute_residuals(
+    values: jax.Array, mask: jax.Array, items: Items, abilities: Abilities
+) -> jax.Array:
     """Returns the principal directions of the known models' residuals y - p, float32[n, q], scaled
     so that they have the same Gram matrix; unknown residuals are 0.
 
@@ -39,7 +41,7 @@ def residuals(values: jax.Array, mask: jax.Array, items: Items, abilities: Abili
         known.
       items, abilities: the model that gives p.
     """
-    p = jax.nn.sigmoid(logits(items, abilities)[0])
+    p = jax.nn.sigmoid(predict_logits(items, abilities)[0])
     residual = jnp.where(mask, values - p, 0.0)
     _, directions = jnp.linalg.eigh(residual @ residual.T)
     return residual.T @ directions[:, ::-1][:, :DIRECTIONS]
@@ -65,7 +67,7 @@ def regress(
     eye = jnp.eye(features.shape[1])
 
     def step(_: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        weights = curvature(state[0]) * padded_answers.mask
+        weights = compute_curvature(state[0]) * padded_answers.mask
         precision = (x * weights[:, :, None]).transpose(0, 2, 1) @ x + eye
         lower = jnp.linalg.cholesky(precision)
         root = jax.lax.linalg.triangular_solve(
@@ -82,13 +84,15 @@ def regress(
 
 def smooth(values: jax.Array, mask: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
     """Returns the averages of known values and their probabilities, float32[m0, n]; for unknown
-    values the probability. Arguments as of `residuals`.
+    values the probability. Arguments as of `compute_residuals`.
     """
-    p = jax.nn.sigmoid(logits(items, abilities)[0])
+    p = jax.nn.sigmoid(predict_logits(items, abilities)[0])
     return jnp.clip(jnp.where(mask, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
 
 
-def nearest(rows: jax.Array, padded_answers: PaddedAnswers, temperature: float) -> jax.Array:
+def average_nearest(
+    rows: jax.Array, padded_answers: PaddedAnswers, temperature: float
+) -> jax.Array:
     """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits
     float32[m, n].
 
@@ -142,10 +146,10 @@ def fit(
       `rows`, float32[m0, n], the known models' smoothed values.
     """
     if len(known) > MODELS:
-        known = known[np.sort(numpy_generator(key).choice(len(known), MODELS, replace=False))]
+        known = known[np.sort(make_numpy_generator(key).choice(len(known), MODELS, replace=False))]
     two, ability = response.fit(known, 1, key, ctx)
     many, abilities = response.fit(known, FACTORS, key, ctx)
-    values, mask = jnp.asarray(numbers(known)), jnp.asarray(is_observed(known))
+    values, mask = jnp.asarray(fill_unknown(known)), jnp.asarray(is_observed(known))
     leftover, rows = ctx.jit(_relate)(values, mask, two, ability, many, abilities)
     items = {"two": response.as_tree(two), "many": response.as_tree(many)}
     return items | {"leftover": list(leftover), "rows": rows}
@@ -180,8 +184,8 @@ def _relate(
     abilities: Abilities,
 ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
     leftover = (
-        residuals(values, mask, two, ability),
-        residuals(values, mask, many, abilities),
+        compute_residuals(values, mask, two, ability),
+        compute_residuals(values, mask, many, abilities),
     )
     return leftover, smooth(values, mask, many, abilities)
 
@@ -200,5 +204,5 @@ def _logits(
     for items, residuals, scale in zip((two, many), leftover, RESIDUAL_SCALES, strict=True):
         features = jnp.concatenate([items.mean[:, 1:], scale * residuals], axis=1)
         logits.append(regress(features, items.mean[:, 0], padded_answers))
-    logits += [nearest(rows, padded_answers, temperature) for temperature in TEMPERATURES]
+    logits += [average_nearest(rows, padded_answers, temperature) for temperature in TEMPERATURES]
     return jnp.stack(logits), deviation

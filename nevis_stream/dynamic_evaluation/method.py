@@ -25,7 +25,11 @@ from nevis_stream.dynamic_evaluation.estimates import (
     turn_oracle,
     turn_upright,
 )
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups, known_models
+from nevis_stream.dynamic_evaluation.known_models import (
+    KnownModels,
+    count_groups,
+    wrap_known_models,
+)
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
@@ -41,7 +45,7 @@ from nevis_stream.queries.oracle import (
     Responses,
     check_budget,
 )
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 UNCOUNTED = frozenset({"random draws", "interval arithmetic"})
@@ -245,8 +249,8 @@ class Method:
           key: a JAX key.
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
-        known = known_models(known, groups)
-        method, ctx, higher = self.for_known(known), ctx or context(), turn_upright(known)
+        known = wrap_known_models(known, groups)
+        method, ctx, higher = self.for_known(known), ctx or make_context(), turn_upright(known)
         with ctx.phase("train"):
             predictor = method.predictor.fit(higher, key, ctx)
             policy = method.fit_policy(predictor, higher, key, ctx)
@@ -257,7 +261,7 @@ class Method:
         return self.policy.fit(known, self.predictor.make_posterior(tree, known, ctx), key, ctx)
 
 
-def context() -> Compute:
+def make_context() -> Compute:
     """Returns a context for methods that are used outside a run."""
     return Compute.standalone(path=("dynamic evaluation",))
 
@@ -280,7 +284,7 @@ class Evaluator:
     known: KnownModels
     tree: Tree
     key: Key
-    ctx: Compute = field(default_factory=context)
+    ctx: Compute = field(default_factory=make_context)
 
     def __post_init__(self) -> None:
         self._lower, self.known = is_lower(self.known), turn_upright(self.known)
@@ -485,7 +489,7 @@ class Evaluator:
         The fits are the same for all budgets, and are added to the tree.
         """
         method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
-        random, trees = numpy_generator(self.key), self.tree.setdefault("folds", [])
+        random, trees = make_numpy_generator(self.key), self.tree.setdefault("folds", [])
         for number, (values, rest) in enumerate(cross_validation.divide(self.known, random)):
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)

@@ -24,13 +24,13 @@ import numpy as np
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.agreement import mean_absolute_error, rank_agreement
 from nevis_stream.dynamic_evaluation.choice import choose
-from nevis_stream.dynamic_evaluation.estimates import Estimates, means_by_dataset
+from nevis_stream.dynamic_evaluation.estimates import Estimates, compute_dataset_means
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method import Evaluator
-from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
+from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hide_samples
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.samples import SampleFacts, is_observed, numbers, unknown_cells
+from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed, make_unknown_cells
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text, parse_json
 from nevis_stream.storage.study_record import StudyRecord
@@ -79,7 +79,7 @@ class Matrix:
         """
         facts = self.facts or SampleFacts(self.values.shape[1])
         values = self.values[np.ix_(models, samples)]
-        values[:, hidden] = unknown_cells((), values.dtype.kind == "f")
+        values[:, hidden] = make_unknown_cells((), values.dtype.kind == "f")
         whole = None if groups is None else groups[models].tolist()
         return InMemory(values, whole, facts.take(samples))
 
@@ -109,7 +109,7 @@ class Matrix:
         if len(facts.parts) == 1:
             mask = is_observed(self.values)
             weight = mask @ facts.weights
-            means = (numbers(self.values) @ facts.weights) / np.where(weight > 0, weight, 1)
+            means = (fill_unknown(self.values) @ facts.weights) / np.where(weight > 0, weight, 1)
             means = -means if facts.parts[0].lower else means
         return Models(len(self.values), self.groups, self.columns, means)
 
@@ -126,7 +126,7 @@ class StudyDesign:
       seeds: number of splits; their seeds are 0, …, seeds - 1.
       new: at most this many of the new models are evaluated, drawn at random; None: all.
       model_split: how known and new models are divided.
-      hide: data sets that known models are not observed on (see `hidden_samples`); "": none.
+      hide: data sets that known models are not observed on (see `hide_samples`); "": none.
       cross_validated: whether methods may cross-validate their intervals; without, they cost a
         fraction.
     """
@@ -141,7 +141,7 @@ class StudyDesign:
     cross_validated: bool = True
 
 
-def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def choose_answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Chooses new models, and samples that are observed for all of them, so that every cell can be
     asked.
 
@@ -159,7 +159,7 @@ def answerable(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(order[: best + 1]), np.flatnonzero(shared[best])
 
 
-def measures(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
+def measure_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
     """Returns the errors of new models' estimates, means over the models, and the rank
     correlations.
 
@@ -186,12 +186,16 @@ def measures(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dic
     }
 
 
-def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) -> dict[str, float]:
+def measure_dataset_errors(
+    estimates: Estimates, truth: np.ndarray, facts: SampleFacts
+) -> dict[str, float]:
     """Returns the mean absolute error of each data set's mean, in the range of its scores, by the
     name of the data set; {} unless there are several data sets.
     """
     pairs = zip(
-        means_by_dataset(facts, estimates.values), means_by_dataset(facts, truth), strict=True
+        compute_dataset_means(facts, estimates.values),
+        compute_dataset_means(facts, truth),
+        strict=True,
     )
     errors = {
         estimated.dataset: float(np.abs(estimated.means - true.means).mean())
@@ -203,8 +207,8 @@ def dataset_errors(estimates: Estimates, truth: np.ndarray, facts: SampleFacts) 
 def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.ndarray]:
     """Returns the known models of a split, and the new models' values, [m, n].
 
-    Known models may have unknown cells; new models are restricted to the part that `answerable`
-    chooses, and known ones to its samples.
+    Known models may have unknown cells; new models are restricted to the part that
+    `choose_answerable` chooses, and known ones to its samples.
 
     Args:
       matrix: the values to study.
@@ -219,7 +223,7 @@ def split(matrix: Matrix, design: StudyDesign, seed: int) -> tuple[InMemory, np.
     hidden = np.zeros(len(columns), bool)
     if design.hide:
         dataset = None if matrix.facts is None else matrix.facts.dataset
-        hidden = hidden_samples(dataset, design.hide, seed)[columns]
+        hidden = hide_samples(dataset, design.hide, seed)[columns]
     groups = design.model_split.groups(matrix.models)
     known_models = matrix.known(known, columns, hidden, groups)
     if not truth.size or not is_observed(known_models.values).any():
@@ -238,31 +242,31 @@ def _parts(
     if design.new is not None and design.new < len(new):
         random = np.random.default_rng([seed, design.new])
         new = np.sort(random.choice(new, design.new, replace=False))
-    models, columns = answerable(matrix.values[new])
+    models, columns = choose_answerable(matrix.values[new])
     return known, new[models], columns
 
 
 def measure(matrix: Matrix, design: StudyDesign) -> list[tuple[int, int]]:
     """Returns for each split how many new models are evaluated, and on how many samples: on those
-    without a hole, see `answerable`. A matrix without holes has one entry for all splits.
+    without a hole, see `choose_answerable`. A matrix without holes has one entry for all splits.
     """
     whole = is_observed(matrix.values).all()
     splits = (_parts(matrix, design, seed) for seed in range(1 if whole else design.seeds))
     return [(len(new), len(columns)) for _, new, columns in splits]
 
 
-def rows(matrix: Matrix, design: StudyDesign) -> Iterator[dict]:
+def run_rows(matrix: Matrix, design: StudyDesign) -> Iterator[dict]:
     """Yields a row of results, by `COLUMNS`, for each method, budget and seed; `new_per_known` is
     the ratio of the numbers of new and known models.
 
     Seconds and FLOPs are those of the evaluation of all new models together; the first
     budget's include the fit.
     """
-    for part in parts(matrix, design):
+    for part in run_parts(matrix, design):
         yield from part
 
 
-def parts(
+def run_parts(
     matrix: Matrix, design: StudyDesign, done: Callable[..., bool] = lambda *cell: False
 ) -> Iterator[list[dict]]:
     """Yields the rows of each method and seed. They belong together, as the first one's FLOPs
@@ -313,9 +317,11 @@ def parts(
                         "method": name,
                         "budget": budget,
                         "seed": seed,
-                        **measures(estimates, truth, known_models.facts),
+                        **measure_errors(estimates, truth, known_models.facts),
                         "seconds": seconds,
-                        "dataset_errors": dataset_errors(estimates, truth, known_models.facts),
+                        "dataset_errors": measure_dataset_errors(
+                            estimates, truth, known_models.facts
+                        ),
                         "flops": float(estimates.cost.flops),
                         "new_per_known": len(truth) / known_models.shape[0],
                     }
@@ -360,7 +366,9 @@ def run(matrices: Iterable[Matrix], design: StudyDesign, record: StudyRecord) ->
     done = {(row["matrix"], row["method"], row["budget"], row["seed"]) for row in record.rows()}
     for matrix in matrices:
         jax.clear_caches()  # a process that keeps the programs of many shapes runs out of memory
-        for part in parts(matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done):
+        for part in run_parts(
+            matrix, design, lambda *cell, name=matrix.name: (name, *cell) in done
+        ):
             record.add(*_cell_of(part))
             yield from part
 

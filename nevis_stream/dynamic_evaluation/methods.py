@@ -49,15 +49,15 @@ from nevis_stream.queries.oracle import ANY_MODEL
 
 POLICIES: Mapping[str, Policy] = {
     "clusters_features": Clusters(
-        anchors.by_features,
+        anchors.describe_by_features,
         "one sample from each of K clusters; samples are clustered by their features",
     ),
     "clusters_items": Clusters(
-        anchors.by_items,
+        anchors.describe_by_items,
         "one sample from each of K clusters; samples are clustered by item response parameters",
     ),
     "clusters_values": Clusters(
-        anchors.by_values,
+        anchors.describe_by_values,
         "one sample from each of K clusters; samples are clustered by the known models' values",
     ),
     "combinatorial": Combinatorial(),
@@ -67,12 +67,12 @@ POLICIES: Mapping[str, Policy] = {
     ),
     "everything": Everything(),
     "fisher": Sequential(
-        sequential.fisher_information,
+        sequential.score_fisher_information,
         "items",
         "one after the other the samples with most Fisher information at the estimated ability",
     ),
     "fisher_random": Sequential(
-        sequential.fisher_information,
+        sequential.score_fisher_information,
         "items",
         "one after the other, drawn from the five samples with the most Fisher information",
         exposed=5,
@@ -83,13 +83,13 @@ POLICIES: Mapping[str, Policy] = {
         about="half a uniform grid, then the samples with most Fisher information",
     ),
     "latent_information": Sequential(
-        sequential.mutual_information,
+        sequential.score_mutual_information,
         "information",
         "one after the other the samples that reveal most about the model's ability or latent"
         " variable",
     ),
     "mean_variance": Sequential(
-        sequential.reduction,
+        sequential.score_reduction,
         "reduction",
         "one after the other the samples that reduce the variance of the mean most",
     ),
@@ -112,7 +112,7 @@ POLICIES: Mapping[str, Policy] = {
     "staged_strata": StagedStrata(),
     "strata": Strata(),
     "uncertainty": Sequential(
-        sequential.variance,
+        sequential.score_variance,
         "moments",
         "one after the other the samples whose values are most uncertain",
     ),
@@ -233,7 +233,7 @@ _TAKE_SCORES = tuple(
 
 
 @functools.cache
-def pair(text: str) -> Method:
+def make_pair(text: str) -> Method:
     """Returns the method POLICY+PREDICTOR.
 
     Its intervals come from cross-validation on the known models, unless the predictor's own are
@@ -259,7 +259,7 @@ def pair(text: str) -> Method:
             f"{text}: policy {names[0]!r} needs {lacking}, which predictor {names[1]!r} does not"
             f" give; these do: {', '.join(valid)}."
         )
-    fallback = stratified if names[1] == "combination" else None
+    fallback = choose_stratified if names[1] == "combination" else None
     about = f"{policy.about}; {predictor.about}"
     return Method(
         text,
@@ -272,14 +272,14 @@ def pair(text: str) -> Method:
     )
 
 
-def stratified(known: KnownModels) -> Method:
+def choose_stratified(known: KnownModels) -> Method:
     """Returns the stratified mean for these known models' kind of values."""
-    return pair("strata+mean") if known.scores else METHODS["stratified_mean"]
+    return make_pair("strata+mean") if known.scores else METHODS["stratified_mean"]
 
 
 def _named(name: str) -> Method:
     text, about = PAIRS[name]
-    method = pair(text)
+    method = make_pair(text)
     cross_validated = method.cross_validated and name not in WITHOUT_INTERVALS
     return dataclasses.replace(method, name=name, about=about, cross_validated=cross_validated)
 
@@ -295,11 +295,11 @@ def get(name: str) -> Method:
       BadInput: there is no such method; the message lists the valid names.
     """
     if name == DEFAULT:  # what holds for all that may be chosen
-        return dataclasses.replace(guarded("recommended"), name=DEFAULT)
+        return dataclasses.replace(guard("recommended"), name=DEFAULT)
     if name.startswith(GUARDED):
-        return guarded(name.removeprefix(GUARDED))
+        return guard(name.removeprefix(GUARDED))
     if "+" in name:
-        return pair(name)
+        return make_pair(name)
     if name not in METHODS:
         hint = f" Or a pair, POLICY+PREDICTOR, or {GUARDED}METHOD; for studies, {DEFAULT}."
         raise BadInput(unknown("method", name, METHODS) + hint)
@@ -309,11 +309,11 @@ def get(name: str) -> Method:
 DEFAULT = "default"
 """In a study: the method that `add-model` chooses, for each split and budget."""
 GUARDED = "guarded_"
-"""Before the name of a method: see `guarded`."""
+"""Before the name of a method: see `guard`."""
 
 
 @functools.cache
-def guarded(name: str) -> Method:
+def guard(name: str) -> Method:
     """Returns a method that asks and predicts as the named one, but estimates models unlike the
     known ones so that the interval holds for any model.
 
@@ -327,12 +327,12 @@ def guarded(name: str) -> Method:
         name=GUARDED + base.name,
         policy=Guard(base.policy),
         predictor=GuardedPredictor(base.predictor, policy),
-        fallback=stratified,
+        fallback=choose_stratified,
         about=f"{base.about}; of models unlike the known ones, an estimate for any model",
     )
 
 
-def guarded_name(name: str) -> str:
+def guard_name(name: str) -> str:
     """Returns the name of the method to use where this one was chosen: it guarded, unless its
     intervals hold for any model already.
     """
@@ -372,7 +372,7 @@ def count_affordable(name: str, known: KnownModels) -> int:
     Raises:
       BadInput: the method chooses samples regardless of their price, or the budget is too small.
     """
-    policy, prices = within_budget(name).for_known(known).policy, known.facts.prices
+    policy, prices = get_within_budget(name).for_known(known).policy, known.facts.prices
     assert prices is not None
     if not policy.takes_prices:
         valid = [each for each, method in METHODS.items() if method.policy.takes_prices]
@@ -385,7 +385,7 @@ def count_affordable(name: str, known: KnownModels) -> int:
     return policy.count_affordable(prices)
 
 
-def within_budget(name: str) -> Method:
+def get_within_budget(name: str) -> Method:
     """Returns the method of this name, or the pair POLICY+PREDICTOR, for additions to a cache.
 
     Raises:

@@ -233,7 +233,7 @@ def _number(text: str) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def hidden_samples(dataset: np.ndarray | None, hide: str, seed: int) -> np.ndarray:
+def hide_samples(dataset: np.ndarray | None, hide: str, seed: int) -> np.ndarray:
     """Returns the samples of which known models are not observed, bool[n] (cold start).
 
     Args:

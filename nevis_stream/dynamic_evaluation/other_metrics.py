@@ -15,7 +15,7 @@ from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
 from nevis_stream.evaluation_cache.exchange import read_for
 from nevis_stream.evaluation_cache.facts import METRIC
-from nevis_stream.queries.oracle import Estimate, given_numbers
+from nevis_stream.queries.oracle import Estimate, check_numbers
 from nevis_stream.queries.samples import is_observed
 
 
@@ -50,7 +50,7 @@ def estimate_metric(
         raise BadInput(f"{track.model}: {settings.budget:,} answers are needed first.")
     if set(board.cache.samples()) != set(session.ids):
         raise BadInput("the board of the other metric has other samples than the session.")
-    method = methods.within_budget(settings.method)
+    method = methods.get_within_budget(settings.method)
     methods.check_several_metrics(method.for_known(session.fitted.known))
     fitted = FittedBoard(
         board.cache, settings.method, settings.budget, settings.seed, samples=session.ids
@@ -67,7 +67,7 @@ def estimate_metric(
         )
     (part,) = board.cache.facts().parts
     low, high = (np.full(len(ids), end) for end in (part.low, part.high))
-    values = given_numbers([texts[sample] for sample in ids])
+    values = check_numbers([texts[sample] for sample in ids])
     values = scale_values(values, ids, low, high, board.cache.scores)
     if np.isnan(values).any():
         raise BadInput(
@@ -80,7 +80,9 @@ def estimate_metric(
 def _read(board: Board, path: Path, model: str) -> dict[str, float]:
     """Returns a model's values in a file, in the units of the board."""
     with board.cache.index.reading() as db:
-        metrics = sorted({str(each.get(METRIC) or "") for _, each in entries.batches(db)} - {""})
+        metrics = sorted(
+            {str(each.get(METRIC) or "") for _, each in entries.read_batches(db)} - {""}
+        )
     table = read_for(board.cache, path, metrics=metrics)
     if len(table.models) > 1 and model not in table.models:
         raise BadInput(f"{path}: has {len(table.models)} models, of which none is {model!r}.")

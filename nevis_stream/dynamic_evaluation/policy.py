@@ -28,12 +28,12 @@ from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import (
     SampleFacts,
     at_random,
-    centres,
-    in_strata,
+    bound_strata,
+    draw_in_strata,
+    fill_unknown,
     is_observed,
-    numbers,
-    numpy_generator,
-    strata,
+    make_numpy_generator,
+    place_centres,
 )
 from nevis_stream.storage.checkpoint import Tree
 
@@ -46,7 +46,7 @@ def as_tree(prices: Prices | None) -> Tree:
     return {} if prices is None else {"prices": prices.as_tree()}
 
 
-def prices_of(tree: Tree) -> Prices | None:
+def read_prices(tree: Tree) -> Prices | None:
     """Returns the prices of a policy's tree, None if all samples cost the same."""
     return Prices(**tree["prices"]) if "prices" in tree else None
 
@@ -191,7 +191,7 @@ class Random(Policy):
         """Returns the whole draw."""
         n, budget, order = plan.n, plan.budget, plan.tree["order"]
         shape = (len(answers.values), budget)
-        samples = at_random(n, budget, 1 if self.shared else shape[0], numpy_generator(key))
+        samples = at_random(n, budget, 1 if self.shared else shape[0], make_numpy_generator(key))
         samples = samples if order is None else order[samples]
         chances = np.broadcast_to(1 / (n - np.arange(budget)), shape)
         return Query(np.broadcast_to(samples, shape), chances, np.full(shape, 1 / budget))
@@ -219,7 +219,7 @@ class Strata(Policy):
             return {"order": order}
         allotment = allot(prices, 1)
         parts = [
-            strata(int(n), int(k))
+            bound_strata(int(n), int(k))
             for n, k in zip(np.bincount(allotment.group), allotment.counts[0], strict=True)
         ]
         sizes = np.concatenate([np.diff(part) for part in parts])
@@ -229,8 +229,8 @@ class Strata(Policy):
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole draw."""
         models, n = len(answers.values), plan.n
-        sizes = np.asarray(plan.tree.get("sizes", np.diff(strata(n, plan.budget))))
-        positions = in_strata(sizes, models, numpy_generator(key))
+        sizes = np.asarray(plan.tree.get("sizes", np.diff(bound_strata(n, plan.budget))))
+        positions = draw_in_strata(sizes, models, make_numpy_generator(key))
         sizes = np.broadcast_to(sizes, positions.shape)
         return Query(plan.tree["order"][positions], 1 / sizes, sizes / n)
 
@@ -247,12 +247,12 @@ class Uniform(Policy):
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole grid."""
-        return grid(plan.tree["order"], len(answers.values), plan.budget)
+        return make_grid(plan.tree["order"], len(answers.values), plan.budget)
 
 
-def grid(order: np.ndarray, models: int, budget: int) -> Query:
+def make_grid(order: np.ndarray, models: int, budget: int) -> Query:
     """Returns a uniform grid of `budget` samples on an order, int64[n], for each of m models."""
-    samples = order[centres(len(order), budget)]
+    samples = order[place_centres(len(order), budget)]
     shape = (models, budget)
     return Query(np.broadcast_to(samples, shape), fractions=np.full(shape, 1 / budget))
 
@@ -285,7 +285,7 @@ class Datasets(Policy):
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the whole draw."""
         dataset, n, budget = plan.tree["dataset"], plan.n, plan.budget
-        sizes, random = np.bincount(dataset), numpy_generator(key)
+        sizes, random = np.bincount(dataset), make_numpy_generator(key)
         places = [np.flatnonzero(dataset == each) for each in range(len(sizes))]
         counts = divide(sizes, budget, random)
         chances = np.concatenate(
@@ -403,7 +403,7 @@ class Substitutes:
         return (
             f"model {models[most]!r} has no value on {plural(int(self._without[most]), 'sample')};"
             f" {self.counts[most]:,} of those that were chosen had none, and the most similar"
-            f" samples were asked instead{also(self.counts)}."
+            f" samples were asked instead{count_others(self.counts)}."
         )
 
     def _nearest(self, sample: int, others: np.ndarray) -> int:
@@ -417,13 +417,13 @@ class Substitutes:
             others = others[same]
         ours, theirs = self._values[:, [sample]], self._values[:, others]
         both = is_observed(ours) & is_observed(theirs)
-        apart = np.where(both, np.abs(numbers(ours) - numbers(theirs)), 0).sum(axis=0)
+        apart = np.where(both, np.abs(fill_unknown(ours) - fill_unknown(theirs)), 0).sum(axis=0)
         # where no known model has met both, they are as different as can be
         count = both.sum(axis=0)
         return int(others[np.where(count, apart / np.maximum(count, 1), 1).argmin()])
 
 
-def also(counts: np.ndarray) -> str:
+def count_others(counts: np.ndarray) -> str:
     """Returns, for a message about one model, how many others it is true of."""
     others = np.count_nonzero(counts) - 1
     return f" (and of {plural(others, 'other model')})" if others else ""

@@ -13,7 +13,7 @@ from nevis_stream.cost.meter import format_engineering, total
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
-from nevis_stream.queries.oracle import blank
+from nevis_stream.queries.oracle import answer_zeros
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.checkpoint import Tree
 
@@ -86,7 +86,7 @@ class Blank:
         return np.zeros((rows, columns), np.float32 if self.scores else np.uint8)
 
 
-def price(
+def predict_cost(
     method: Method,
     known: KnownModels,
     models: int,
@@ -111,25 +111,25 @@ def price(
     else:
         evaluator = Evaluator(method, zeros, jax.tree.map(lambda leaf: leaf, tree), key, ctx)
     with np.errstate(all="ignore"):
-        evaluator.evaluate(blank, models, budget, key)
+        evaluator.evaluate(answer_zeros, models, budget, key)
         if errors:
             evaluator.errors(budget)
     return total(ctx.meter.counts())
 
 
-def best_within(most_flops: float, known: KnownModels, models: int, budget: int) -> str:
+def choose_cheap(most_flops: float, known: KnownModels, models: int, budget: int) -> str:
     """Returns the best of a few cheap methods that computes fewer FLOPs than a limit; "" if none
-    does. Other arguments as of `price`.
+    does. Other arguments as of `predict_cost`.
     """
     for name in CHEAP:
         method = methods.get(name)
         usable = method.takes_scores or not known.scores
-        if usable and price(method, known, models, budget) < most_flops:
+        if usable and predict_cost(method, known, models, budget) < most_flops:
             return name
     return ""
 
 
-def warning(
+def describe_cost_warning(
     method: Method,
     known: KnownModels,
     prices: Sequence[float],
@@ -150,11 +150,11 @@ def warning(
     asked = budget * (known.shape[1] // known.facts.points)
     unasked, models = known.shape[1] - asked, len(prices)
     saved = sum(prices) * unasked
-    own = price(method, known, models, budget, tree)
+    own = predict_cost(method, known, models, budget, tree)
     if own <= saved:
         return ""
-    if cheap := best_within(saved, known, models, budget):
-        cost = price(methods.get(cheap), known, models, budget)
+    if cheap := choose_cheap(saved, known, models, budget):
+        cost = predict_cost(methods.get(cheap), known, models, budget)
         advice = f"--method={cheap} computes {format_engineering(cost)} FLOPs."
     else:
         advice = "No method pays here: observing every sample is cheaper."

@@ -35,7 +35,7 @@ from nevis_stream.array_types import Float, UInt8
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.sorting import Rank
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import is_observed, numbers, numpy_generator
+from nevis_stream.queries.samples import fill_unknown, is_observed, make_numpy_generator
 
 Cells = Float[jax.Array, "models samples"]
 Mean = Float[jax.Array, " size"]
@@ -102,7 +102,7 @@ class Abilities:
         return (t[:, :, None] * t[:, None, :]).at[:, 1:, 1:].add(self.covariance)
 
 
-def inverse(matrices: Float[jax.Array, "... size size"]) -> Float[jax.Array, "... size size"]:
+def invert(matrices: Float[jax.Array, "... size size"]) -> Float[jax.Array, "... size size"]:
     """Returns the inverses of symmetric positive definite matrices, float32[..., q, q], by
     elimination without pivoting.
 
@@ -122,7 +122,7 @@ def inverse(matrices: Float[jax.Array, "... size size"]) -> Float[jax.Array, "..
     return jax.lax.fori_loop(0, matrices.shape[-1], sweep, jnp.asarray(matrices))
 
 
-def curvature(second: Float[jax.Array, "..."]) -> Float[jax.Array, "..."]:
+def compute_curvature(second: Float[jax.Array, "..."]) -> Float[jax.Array, "..."]:
     """Returns the weight tanh(c / 2) / 2c of the logistic's quadratic bound at c = √second
     (Jaakkola & Jordan 2000).
     """
@@ -144,10 +144,10 @@ def _update_items(
 ) -> Items:
     """One regression for each sample; signs are y - 1/2, or 0 where unknown."""
     second = abilities.second_moment
-    weights = curvature(_flat(second) @ _flat(items.second_moment).T) * mask
-    precision = inverse(prior_covariance)
+    weights = compute_curvature(_flat(second) @ _flat(items.second_moment).T) * mask
+    precision = invert(prior_covariance)
     q = len(prior_mean)
-    covariance = inverse((weights.T @ _flat(second)).reshape(-1, q, q) + precision)
+    covariance = invert((weights.T @ _flat(second)).reshape(-1, q, q) + precision)
     mean = jnp.einsum(
         "nij,nj->ni", covariance, signs.T @ abilities.extended + precision @ prior_mean
     )
@@ -222,9 +222,9 @@ def _fit(correct: Cells, mask: Cells, k: int, common: bool) -> tuple[Abilities, 
         if common:
             prior_covariance = jnp.diag(jnp.diag(prior_covariance).at[1:].set(COMMON))
         second = items.second_moment
-        weights = curvature(_flat(abilities.second_moment) @ _flat(second).T) * mask
+        weights = compute_curvature(_flat(abilities.second_moment) @ _flat(second).T) * mask
         precision = (weights @ _flat(second)).reshape(-1, k + 1, k + 1)
-        covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
+        covariance = invert(precision[:, 1:, 1:] + jnp.eye(k))
         mean = jnp.einsum("mij,mj->mi", covariance, signs @ items.mean[:, 1:] - precision[:, 1:, 0])
         return _standardise(Abilities(mean, covariance), items, prior_mean, prior_covariance, rows)
 
@@ -275,11 +275,11 @@ def fit(
     """
     n = known.shape[1]
     chosen = (
-        np.sort(numpy_generator(key).choice(n, COLUMNS, replace=False))
+        np.sort(make_numpy_generator(key).choice(n, COLUMNS, replace=False))
         if n > COLUMNS
         else slice(None)
     )
-    correct, mask = jnp.asarray(numbers(known)), jnp.float32(is_observed(known))
+    correct, mask = jnp.asarray(fill_unknown(known)), jnp.float32(is_observed(known))
     abilities, prior_mean, prior_covariance = ctx.jit(_fit, static_argnames=("k", "common"))(
         correct[:, chosen], mask[:, chosen], factors, common
     )
@@ -312,7 +312,7 @@ class PaddedAnswers:
     @classmethod
     def of(cls, answers: Responses, budget: int) -> "PaddedAnswers":
         """Pads answers to a length that depends on the budget only, not on their number."""
-        length = next(each for each in padded_lengths() if each >= budget)
+        length = next(each for each in list_padded_lengths() if each >= budget)
         samples, values = answers.samples, answers.values
         empty = ((0, 0), (0, length - samples.shape[1]))
         mask = np.pad(np.ones(samples.shape, np.float32), empty)
@@ -325,7 +325,7 @@ class PaddedAnswers:
         return into.at[jnp.arange(len(columns))[:, None], columns].set(values, mode="drop")
 
 
-def padded_lengths(most: float = math.inf) -> Iterator[int]:
+def list_padded_lengths(most: float = math.inf) -> Iterator[int]:
     """Yields the lengths to which answers are padded, up to `most`."""
     length = SHORTEST
     while length <= most:
@@ -346,11 +346,11 @@ def infer(items: Items, padded_answers: PaddedAnswers) -> Abilities:
 
     def step(_: jax.Array, abilities: Abilities) -> Abilities:
         weights = (
-            curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments))
+            compute_curvature(jnp.einsum("mij,mbij->mb", abilities.second_moment, moments))
             * padded_answers.mask
         )
         precision = jnp.einsum("mb,mbij->mij", weights, moments)
-        covariance = inverse(precision[:, 1:, 1:] + jnp.eye(k))
+        covariance = invert(precision[:, 1:, 1:] + jnp.eye(k))
         correct = jnp.einsum("mb,mbi->mi", signs, centres[:, :, 1:]) - precision[:, 1:, 0]
         return Abilities(jnp.einsum("mij,mj->mi", covariance, correct), covariance)
 
@@ -359,7 +359,7 @@ def infer(items: Items, padded_answers: PaddedAnswers) -> Abilities:
     )
 
 
-def logits(items: Items, abilities: Abilities) -> tuple[Cells, Cells, Cells]:
+def predict_logits(items: Items, abilities: Abilities) -> tuple[Cells, Cells, Cells]:
     """Returns the posterior-predictive logits of m models on n samples, float32[m, n] each: mean,
     variance from the abilities, variance from the samples' parameters.
     """
@@ -390,7 +390,7 @@ def predict(
       weights: float32[n], of the samples in the mean.
     """
     abilities = infer(items, padded_answers)
-    mean, ability, item = logits(items, abilities)
+    mean, ability, item = predict_logits(items, abilities)
     predicted = moderate(mean, ability + item)
     p = jax.nn.sigmoid(predicted)
     noise = padded_answers.scatter(p * (1 - p), 0.0)
@@ -449,7 +449,7 @@ class ResponsePosterior:
         raise NotImplementedError
 
 
-def normal_information(signal: jax.Array, noise: jax.Array) -> jax.Array:
+def compute_normal_information(signal: jax.Array, noise: jax.Array) -> jax.Array:
     """Returns the information in nats of a normal observation about its normal signal: half the
     logarithm of 1 + signal / noise, both variances (Cover & Thomas, Elements of Information Theory,
     section 9.1).

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import session_loop, session_view
-from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, priced_budget
+from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, convert_budget
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import check_answers, sample_ranges
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
@@ -48,7 +48,7 @@ from nevis_stream.dynamic_evaluation.session_start import (
     WORDS,
     Rule,
     begin,
-    later_corrections,
+    list_later_corrections,
 )
 from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, decide_models
 from nevis_stream.errors import BadInput, unknown
@@ -144,7 +144,7 @@ class Session:
           BadInput: an argument cannot be used, or the directory has another session.
         """
         board = Board(board) if isinstance(board, EvaluationCache) else board
-        asked = None if budget is None else priced_budget(board, budget, prices)
+        asked = None if budget is None else convert_budget(board, budget, prices)
         rule = Rule(asked, until, until_better_than, until_decided)
         fitted = begin(Path(directory), board, rule, models, method, seed, progress)
         session = cls(directory)
@@ -415,7 +415,7 @@ class Session:
         """Returns a line for each later correction of the board's cache, on whose values from
         before all estimates of this session rest; they are not changed.
         """
-        return later_corrections(self.directory, self.cache)
+        return list_later_corrections(self.directory, self.cache)
 
     @property
     def rule(self) -> str:
@@ -442,7 +442,7 @@ class Session:
         Raises:
           BadInput: nothing was told about a batch.
         """
-        return session_loop.batches(self, self._model(model), count)
+        return session_loop.ask_in_batches(self, self._model(model), count)
 
     def is_told(self, sample: SampleId, model: str) -> bool:
         """Returns whether an answer to a sample, or that there is none, was told of a model."""

@@ -111,7 +111,7 @@ class _Recorder:
             )
 
 
-def batches(session: "Session", model: str, count: int | None) -> Iterator[list["SampleId"]]:
+def ask_in_batches(session: "Session", model: str, count: int | None) -> Iterator[list["SampleId"]]:
     """See `Session.batches`."""
     pause, refresh = _SHORTEST_WAIT, show_live(session)
     with hold_name(session.directory) as worker:

@@ -24,7 +24,14 @@ from nevis_stream.queries.session_log import History, read_lines, report_damage
 from nevis_stream.seeds import generator
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import open_text
-from nevis_stream.storage.record import Record, choice, number, show_value, string, whole
+from nevis_stream.storage.record import (
+    Record,
+    check_choice,
+    check_string,
+    check_whole,
+    number,
+    show_value,
+)
 
 BOARD, SETTINGS, ROUNDS, ANSWERS, HANDED, PRICES = (
     "board",
@@ -90,17 +97,17 @@ class EvaluationSettings(Record):
 
     kind = KIND
     models: Annotated[Sequence[str], _names]
-    method: Annotated[str, string]
-    reason: Annotated[str, string]
+    method: Annotated[str, check_string]
+    reason: Annotated[str, check_string]
     numbered: bool
-    budget: Annotated[int, whole(1)]
-    seed: Annotated[int, whole(-(2**63), 2**63 - 1)]
+    budget: Annotated[int, check_whole(1)]
+    seed: Annotated[int, check_whole(-(2**63), 2**63 - 1)]
     board: str
-    samples: Annotated[int, whole(1)]
+    samples: Annotated[int, check_whole(1)]
     until: Annotated[float, number(0, math.inf)] | None = None
     until_better_than: str | None = None
-    until_decided: Annotated[str, choice("until_decided", GOALS)] | None = None
-    unit: Annotated[str, choice("unit", UNITS)] | None = None
+    until_decided: Annotated[str, check_choice("until_decided", GOALS)] | None = None
+    unit: Annotated[str, check_choice("unit", UNITS)] | None = None
     amount: Annotated[float, number(0, math.inf)] | None = None
     prices: str | None = None
     assisted: bool | None = None
@@ -229,7 +236,7 @@ def read_handed(file: Path, columns: Mapping[str, int]) -> dict[Cell, str]:
     for line_number, line in enumerate(read_lines(file), start=1):
         with report_damage(file, line_number):
             cells = [(line["model"], columns[each]) for each in line["samples"]]
-            handed |= dict.fromkeys(cells, string(line["worker"]))
+            handed |= dict.fromkeys(cells, check_string(line["worker"]))
     return handed
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import check_priced, fit_method
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, board_digest, copy_board
-from nevis_stream.dynamic_evaluation.known_models import known_in_cache
+from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard, copy_board, digest_board
+from nevis_stream.dynamic_evaluation.known_models import read_known
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
     BOARD,
@@ -53,7 +53,7 @@ def write_source(directory: Path, cache: EvaluationCache) -> None:
     write_file(directory / SOURCE, as_lines({"cache": path}).encode())
 
 
-def later_corrections(directory: Path, board: EvaluationCache) -> list[str]:
+def list_later_corrections(directory: Path, board: EvaluationCache) -> list[str]:
     """Returns a line for each correction of the cache, since the session began, that changes the
     values of its known models.
 
@@ -123,7 +123,7 @@ def begin(
     if rule.budget is None and not rule.by_interval:
         raise BadInput("give a budget, or `until`, `until_better_than` or `until_decided`.")
     samples, prices = board.shape[1], None
-    board_key = board_digest(board.cache)
+    board_key = digest_board(board.cache)
     if isinstance(rule.budget, Prices):
         if rule.by_interval:
             raise BadInput(
@@ -195,7 +195,7 @@ def _count_affordable(board: Board, method: str, prices: Prices) -> int:
     """Returns how many samples of each model a method asks for a budget in prices."""
     facts = board.cache.facts()
     check_priced(facts)
-    known, _, _ = known_in_cache(board.cache, facts.parts[0].columns, prices=prices)
+    known, _, _ = read_known(board.cache, facts.parts[0].columns, prices=prices)
     return methods.count_affordable(method, known)
 
 

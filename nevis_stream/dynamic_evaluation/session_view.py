@@ -95,7 +95,7 @@ def rank_failures(
     return pd.DataFrame({"sample": ids, "probability": failing[order].round(4)})
 
 
-def likely_failures(session: "Session", model: str | None = None) -> "pd.DataFrame":
+def find_likely_failures(session: "Session", model: str | None = None) -> "pd.DataFrame":
     """Returns the samples on which a model of a session most likely fails (see `rank_failures`),
     without a row before the first answer or where the board has scores.
 

@@ -18,7 +18,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
-from nevis_stream.queries.samples import UNKNOWN, sums
+from nevis_stream.queries.samples import UNKNOWN, sum_columns
 
 ALL = 1 << 29  # the unit of `Rank.expect`: two of them are an int32
 _SPREAD, _ANYWHERE = 1.5, 0.05
@@ -65,7 +65,7 @@ class Rank:
     @functools.cached_property
     def order(self) -> np.ndarray:
         """int64[n], columns from easy to hard."""
-        return descending(self._keys(), self.ties)
+        return sort_descending(self._keys(), self.ties)
 
     def bounds(self) -> np.ndarray:
         """Returns int64[g + 1], the places in the order at which groups of equal scores start
@@ -117,13 +117,13 @@ class Rank:
           rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, as the rows of the
             rank.
         """
-        total, seen = sums(rows)
+        total, seen = sum_columns(rows)
         if len(total) != self.n:
             raise BadInput(f"a row of {len(total)} samples cannot be added to a rank of {self.n}.")
         return Rank(self.total + total, self.counts + seen, self.ties)
 
 
-def descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray:
+def sort_descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray:
     """Returns the order of falling scores, int64[n]; equal scores stay in the order `ties`."""
     low, high = scores.min(), scores.max()
     small = high - low < 1 << 16 and (scores == np.floor(scores)).all()
@@ -179,7 +179,7 @@ def sort(
             f'by="{by}" needs'
             f" {'confidences (floats)' if by == 'confidence' else 'outcomes (uint8)'}."
         )
-    rank = Rank(*sums(known), ties)
+    rank = Rank(*sum_columns(known), ties)
     return refine(known, rank, depth) if by == "recursive" else rank
 
 
@@ -203,7 +203,7 @@ def refine(known: np.ndarray, rank: Rank, depth: int) -> Rank:
     order, levels = rank.order.copy(), [rank.scores]
     for _ in range(depth - 1):
         columns = known[:, order]
-        cuts = thresholds(columns)
+        cuts = fit_thresholds(columns)
         changes = np.any([level[order][1:] != level[order][:-1] for level in levels], axis=0)
         bounds = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(order)]])
         level = np.zeros(len(order))
@@ -221,14 +221,14 @@ def refine(known: np.ndarray, rank: Rank, depth: int) -> Rank:
     return dataclasses.replace(rank, ties=order)
 
 
-def thresholds(outcomes: np.ndarray) -> np.ndarray:
+def fit_thresholds(outcomes: np.ndarray) -> np.ndarray:
     """Returns the number of leading ones that fits each row best, the smallest if several do; see
-    `optima`.
+    `find_optima`.
     """
-    return optima(outcomes)[0]
+    return find_optima(outcomes)[0]
 
 
-def optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first and the last number of leading ones with the fewest errors: zeros before it
     and ones after it.
 

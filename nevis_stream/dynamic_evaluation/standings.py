@@ -19,9 +19,9 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from nevis_stream.array_types import Bool, Float, Int
-from nevis_stream.estimation.intervals import wilson
+from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.evaluation_cache import EvaluationCache, records
-from nevis_stream.evaluation_cache.additions import Addition, errata_state, read_additions
+from nevis_stream.evaluation_cache.additions import Addition, digest_errata, read_additions
 from nevis_stream.queries.oracle import NOT_STATED
 from nevis_stream.queries.samples import Part, SampleFacts, is_observed
 
@@ -92,7 +92,7 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
         gone, _ = records.find_removed(db)
     if gone:
         models = [model for model in models if model not in gone]
-    accounts, state = read_additions(cache.directory), errata_state(cache.directory)
+    accounts, state = read_additions(cache.directory), digest_errata(cache.directory)
     parts = facts.parts if facts.n else ()
     return [_leaderboard(cache, facts, part, models, accounts, state) for part in parts]
 
@@ -202,7 +202,7 @@ def _intervals(
             variance += weight**2 * np.where(count > 1, spread, np.nan)
             fewest = np.minimum(fewest, count)
         if outcomes and len(strata) == 1:
-            low, high = wilson(mean, fewest)
+            low, high = compute_wilson(mean, fewest)
             return mean, np.where(fewest > 0, low, np.nan), np.where(fewest > 0, high, np.nan)
         half = stdtrit(np.maximum(fewest - 1, 1), (1 + LEVEL) / 2) * np.sqrt(variance)
     low, high = mean - half, mean + half

@@ -21,12 +21,12 @@ from nevis_stream.dynamic_evaluation.policy import Random
 from nevis_stream.dynamic_evaluation.predictors.mean import Mean
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings, Track
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
-from nevis_stream.estimation.betting import CANDIDATES, confidence_sequence
+from nevis_stream.estimation.betting import CANDIDATES, compute_confidence_sequence
 from nevis_stream.estimation.comparison import GOALS, Decisions, decide
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.prices import Prices, show
-from nevis_stream.queries.samples import SampleFacts, centres, is_observed
+from nevis_stream.queries.samples import SampleFacts, is_observed, place_centres
 from nevis_stream.seeds import generator
 
 METHOD = "random_mean"
@@ -69,7 +69,7 @@ def ends_by_interval(rule: Rule | EvaluationSettings) -> bool:
 @dataclass(frozen=True)
 class Assistance:
     """Predictions of the values of k samples, each made before the sample was drawn; see
-    `betting.confidence_sequence`.
+    `betting.compute_confidence_sequence`.
 
     Attributes:
       predicted, remaining: float64[k].
@@ -81,7 +81,7 @@ class Assistance:
     residuals: tuple[np.ndarray, np.ndarray]
 
 
-def anytime_intervals(
+def compute_anytime_intervals(
     track: Track,
     facts: SampleFacts,
     scores: bool,
@@ -109,7 +109,7 @@ def anytime_intervals(
         return np.empty(0), np.empty(0)
     columns, values, n = np.array(track.drawn), track.drawn_values, facts.n
     exact = not scores and facts.dataset_weights is None and n < CANDIDATES
-    weights, most = weights_of(facts, columns)
+    weights, most = normalise_weights(facts, columns)
     residuals = None
     if weights is not None:
         residuals = np.zeros(len(columns)), (n - np.arange(len(columns))) * most
@@ -120,7 +120,7 @@ def anytime_intervals(
         residuals = assistance.residuals
     missing = np.isnan(values)
     instead = np.array([[0.0], [1.0]]) if missing.any() else np.zeros((1, 1))
-    low, high = confidence_sequence(
+    low, high = compute_confidence_sequence(
         np.where(missing, instead, values),
         n,
         outcomes=exact,
@@ -172,11 +172,11 @@ def warn_if_late(fitted: FittedBoard, until: float, seed: int) -> None:
         return
     random, width = generator(seed, "late"), until / (part.high - part.low)
     ranked = np.argsort(fitted.means)
-    rows = ranked[np.unique(centres(len(ranked), min(TRIED, len(ranked))))]
+    rows = ranked[np.unique(place_centres(len(ranked), min(TRIED, len(ranked))))]
     values = cross_validation.fill(fitted.known.matrix(rows), random).clip(0, 1).astype(np.float64)
     exact = not fitted.known.scores and facts.n < CANDIDATES
     drawn = random.permuted(values, axis=1)
-    low, high = confidence_sequence(drawn, facts.n, outcomes=exact, target=width / 2)
+    low, high = compute_confidence_sequence(drawn, facts.n, outcomes=exact, target=width / 2)
     before = (high - low <= width)[:, :-1].any(axis=1)
     if before.mean() < 0.5:
         warnings.warn(
@@ -196,7 +196,7 @@ def check_rule(cache: EvaluationCache, method: str | None, rule: Rule, models: i
     """
     if not rule.by_interval:
         if method is not None:
-            methods.within_budget(method)
+            methods.get_within_budget(method)
         return method
     until, better_than, decided = rule.until, rule.until_better_than, rule.until_decided
     if sum(each is not None for each in (until, better_than, decided)) > 1:
@@ -208,10 +208,10 @@ def check_rule(cache: EvaluationCache, method: str | None, rule: Rule, models: i
     if decided is not None and models < 2:
         raise BadInput("until_decided: at least two new models are compared.")
     method = METHOD if method is None else method
-    methods.within_budget(method)
+    methods.get_within_budget(method)
     check_draws(method)
     if better_than is not None:
-        known_mean(cache, better_than)
+        compute_known_mean(cache, better_than)
     return method
 
 
@@ -225,7 +225,7 @@ def check_draws(method: str) -> None:
         )
 
 
-def known_mean(cache: EvaluationCache, model: str) -> float:
+def compute_known_mean(cache: EvaluationCache, model: str) -> float:
     """Returns the mean of a known model over all samples, in the units of the board.
 
     Raises:
@@ -251,13 +251,13 @@ def decide_models(
     values = np.full((len(tracks), max(counts.max(), 1)), np.nan)
     for row, track in zip(values, tracks, strict=True):
         row[: len(track.drawn)] = track.drawn_values
-    weights, most = weights_of(facts, np.array(tracks[int(counts.argmax())].drawn, np.int64))
+    weights, most = normalise_weights(facts, np.array(tracks[int(counts.argmax())].drawn, np.int64))
     values = 1 - values if part.lower else values
     goal = str(settings.until_decided)
     return decide(values, counts, facts.n, goal, weights=weights, most=most, error=ERROR)
 
 
-def weights_of(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
+def normalise_weights(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
     """Returns the weights of some samples, None if all are equal, and the greatest of all."""
     if facts.dataset_weights is None:
         return None, 0.0
@@ -319,7 +319,7 @@ class Stopping:
         return (part.unscale(float(low[-1])), part.unscale(float(high[-1]))) if len(low) else None
 
     def intervals(self, track: Track) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the `anytime_intervals` of this session."""
+        """Returns the `compute_anytime_intervals` of this session."""
         facts, (part,) = self._facts, self._facts.parts
         known = track.drawn, track.drawn_values.tobytes()
         if self._last is None or self._last[0] != known:
@@ -329,7 +329,7 @@ class Stopping:
                     target = self._settings.until / (part.high - part.low) / 2
                 if not isinstance(methods.get(self._settings.method).predictor, Mean):
                     assistance = assist(track, facts, self._predict)
-            ends = anytime_intervals(track, facts, self._cache.scores, target, assistance)
+            ends = compute_anytime_intervals(track, facts, self._cache.scores, target, assistance)
             self._last = known, ends
         return self._last[1]
 
@@ -350,7 +350,7 @@ class Stopping:
     @cached_property
     def _goal(self) -> float:
         """The mean of the model that new ones are compared with."""
-        return known_mean(self._cache, str(self._settings.until_better_than))
+        return compute_known_mean(self._cache, str(self._settings.until_better_than))
 
     def __str__(self) -> str:
         """Returns the rule as a sentence without its subject."""

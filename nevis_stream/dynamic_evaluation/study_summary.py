@@ -42,7 +42,7 @@ def summarise(
         "hide": design.hide,
         "pairs": {name: _pair(name) for name in dict.fromkeys(rows["method"])},
         "matrices": parts,
-        "advice": advice(parts),
+        "advice": advise(parts),
     }
 
 
@@ -137,7 +137,7 @@ def is_worse(differences: np.ndarray, ratio: float) -> bool:
     return bool(differences.mean() > stdtrit(count - 1, 0.975) * np.sqrt(variance))
 
 
-def advice(matrices: Sequence[dict[str, Any]]) -> str:
+def advise(matrices: Sequence[dict[str, Any]]) -> str:
     """Returns one sentence: which of the methods to use, and why.
 
     It is the one with the lowest geometric mean, over matrices and budgets, of the error divided by

@@ -10,10 +10,10 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.exchange import read_for
-from nevis_stream.evaluation_cache.files import kind_of_file
+from nevis_stream.evaluation_cache.files import get_file_kind
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.queries.samples import is_observed
-from nevis_stream.storage.reading import absence, read_json
+from nevis_stream.storage.reading import explain_absence, read_json
 from nevis_stream.storage.tables import read_rows, read_table, shorten
 
 _NO_ANSWER = frozenset({"?", "unknown", "nan", "none", "null", "na", "n/a"})
@@ -60,11 +60,11 @@ def read_told(
       BadInput: the file cannot be read, or it is not clear whose answers these are.
     """
     if not (path.is_file() or path.is_dir()):
-        raise BadInput(f"{path}: {absence(path)}.")
+        raise BadInput(f"{path}: {explain_absence(path)}.")
     if path.is_file() and not is_log(path):
         if path.suffix == ".json":
             return _json(session, path, model)
-        if kind_of_file(path) in (".csv", ".tsv", ".txt") and _is_ours(path):
+        if get_file_kind(path) in (".csv", ".tsv", ".txt") and _is_ours(path):
             return _csv(session, path, model)
     try:
         table = read_for(session.cache, path, **(reading or {}))

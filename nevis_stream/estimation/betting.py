@@ -25,7 +25,7 @@ FIRST = 10  # draws of variance 1/4 that the variance of the draws so far is mix
 CANDIDATES = 1001
 
 
-def confidence_sequence(
+def compute_confidence_sequence(
     values: Draws,
     n: int,
     *,
@@ -41,7 +41,7 @@ def confidence_sequence(
     """Returns the interval of the mean of n values after each of M draws without replacement: with
     a probability of at least `level`, all M intervals contain the mean.
 
-    >>> low, high = confidence_sequence(np.array([1.0] * 40), n=100, outcomes=True)
+    >>> low, high = compute_confidence_sequence(np.array([1.0] * 40), n=100, outcomes=True)
     >>> round(float(low[9]), 2), round(float(low[39]), 2), float(high[39])
     (0.57, 0.89, 1.0)
 
@@ -87,7 +87,7 @@ def confidence_sequence(
     return np.clip(low, known, greatest), np.clip(high, known, greatest)
 
 
-def capital(
+def compute_capital(
     values: np.ndarray, n: int, mean: float, *, weights: np.ndarray | None = None, most: float = 0.0
 ) -> np.ndarray:
     """Returns the greatest capital so far, after each of M draws with equal probabilities and
@@ -125,7 +125,7 @@ def _bound_steps(
     residuals: tuple[np.ndarray | float, np.ndarray] | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns what is known of the mean after each draw, the weights, and the draws' estimates with
-    their lower and upper bounds; arguments as of `confidence_sequence`.
+    their lower and upper bounds; arguments as of `compute_confidence_sequence`.
     """
     values = np.asarray(values, np.float64)
     shape, draws = values.shape, values.shape[-1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from nevis_stream.estimation.betting import capital, confidence_sequence
+from nevis_stream.estimation.betting import compute_capital, compute_confidence_sequence
 
 LEVEL = 0.95
 FEWEST = 10  # shared samples below which a difference has no interval of their number
@@ -67,7 +67,7 @@ def compare_pair(
     if anytime:
         left = n - np.arange(k)
         residuals = None if weights is None else (np.zeros(k), left * most)
-        ends = confidence_sequence((away + 1) / 2, n, weights=weights, residuals=residuals)
+        ends = compute_confidence_sequence((away + 1) / 2, n, weights=weights, residuals=residuals)
         low, high = (float(2 * end[-1] - 1) for end in ends)
         value = min(max(value, low), high)
     elif k < FEWEST and k < n:
@@ -126,7 +126,7 @@ def decide(
             if k := int(min(counts[a], counts[b])):
                 away = (least[a, :k] - greatest[b, :k] + 1) / 2
                 own = None if weights is None else weights[:k]
-                won = capital(away, n, 0.5, weights=own, most=most)[-1]
+                won = compute_capital(away, n, 0.5, weights=own, most=most)[-1]
                 better[a, b] = won >= pairs / error
     if goal == "best":
         settled = better.any(axis=0)

@@ -17,7 +17,7 @@ MOST_MISSING = 0.1  # fraction of samples without an answer above which there is
 TOO_FEW = f"fewer than {FEWEST} known models or runs to cross-validate the method on"
 
 
-def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+def compute_wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
     """Returns the 95% score interval of a proportion, float64[m] twice.
 
     Args:
@@ -34,7 +34,7 @@ def wilson(mean: np.ndarray, seen: np.ndarray | float) -> tuple[np.ndarray, np.n
     return np.maximum(centre - half, 0), np.minimum(centre + half, 1)
 
 
-def effective(seen: float, n: int, design: float = 1.0) -> float:
+def count_effective(seen: float, n: int, design: float = 1.0) -> float:
     """Returns the number of draws with replacement that are as informative as `seen` of n without.
 
     Args:
@@ -71,7 +71,7 @@ def extend(
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def too_many_missing(missing: float) -> str:
+def explain_missing(missing: float) -> str:
     """Returns why there is no interval where this fraction of the samples gave no answer."""
     return (
         f"{missing:.0%} of the samples have no answer, and nothing says that the others were drawn"

@@ -14,13 +14,13 @@ from nevis_stream.storage import write_file
 from nevis_stream.storage.record import (
     Record,
     append_checked,
-    checked_content,
-    choice,
-    json_object,
+    check_choice,
+    check_content,
+    check_object,
+    check_string,
+    check_whole,
     number,
     read_checked,
-    string,
-    whole,
 )
 
 LEDGER = "additions.jsonl"
@@ -29,10 +29,10 @@ _COSTS = ("flops_spent", "flops_saved", "flops_method")
 Flops = Annotated[float, number(-1e36, 1e36)] | None
 Proportion = Annotated[float, number(-1, 2)] | None  # in [0, 1] but for rounding
 
-Unit = Annotated[str, choice("unit", UNITS)] | None
+Unit = Annotated[str, check_choice("unit", UNITS)] | None
 Amount = Annotated[float, number(0, 1e36)] | None
 
-HoldsFor = Annotated[str, choice("holds_for", HOLDS_FOR)] | None
+HoldsFor = Annotated[str, check_choice("holds_for", HOLDS_FOR)] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +60,8 @@ class Addition(Record):
         if one were added after the other; in accounts of earlier versions they shared it. None in
         accounts of still earlier ones, which did not count them.
       fit: the key of the stored fit (see `fits`) that the method used.
-      choice: the key of the stored choice (see `choice`) of the method; None if the method was
-        given.
+      choice: the key of the stored choice (see `check_choice`) of the method; None if the method
+        was given.
       dataset: the data set that all this is about, where data sets differ in direction or range;
         None: all samples.
       lower: true if lower values are better; None: higher ones are.
@@ -78,11 +78,11 @@ class Addition(Record):
       population: what the mean is over, in words, if not over these samples; None: these.
     """
 
-    kind: Annotated[str, choice("kind", KINDS)]
-    name: Annotated[str, string]
+    kind: Annotated[str, check_choice("kind", KINDS)]
+    name: Annotated[str, check_string]
     method: str
     budget: int
-    seed: Annotated[int, whole(-(2**63), 2**63 - 1)]
+    seed: Annotated[int, check_whole(-(2**63), 2**63 - 1)]
     models: int
     samples: int
     asked: int
@@ -95,15 +95,15 @@ class Addition(Record):
     flops_spent: Flops = None
     flops_saved: Flops = None
     reason: str | None = None
-    flops_method: Annotated[int, whole(0, 10**36)] | None = None
+    flops_method: Annotated[int, check_whole(0, 10**36)] | None = None
     fit: str | None = None
     choice: str | None = None
-    dataset: Annotated[str, string] | None = None
+    dataset: Annotated[str, check_string] | None = None
     lower: bool | None = None
     failed: int | None = None
-    errata: Annotated[str, string] | None = None
+    errata: Annotated[str, check_string] | None = None
     holds_for: HoldsFor = None
-    note: Annotated[str, string] | None = None
+    note: Annotated[str, check_string] | None = None
     other: Proportion = None
     other_low: Proportion = None
     other_high: Proportion = None
@@ -111,7 +111,7 @@ class Addition(Record):
     priced_budget: Amount = None
     spent: Amount = None
     saved: Amount = None
-    population: Annotated[str, string] | None = None
+    population: Annotated[str, check_string] | None = None
 
     @property
     def spending(self) -> Spending | None:
@@ -132,16 +132,16 @@ def append(directory: Path, addition: Addition) -> None:
     """Appends one account and syncs the file, unless it is there but for its costs: the same
     command may come again, after a kill or from another process, and finds its fit made.
     """
-    addition = replace(addition, errata=errata_state(directory))
+    addition = replace(addition, errata=digest_errata(directory))
     append_checked(directory / LEDGER, _fields(addition), once=_COSTS)
 
 
-def errata_state(directory: Path) -> str | None:
+def digest_errata(directory: Path) -> str | None:
     """Returns the state of a cache's errata, with which that of an account is compared."""
     if not (path := directory / INDEX).is_file():
         return None
     with Index(path).reading() as db:
-        return records.errata_state(db)
+        return records.digest_errata(db)
 
 
 def _fields(addition: Addition) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _fields(addition: Addition) -> dict[str, Any]:
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
     """Replaces all accounts of a cache."""
-    write_file(directory / LEDGER, checked_content(map(_fields, additions)))
+    write_file(directory / LEDGER, check_content(map(_fields, additions)))
 
 
 def read_additions(directory: Path) -> list[Addition]:
@@ -182,7 +182,7 @@ def examine(directory: Path) -> Iterator[Addition | str]:
         try:
             if line.problem:
                 raise ValueError(line.problem)
-            values = json_object(line.values)
+            values = check_object(line.values)
             for name in values.keys() - _NAMES:
                 raise ValueError(unknown("value", name, sorted(_NAMES)))
             yield Addition.from_json(values)

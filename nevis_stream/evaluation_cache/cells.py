@@ -56,8 +56,8 @@ class Snapshot:
             self.columns = entries.choose(db, "samples", samples)
             self.scores = entries.has_scores(db)
             self._view = cells.view(entries.end(db))
-            tiles = entries.tiles(db, rows=self.rows)
-            features = [] if models is None else entries.tiles(db, "model = ?", [NO_MODEL])
+            tiles = entries.list_tiles(db, rows=self.rows)
+            features = [] if models is None else entries.list_tiles(db, "model = ?", [NO_MODEL])
         self._all_columns = samples is None
         self._tiles: dict[tuple[str, str], list[Tile]] = defaultdict(list)
         for tile in [*tiles, *features]:
@@ -108,16 +108,16 @@ class Snapshot:
     def column_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `EvaluationCache.column_sums`."""
         n, outcomes = len(self.columns), self._tiles[OBSERVED, CORRECT]
-        total, known = packing.column_sums(self._view, outcomes, n)
+        total, known = packing.sum_columns(self._view, outcomes, n)
         if not self.scores:
             return total, known
-        more, seen = packing.value_sums(self._view, self._tiles[OBSERVED, SCORE], n)
+        more, seen = packing.sum_values(self._view, self._tiles[OBSERVED, SCORE], n)
         return total + more, known + seen
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `EvaluationCache.confidence_sums`."""
         tiles = self._tiles[OBSERVED, CONFIDENCE]
-        return packing.value_sums(self._view, tiles, len(self.columns))
+        return packing.sum_values(self._view, tiles, len(self.columns))
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """See `EvaluationCache.row_sums`."""
@@ -159,7 +159,7 @@ Planes = dict[str, np.ndarray]
 _SAME = 1e-6  # scores that differ by less are equal
 
 
-def arrays(
+def convert_arrays(
     models: Sequence[str], samples: Sequence[str] | np.ndarray, values_by_plane: Mapping[str, Any]
 ) -> Planes:
     """Returns the values that are not None as arrays of m models on k samples.
@@ -202,7 +202,7 @@ def write(
         that were removed (see `records`); "predicted": earlier predictions are replaced.
       rows: id and row of each of the m models.
       columns: int64[k], no column twice.
-      planes: as `arrays` returns them.
+      planes: as `convert_arrays` returns them.
       made_by: recorded with predictions.
 
     Raises:
@@ -212,7 +212,7 @@ def write(
     if state == OBSERVED:
         planes = records.apply_errata(db, [model for model, _ in rows], columns, planes)
     ascending = np.argsort(columns, kind="stable")
-    real = ~np.isnan(entries.ranges(db)[0, columns[ascending]])
+    real = ~np.isnan(entries.read_ranges(db)[0, columns[ascending]])
     new = []
     for values_plane, places in ((CORRECT, ascending[~real]), (SCORE, ascending[real])):
         if not len(places):
@@ -324,7 +324,7 @@ def write_features(
         )
     _check_width(db, FEATURES, features.shape[1])
     is_new, view = np.ones(len(columns), bool), cells.view(entries.end(db))
-    for tile in entries.tiles(db, "plane = ?", [FEATURES]):
+    for tile in entries.list_tiles(db, "plane = ?", [FEATURES]):
         positions, values = packing.pick(tile, view, columns)
         if len(other := np.flatnonzero((values != features[positions]).any(axis=1))):
             sample = _sample(db, columns[positions[other[0]]])
@@ -388,14 +388,14 @@ def _old(
     old = np.full(len(columns), np.nan, np.float32)
     planes = (CORRECT, SCORE) if plane in (CORRECT, SCORE) else (plane, plane)
     where = "model = ? AND state = ? AND plane IN (?, ?)"
-    for tile in entries.tiles(db, where, [row, OBSERVED, *planes]):
+    for tile in entries.list_tiles(db, where, [row, OBSERVED, *planes]):
         positions, values = packing.pick(tile, view, columns)
         old[positions] = 0 if values.ndim > 1 else values
     return old
 
 
 def _sample(db: sqlite3.Connection, column: np.integer) -> str:
-    return entries.samples(db, np.array([column]))[0]
+    return entries.list_samples(db, np.array([column]))[0]
 
 
 def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
@@ -415,7 +415,7 @@ def add_errata_once(db: sqlite3.Connection, cells: packing.TileFile, new: Erratu
     """Adds a record as `add_errata` does, and returns it; or the last one if it says the same, as
     where a command is repeated after a kill: estimates made since then know it.
     """
-    for last in records.errata(db)[-1:]:
+    for last in records.read_errata(db)[-1:]:
         if replace(last, time=new.time) == new:
             return last
     add_errata(db, cells, [new])
@@ -437,20 +437,20 @@ def add_errata(
 
 def _rewrite(db: sqlite3.Connection, cells: packing.TileFile, added: Sequence[Erratum]) -> None:
     """Enters tiles without the cells that records are about, and their amended values."""
-    names, everything = entries.names(db), np.arange(entries.count(db, "samples"))
+    names, everything = entries.list_models(db), np.arange(entries.count(db, "samples"))
     of_all = any(not each.values and each.models is None for each in added)
     about = {m for each in added for m in (*each.values, *(each.models or ()))}
     rows = [row for row, model in enumerate(names) if of_all or model in about]
-    found, view = records.errata(db), cells.view(entries.end(db))
+    found, view = records.read_errata(db), cells.view(entries.end(db))
     size = max(1, _MOST_CELLS // max(1, len(everything)))
     for part in (rows[start : start + size] for start in range(0, len(rows), size)):
         models = [names[row] for row in part]
-        void, new = records.errata_effect(db, added, models, everything)
+        void, new = records.compute_errata_effect(db, added, models, everything)
         touched = void | ~np.isnan(new)
         place, kept = {row: i for i, row in enumerate(part)}, []
         where = "state = ? AND plane IN (?, ?, ?, ?)"
         planes = (CORRECT, SCORE, CONFIDENCE, PROBABILITIES)
-        for tile in entries.tiles(db, where, [OBSERVED, *planes], np.array(part)):
+        for tile in entries.list_tiles(db, where, [OBSERVED, *planes], np.array(part)):
             row, (columns, values) = tile.shape.model, tile.decode(view)
             columns = everything[columns]
             stays = ~touched[place[row], columns]
@@ -462,7 +462,7 @@ def _rewrite(db: sqlite3.Connection, cells: packing.TileFile, added: Sequence[Er
                 kept.append((names[row], *packing.encode(*shape, columns[stays], values[stays])))
         enter(db, cells, kept, None)
         # records from elsewhere may be older than those that are here: all together decide
-        _, amended = records.errata_effect(db, found, models, everything)
+        _, amended = records.compute_errata_effect(db, found, models, everything)
         amended[~touched] = np.nan
         columns = np.flatnonzero(~np.isnan(amended).all(axis=0))
         if len(columns):

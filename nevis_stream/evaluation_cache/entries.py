@@ -13,18 +13,18 @@ import numpy as np
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
-from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, repeat, value_range
+from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, read_range, repeat
 from nevis_stream.evaluation_cache.index import (
     CHECKS,
     CONTENTS,
     TWO_PLANES,
     Unsound,
     as_json,
+    digest_text,
     find_unreadable,
     has_table,
-    json_object,
+    parse_object,
     raise_version,
-    text_digest,
 )
 from nevis_stream.evaluation_cache.packing import NO_MODEL, Shape, Tile
 
@@ -35,7 +35,7 @@ FIRST_STAYS = (EACH, "file")
 TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
 
 
-def numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarray:
+def find_numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarray:
     """Returns int64[k], the rows of models or columns of samples with these ids, −1 for an unknown
     id.
     """
@@ -89,7 +89,7 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
                 f" {size - 1}."
             )
         return places.astype(np.int64)
-    places = numbers(db, table, wanted)
+    places = find_numbers(db, table, wanted)
     if len(places) and places.min() < 0:
         wrong = wanted[int(np.argmin(places))]
         known = [row[0] for row in db.execute(f"SELECT id FROM {table} LIMIT 10000")]
@@ -153,8 +153,8 @@ def add_samples(
         ids = [str(sample) for sample in ids]
     check_ids("samples", ids)
     for each, _ in itertools.groupby(provenances):
-        value_range(each or {})  # a wrong range is refused
-    missing, places = compare(db, ids, provenances), numbers(db, "samples", ids)
+        read_range(each or {})  # a wrong range is refused
+    missing, places = compare(db, ids, provenances), find_numbers(db, "samples", ids)
     stated = _without_hashes(provenances)
     scored = any(RANGE[0] in (each or {}) for each, _ in itertools.groupby(stated))
     if missing.keys() & {"metric", "direction"} or scored:
@@ -187,22 +187,22 @@ def compare(
     place: Callable[[str], str] = lambda sample: "",
 ) -> Counter[str]:
     """Compares samples with those of the cache that have their ids; see `identity.compare`."""
-    columns = numbers(db, "samples", ids)
-    return identity.compare(ids, columns, batches(db), hashes(db), provenances, place)
+    columns = find_numbers(db, "samples", ids)
+    return identity.compare(ids, columns, read_batches(db), read_hashes(db), provenances, place)
 
 
-def names_in_cache(
+def find_names(
     db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any]]
 ) -> list[str]:
-    """Returns the ids under which the cache has samples; see `identity.names_in_cache`."""
+    """Returns the ids under which the cache has samples; see `identity.find_names`."""
     if not any(METRIC in each for each in provenances):
         return list(ids)
-    metrics = [str(each.get(METRIC) or "") for each in of_each(batches(db))]
-    in_cache = dict(zip(samples(db), metrics, strict=True))
-    return identity.names_in_cache(ids, provenances, in_cache)
+    metrics = [str(each.get(METRIC) or "") for each in spread_provenance(read_batches(db))]
+    in_cache = dict(zip(list_samples(db), metrics, strict=True))
+    return identity.match_names(ids, provenances, in_cache)
 
 
-def hashes(db: sqlite3.Connection, without: Container[int] = ()) -> dict[int, str]:
+def read_hashes(db: sqlite3.Connection, without: Container[int] = ()) -> dict[int, str]:
     """Returns the hash of the content of samples, by column, where the cache has it, but for some
     columns.
     """
@@ -234,7 +234,7 @@ def _hash_digest(sample: str, text: str) -> bytes:
     return hashlib.sha256(f"{sample}\n{text}".encode()).digest()
 
 
-def changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, str]:
+def find_changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, str]:
     """Returns a line for each sample the hash of whose content has changed, by column."""
     if not has_table(db, "contents"):
         return {}
@@ -248,17 +248,17 @@ def changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, 
 
 def _gain(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
     """Adds to samples of the cache the facts that only now are stated."""
-    each = of_each(batches(db))
+    each = spread_provenance(read_batches(db))
     gained: set[str] = set()
     for column, new in zip(columns.tolist(), provenances, strict=True):
-        if column < len(each) and new and (facts := identity.gained_facts(each[column], new)):
+        if column < len(each) and new and (facts := identity.find_gained_facts(each[column], new)):
             each[column] = each[column] | facts
             gained |= facts.keys()
     if RANGE[0] in gained:  # values of these samples are in two planes
         raise_version(db, TWO_PLANES)
     if gained:
         db.execute("DELETE FROM batches")
-        _write_batches(db, samples(db), each, list(range(len(each))))
+        _write_batches(db, list_samples(db), each, list(range(len(each))))
 
 
 def _write_batches(db: sqlite3.Connection, ids, provenances, columns: Sequence[int]) -> None:
@@ -278,14 +278,14 @@ def _write_batches(db: sqlite3.Connection, ids, provenances, columns: Sequence[i
         start += size
 
 
-def ranges(db: sqlite3.Connection) -> np.ndarray:
+def read_ranges(db: sqlite3.Connection) -> np.ndarray:
     """Returns float64[2, n], the lower and the upper end of each sample's scores; NaN for a sample
     with outcomes.
     """
     ends_by_sample = np.full((2, count(db, "samples")), np.nan)
-    for columns, each in batches(db):
+    for columns, each in read_batches(db):
         if RANGE[0] in each:
-            ends_by_sample[:, columns] = np.array(value_range(each))[:, None]
+            ends_by_sample[:, columns] = np.array(read_range(each))[:, None]
     return ends_by_sample
 
 
@@ -304,10 +304,10 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     """
     new = json.loads(as_json(provenance, f"provenance of model {model!r}"))
     row = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
-    number, old = (count(db, "models"), {}) if row is None else (row[0], json_object(row[1]))
+    number, old = (count(db, "models"), {}) if row is None else (row[0], parse_object(row[1]))
     gained = False
     if identity.TASKS in new or identity.TASKS in old:
-        tasks = identity.merged_tasks(model, old, new)
+        tasks = identity.merge_tasks(model, old, new)
         gained = tasks != old.get(identity.TASKS, {})
         old[identity.TASKS] = new[identity.TASKS] = tasks
     for key, value in new.items():
@@ -325,7 +325,7 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
     return number
 
 
-def changed_models(db: sqlite3.Connection) -> dict[int, str]:
+def find_changed_models(db: sqlite3.Connection) -> dict[int, str]:
     """Returns rows and ids of models whose provenance has changed since it was written, or, in
     caches from before it had checksums, is not JSON.
     """
@@ -334,12 +334,12 @@ def changed_models(db: sqlite3.Connection) -> dict[int, str]:
         rows = db.execute(
             "SELECT number, provenance, digest FROM models JOIN checks ON model = number"
         )
-        wrong |= {row for row, text, digest in rows if text_digest(text) != digest}
-    ids = names(db)
+        wrong |= {row for row, text, digest in rows if digest_text(text) != digest}
+    ids = list_models(db)
     return {row: ids[row] for row in sorted(wrong) if row < len(ids)}
 
 
-def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
+def find_changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
     """Returns a line for each batch of samples whose ids or provenance have changed."""
     lines, end = [], 0
     for first, size, text, digest in db.execute(
@@ -356,15 +356,15 @@ def changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str]:
     return lines
 
 
-def models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+def read_models(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Returns provenance by model id, in the order of the rows."""
     return {
-        name: json_object(text)
+        name: parse_object(text)
         for name, text in db.execute("SELECT id, provenance FROM models ORDER BY number")
     }
 
 
-def names(db: sqlite3.Connection) -> list[str]:
+def list_models(db: sqlite3.Connection) -> list[str]:
     """Returns the models' ids, in the order of the rows."""
     return [name for (name,) in db.execute("SELECT id FROM models ORDER BY number")]
 
@@ -376,13 +376,13 @@ def name_of(models: Sequence[str], row: int) -> str:
     return models[row] if 0 <= row < len(models) else "(not in the index)"
 
 
-def provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
+def read_provenance(db: sqlite3.Connection, row: int) -> dict[str, Any]:
     """Returns the provenance of one model."""
     query = "SELECT provenance FROM models WHERE number = ?"
-    return json_object(db.execute(query, [row]).fetchone()[0])
+    return parse_object(db.execute(query, [row]).fetchone()[0])
 
 
-def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
+def list_samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[str]:
     """Returns the samples' ids, in the order of the columns, or the ids of some int columns."""
     if columns is None:
         return [row[0] for row in db.execute("SELECT id FROM samples ORDER BY number")]
@@ -390,36 +390,36 @@ def samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> list[s
     return [row[0] for row in db.execute(query, [json.dumps(columns.tolist())])]
 
 
-def batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
+def read_batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
     """Returns columns and provenance of the samples that were added together."""
     rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
-    found = [(slice(first, first + size), json_object(text)) for first, size, text in rows]
+    found = [(slice(first, first + size), parse_object(text)) for first, size, text in rows]
     for _, each in found:
         try:
-            value_range(each)
+            read_range(each)
         except BadInput as error:
             raise Unsound(str(error)) from None
     return found
 
 
-def full_provenances(
+def list_provenances(
     db: sqlite3.Connection, without_hashes: Container[int] = ()
 ) -> list[dict[str, Any]]:
     """Returns the provenance of each sample, with the hash of its content where it is known, but
     for the hashes of some columns.
     """
-    each = of_each(batches(db))
-    for column, text in hashes(db, without_hashes).items():
+    each = spread_provenance(read_batches(db))
+    for column, text in read_hashes(db, without_hashes).items():
         each[column] = each[column] | {HASH: text}
     return each
 
 
-def of_each(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:
+def spread_provenance(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:
     """Returns the provenance of each sample, given that of the samples added together."""
     return [each for columns, each in batches for _ in range(columns.start, columns.stop)]
 
 
-def tiles(
+def list_tiles(
     db: sqlite3.Connection,
     where: str = "1",
     values: Sequence[Any] = (),
@@ -451,7 +451,7 @@ def end(db: sqlite3.Connection) -> int:
     return db.execute("SELECT end FROM about").fetchone()[0]
 
 
-def origin_of(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
+def read_origin(db: sqlite3.Connection, tile: int) -> dict[str, Any]:
     """Returns what made a tile's predictions: method, budget, seed, …"""
     query = "SELECT made_by FROM tiles WHERE number = ?"
-    return json_object(db.execute(query, [tile]).fetchone()[0])
+    return parse_object(db.execute(query, [tile]).fetchone()[0])

@@ -41,7 +41,7 @@ from nevis_stream.evaluation_cache.packing import (
 )
 from nevis_stream.evaluation_cache.records import Erratum, Imported
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.queries.samples import SampleFacts, checked_weights, images_of, is_observed
+from nevis_stream.queries.samples import SampleFacts, check_weights, is_observed, number_images
 from nevis_stream.storage import make_directory, remove_abandoned, sync_directory
 from nevis_stream.storage.reading import clear_faults
 from nevis_stream.vocabulary import MULTI_LABEL
@@ -182,7 +182,7 @@ class EvaluationCache:
         sample_provenance: dict[str, Any] | None = None,
         made_by: dict[str, Any] | None = None,
     ) -> None:
-        planes = cells.arrays(models, samples, values_by_plane)
+        planes = cells.convert_arrays(models, samples, values_by_plane)
         with self.index.writing() as db:
             if len(samples) and not isinstance(samples, str) and not isinstance(samples[0], str):
                 columns = entries.choose(db, "samples", samples)
@@ -222,14 +222,14 @@ class EvaluationCache:
 
     def set_dataset_weights(self, weights: dict[str, float] | str) -> None:
         """Records each data set's share of the overall mean, or "equal" shares; see
-        `samples.checked_weights`.
+        `samples.check_weights`.
         """
         with self.index.writing() as db:
             sizes = Counter[str]()
-            for columns, provenance in entries.batches(db):
-                sizes[facts.dataset(provenance)] += columns.stop - columns.start
-            checked = checked_weights(weights, sizes)
-            about = records.about(db) | {"dataset_weights": checked}
+            for columns, provenance in entries.read_batches(db):
+                sizes[facts.get_dataset(provenance)] += columns.stop - columns.start
+            checked = check_weights(weights, sizes)
+            about = records.read_about(db) | {"dataset_weights": checked}
             records.write_about(db, about)
 
     def remove(
@@ -247,7 +247,7 @@ class EvaluationCache:
         with self.index.writing() as db:
             records.check_names(db, models, samples)
             rows, columns = (None if e is None else tuple(e) for e in (models, samples))
-            record = Erratum(records.current_time(), reason, rows, columns)
+            record = Erratum(records.get_current_time(), reason, rows, columns)
             return cells.add_errata_once(db, self.cells, record)
 
     def amend(self, values: Mapping[str, Mapping[str, float]], reason: str) -> Erratum:
@@ -265,13 +265,13 @@ class EvaluationCache:
             records.check_names(
                 db, list(plain), sorted({s for each in plain.values() for s in each})
             )
-            record = Erratum(records.current_time(), reason, values=plain)
+            record = Erratum(records.get_current_time(), reason, values=plain)
             return cells.add_errata_once(db, self.cells, record)
 
     def errata(self) -> list[Erratum]:
         """Returns what was removed and amended, in the order in which it counts."""
         with self.index.reading() as db:
-            return records.errata(db)
+            return records.read_errata(db)
 
     def merge(
         self,
@@ -303,41 +303,43 @@ class EvaluationCache:
     def about(self) -> dict[str, Any]:
         """What the cache is about, as given when it was created, and `dataset_weights`."""
         with self.index.reading() as db:
-            return records.about(db)
+            return records.read_about(db)
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Returns provenance by model id, in the order of the rows."""
         with self.index.reading() as db:
-            return entries.models(db)
+            return entries.read_models(db)
 
     def samples(self, columns: np.ndarray | None = None) -> list[str]:
         """Returns the samples' ids, in the order of the columns; or the ids of some int columns, in
         their order.
         """
         with self.index.reading() as db:
-            return entries.samples(db, columns)
+            return entries.list_samples(db, columns)
 
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
         """Returns columns and provenance of the samples that were added together."""
         with self.index.reading() as db:
-            return entries.batches(db)
+            return entries.read_batches(db)
 
     def hashes(self) -> dict[str, str]:
         """Returns the hash of the content of samples, by id, where it is known."""
         with self.index.reading() as db:
-            hashes = entries.hashes(db)
-            return dict(zip(entries.samples(db, np.array([*hashes])), hashes.values(), strict=True))
+            hashes = entries.read_hashes(db)
+            return dict(
+                zip(entries.list_samples(db, np.array([*hashes])), hashes.values(), strict=True)
+            )
 
     def imports(self) -> list[Imported]:
         """Returns what the imports into this cache understood and left out, in their order."""
         with self.index.reading() as db:
-            return records.imports(db)
+            return records.read_imports(db)
 
     def stats(self) -> dict[str, Any]:
         """Returns the numbers of models, samples, cells by state and bytes, and the mean of the
         observed values.
         """
-        return integrity.stats(self)
+        return integrity.count_cells(self)
 
     def verify(self) -> list[str]:
         """Returns a line for each damaged part, [] if there is none; see `integrity.verify`."""
@@ -352,25 +354,26 @@ class EvaluationCache:
     def facts(self) -> SampleFacts:
         """Returns facts about the samples; features only if every sample has them."""
         with self.index.reading() as db:
-            batches, about = entries.batches(db), records.about(db)
-        provenances, features = entries.of_each(batches), self.features()
+            batches, about = entries.read_batches(db), records.read_about(db)
+        provenances, features = entries.spread_provenance(batches), self.features()
         if features is not None:
             features = features[: len(provenances)]  # others may have added samples since
-        known = facts.facts(provenances, features, about.get("dataset_weights"))
+        known = facts.collect_facts(provenances, features, about.get("dataset_weights"))
         if not known.n:
             return known
         if about.get("kind") == MULTI_LABEL:
-            return dataclasses.replace(known, image=images_of(self.samples(np.arange(known.n))))
+            return dataclasses.replace(known, image=number_images(self.samples(np.arange(known.n))))
         return facts.with_prompts(known, provenances, lambda: self.samples(np.arange(known.n)))
 
     def has_one_mean(self) -> bool:
         """Returns whether all samples agree in direction and range and have one metric each."""
         with self.index.reading() as db:
-            batches = [each for _, each in entries.batches(db)]
+            batches = [each for _, each in entries.read_batches(db)]
         kinds = {
-            (*facts.value_range(each), facts.direction(each) == facts.LOWER) for each in batches
+            (*facts.read_range(each), facts.state_direction(each) == facts.LOWER)
+            for each in batches
         }
-        metrics = {(facts.dataset(each), each.get(facts.METRIC)) for each in batches}
+        metrics = {(facts.get_dataset(each), each.get(facts.METRIC)) for each in batches}
         return len(kinds) <= 1 and len(metrics) <= len({dataset for dataset, _ in metrics})
 
     def features(self) -> np.ndarray | None:

@@ -24,8 +24,8 @@ from nevis_stream.evaluation_cache import (
 )
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
-from nevis_stream.evaluation_cache.files import ValueTable, read_values, source
-from nevis_stream.evaluation_cache.identity import TASKS, merged_tasks, missing_line
+from nevis_stream.evaluation_cache.files import ValueTable, read_values, show_source
+from nevis_stream.evaluation_cache.identity import TASKS, count_missing, merge_tasks
 from nevis_stream.evaluation_cache.packing import CONFIDENCE, CORRECT, OBSERVED, PREDICTED
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.evaluation_cache.values import ValueRange
@@ -41,9 +41,9 @@ from nevis_stream.queries.oracle import (
 from nevis_stream.queries.samples import (
     UNKNOWN,
     SampleFacts,
+    fill_unknown,
     is_observed,
-    numbers,
-    unknown_cells,
+    make_unknown_cells,
     with_all_labels,
 )
 from nevis_stream.storage import write_file
@@ -74,7 +74,7 @@ def import_file(
     """
     progress.stage("read")
     table = read_values(path, threshold, value_range, **how)
-    path = Path(source(path))
+    path = Path(show_source(path))
     vectors = table.features
     if features is not None:
         vectors, lines = features(table.samples)
@@ -89,7 +89,7 @@ def import_file(
         with cache.index.writing() as db:
             table = _compare(db, table)
             planes, predicted = (
-                cells.arrays(table.models, table.samples, values)
+                cells.convert_arrays(table.models, table.samples, values)
                 for values in (
                     {CORRECT: table.values, CONFIDENCE: table.confidence},
                     {CORRECT: table.predicted},
@@ -124,12 +124,12 @@ def _compare(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
       BadInput: what identifies a sample differs from the cache.
     """
     provenances = table.sample_provenance or [{}] * len(table.samples)
-    names = entries.names_in_cache(db, table.samples, provenances)
+    names = entries.find_names(db, table.samples, provenances)
     places = dict(zip(names, map(table.place, table.samples), strict=True))
     missing = entries.compare(db, names, provenances, places.__getitem__)
     table = dataclasses.replace(table, samples=names)
-    table, lines = _with_rows(table, entries.models(db))
-    return dataclasses.replace(table, remarks=(*table.remarks, *lines, *missing_line(missing)))
+    table, lines = _with_rows(table, entries.read_models(db))
+    return dataclasses.replace(table, remarks=(*table.remarks, *lines, *count_missing(missing)))
 
 
 def _with_rows(
@@ -142,17 +142,19 @@ def _with_rows(
       BadInput: such rows have different values in one cell.
     """
     stated = table.model_provenance or [{}] * len(table.models)
-    rows, lines = identity.rows_in_cache(list(zip(table.models, stated, strict=True)), stored)
+    rows, lines = identity.match_rows(list(zip(table.models, stated, strict=True)), stored)
     tasks = {task for _, each in rows for task in each.get(TASKS, {})}
     others = [(row, each) for row, each in stored.items() if tasks & each.get(TASKS, {}).keys()]
     if others:
         lines += [
-            each for each in identity.joined_settings([*others, *rows]) if each not in table.remarks
+            each
+            for each in identity.compare_settings([*others, *rows])
+            if each not in table.remarks
         ]
     names = [name for name, _ in rows]
     provenances: dict[str, dict[str, Any]] = {}
     for name, each in rows:
-        merged = merged_tasks(name, provenances.get(name, {}), each)
+        merged = merge_tasks(name, provenances.get(name, {}), each)
         provenances[name] = provenances.get(name, {}) | each | ({TASKS: merged} if merged else {})
     arrays = {"values": table.values, "confidence": table.confidence, "predicted": table.predicted}
     if len(provenances) < len(names):
@@ -188,13 +190,16 @@ def _scale(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     """
     if not any(UNBOUNDED in each for each in table.sample_provenance):
         return table
-    names = entries.names_in_cache(db, table.samples, table.sample_provenance)
-    columns, stored = entries.numbers(db, "samples", names), entries.of_each(entries.batches(db))
+    names = entries.find_names(db, table.samples, table.sample_provenance)
+    columns, stored = (
+        entries.find_numbers(db, "samples", names),
+        entries.spread_provenance(entries.read_batches(db)),
+    )
     values, provenances = table.values.copy(), list(table.sample_provenance)
     for k, column in enumerate(columns.tolist()):
         ours = stored[column] if column >= 0 else {}
         if UNBOUNDED in ours and UNBOUNDED in provenances[k]:
-            (low, high), (first, last) = map(facts.value_range, (provenances[k], ours))
+            (low, high), (first, last) = map(facts.read_range, (provenances[k], ours))
             values[:, k] = (low + values[:, k] * (high - low) - first) / (last - first)
             if (outside := (values[:, k] < 0) | (values[:, k] > 1)).any():
                 model = table.models[int(outside.argmax())]
@@ -247,7 +252,7 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
     integrity.check(cache)
     models, samples = cache.models(), cache.samples()
     with cache.index.reading() as db:
-        provenances = entries.full_provenances(db)
+        provenances = entries.list_provenances(db)
         gone, lost = records.find_removed(db)
     columns = np.array([k for k, name in enumerate(samples) if name not in lost], np.int64)
     models = {name: each for name, each in models.items() if name not in gone}
@@ -261,7 +266,7 @@ def export_npz(cache: EvaluationCache, path: str | Path) -> None:
     }
     values, states = cache.matrix(names, columns), cache.states(names, columns)
     if cache.scores:  # in their own ranges, as they were imported
-        low, high = np.array([facts.value_range(each) for each in provenances]).T
+        low, high = np.array([facts.read_range(each) for each in provenances]).T
         arrays["score"] = low + values.astype(np.float64) * (high - low)
     else:
         arrays["correct"] = values
@@ -372,14 +377,14 @@ class CachedOracle:
         self._columns, self._scores, self._image = columns, cache.scores, image
         self._others = np.empty((0, len(columns)), np.int64) if others is None else others
         self._failures = 0  # in a row
-        self.values = unknown_cells((len(columns),), self._scores)
-        self.other_values = unknown_cells(self._others.shape, self._scores)
+        self.values = make_unknown_cells((len(columns),), self._scores)
+        self.other_values = make_unknown_cells(self._others.shape, self._scores)
         self._in_cache = model in cache.models()
         if self._in_cache:
             row = cache.matrix([model])[0]
             self.other_values = row[self._others]
             whole = is_observed(self.other_values).all(axis=0)
-            self.values = np.where(whole, row[columns], unknown_cells((), self._scores))
+            self.values = np.where(whole, row[columns], make_unknown_cells((), self._scores))
         self.asked_before = self.asked
 
     @property
@@ -439,12 +444,12 @@ def bound_means(values: np.ndarray, means: Sequence[float], facts: SampleFacts) 
     """Returns means, moved into the range that the observed values, [n], leave for the mean; if all
     values are observed, this is the mean itself.
     """
-    low, high = numbers(values), np.where(is_observed(values), values, 1)
+    low, high = fill_unknown(values), np.where(is_observed(values), values, 1)
     least, most = facts.mean(np.stack([low, high]))
     return np.clip(means, least, most) if least < most else np.full(len(means), least)
 
 
-def askable_cells(row: CachedOracle, available: np.ndarray | None, budget: int) -> np.ndarray:
+def find_askable_cells(row: CachedOracle, available: np.ndarray | None, budget: int) -> np.ndarray:
     """Returns on which samples a new model can be asked, or has been, bool[n].
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.samples import SampleFacts
-from nevis_stream.storage.reading import absence, read_npz
+from nevis_stream.storage.reading import explain_absence, read_npz
 from nevis_stream.storage.tables import read_table
 
 RANGE = ("low", "high")  # samples with these have scores in this range, not outcomes
@@ -34,7 +34,7 @@ def repeat(ids: Sequence[str]) -> str | None:
     return None
 
 
-def value_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
+def read_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
     """Returns the range of samples' values: 0 to 1 unless their provenance states another.
 
     Raises:
@@ -52,26 +52,26 @@ def value_range(provenance: Mapping[str, Any]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def range_text(provenance: Mapping[str, Any]) -> str:
+def format_range(provenance: Mapping[str, Any]) -> str:
     """Returns the range of samples' values, for people."""
-    low, high = value_range(provenance)
+    low, high = read_range(provenance)
     scale = " (a scale: the metric has no bounds)" if provenance.get(UNBOUNDED) else ""
     return f"{low:g} to {high:g}{scale}"
 
 
-def direction(provenance: Mapping[str, Any]) -> str:
+def state_direction(provenance: Mapping[str, Any]) -> str:
     """Returns whether higher or lower values of samples are better; "" if it is not stated."""
     if (higher := provenance.get(DIRECTION)) is None:
         return ""
     return HIGHER if higher else LOWER
 
 
-def dataset(provenance: Mapping[str, Any]) -> str:
+def get_dataset(provenance: Mapping[str, Any]) -> str:
     """Returns the data set that samples belong to; "" if it is unknown."""
     return _first(provenance, DATASET)
 
 
-def facts(
+def collect_facts(
     provenances: Sequence[Mapping[str, Any]],
     features: np.ndarray | None = None,
     weights: Mapping[str, float] | None = None,
@@ -96,17 +96,17 @@ def facts(
     low = high = None
     if any(RANGE[0] in each for each in kinds.values()):
         low, high = (
-            np.array([value_range(each)[end] for each in kinds.values()], np.float32)[rows]
+            np.array([read_range(each)[end] for each in kinds.values()], np.float32)[rows]
             for end in (0, 1)
         )
     return SampleFacts(
         len(provenances),
         None if features is None or np.isnan(features).any() else features,
-        dataset=read_each(dataset),
+        dataset=read_each(get_dataset),
         group=read_each(lambda each: _first(each, GROUP)),
         low=low,
         high=high,
-        lower=read_each(lambda each: direction(each) == LOWER),
+        lower=read_each(lambda each: state_direction(each) == LOWER),
         unbounded=read_each(lambda each: bool(each.get(UNBOUNDED))),
         dataset_weights=weights,
     )
@@ -164,7 +164,7 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
         by_sample[columns[sample]] = row
     lines = []
     if "samples" not in arrays and samples:
-        by_number = sorted(samples, key=natural_sort_key)
+        by_number = sorted(samples, key=make_natural_sort_key)
         if samples != by_number and samples == sorted(samples):
             pairs = zip(samples, by_number, strict=True)
             here, there = next(pair for pair in pairs if pair[0] != pair[1])
@@ -175,10 +175,10 @@ def read_features(path: str | Path, samples: list[str]) -> tuple[np.ndarray, lis
             )
         ends = ", ".join(samples[:2] if len(samples) < 3 else [*samples[:2], "…", samples[-1]])
         lines = [f"{path.name} has no ids (`samples`): its rows are taken in the order {ends}"]
-    return by_sample, lines + features_remark(by_sample)
+    return by_sample, lines + remark_on_features(by_sample)
 
 
-def natural_sort_key(name: str) -> list[tuple[int, str]]:
+def make_natural_sort_key(name: str) -> list[tuple[int, str]]:
     """Returns a key that sorts as file managers do: numbers by value, capitals as small letters."""
     parts = re.split(r"(\d+)", name.casefold())
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
@@ -204,7 +204,7 @@ def check_features(path: Path, features: np.ndarray, samples: Sequence[str]) -> 
     return features.astype(np.float32)
 
 
-def features_remark(features: np.ndarray) -> list[str]:
+def remark_on_features(features: np.ndarray) -> list[str]:
     """Returns a line for people if some samples of features, float32[n, d], have none."""
     lacking = int(np.isnan(features).any(axis=1).sum())
     if not lacking:
@@ -225,7 +225,7 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
     """
     path = Path(path)
     if not path.is_file():
-        raise BadInput(f"{path}: {absence(path)}.")
+        raise BadInput(f"{path}: {explain_absence(path)}.")
     table = read_table(path, str(path), {"model": ""})
     names = table.columns
     rows = [dict(zip(names, cells, strict=True)) for _, cells in table.rows]

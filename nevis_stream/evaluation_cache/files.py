@@ -27,10 +27,10 @@ from nevis_stream.evaluation_cache.facts import (
     METRIC,
     UNBOUNDED,
     check_features,
-    features_remark,
+    remark_on_features,
     repeat,
 )
-from nevis_stream.evaluation_cache.importers import is_log, kinds_of_logs, read_logs
+from nevis_stream.evaluation_cache.importers import describe_kinds_of_logs, is_log, read_logs
 from nevis_stream.evaluation_cache.records import LeftOut, list_names
 from nevis_stream.evaluation_cache.tables import RawTable, read_csv, read_parquet
 from nevis_stream.evaluation_cache.values import (
@@ -43,8 +43,8 @@ from nevis_stream.evaluation_cache.values import (
     state_directions,
 )
 from nevis_stream.queries.samples import UNKNOWN, SampleFacts
-from nevis_stream.storage.reading import absence, load_array, parse_json, read_npz
-from nevis_stream.storage.tables import similar_names
+from nevis_stream.storage.reading import explain_absence, load_array, parse_json, read_npz
+from nevis_stream.storage.tables import note_similar_names
 
 # arrays of an npz file that become provenance
 _OF_MODELS = ("group",)
@@ -104,7 +104,9 @@ class ValueTable:
     @cached_property
     def facts(self) -> SampleFacts:
         """Facts about the samples."""
-        return sample_facts.facts(self.sample_provenance or [{}] * len(self.samples), self.features)
+        return sample_facts.collect_facts(
+            self.sample_provenance or [{}] * len(self.samples), self.features
+        )
 
 
 def read_values(
@@ -140,18 +142,18 @@ def read_values(
         sample and value.
     """
     logs = [] if isinstance(path, str | Path) else sorted(path)
-    path, ranges = Path(source(path)), Ranges.of(value_range)
-    kind = kind_of_file(path)
+    path, ranges = Path(show_source(path)), Ranges.of(value_range)
+    kind = get_file_kind(path)
     maybe_log = kind == ".parquet" or kind not in _READERS  # no log is called as other tables are
     if logs or (maybe_log and path.exists() and is_log(path)):
         count_failed = errors == WRONG_ERRORS
         raw = read_logs(logs or path, metrics, grades, ranges, tasks, count_failed)
     elif not path.is_file() and (kind in _READERS or not path.is_dir()):
-        raise BadInput(f"{path}: {absence(path)}.")
+        raise BadInput(f"{path}: {explain_absence(path)}.")
     elif kind not in _READERS:
         kinds = ", ".join(_READERS)
         raise BadInput(
-            f"{path}: is neither a file of values ({kinds}) nor a log: {kinds_of_logs()}."
+            f"{path}: is neither a file of values ({kinds}) nor a log: {describe_kinds_of_logs()}."
         )
     else:
         raw = _keep_tasks(path, _READERS[kind](path, ignored, grades), tasks)
@@ -175,10 +177,10 @@ def read_values(
     return _check(path, raw, threshold, ranges, errors)
 
 
-def kind_of_file(path: Path) -> str:
+def get_file_kind(path: Path) -> str:
     """Returns the ending of a file's name, without that of its compression.
 
-    >>> kind_of_file(Path("a.csv.gz")), kind_of_file(Path("b.npz"))
+    >>> get_file_kind(Path("a.csv.gz")), get_file_kind(Path("b.npz"))
     ('.csv', '.npz')
     """
     return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
@@ -188,7 +190,7 @@ def _keep_tasks(path: Path, raw: RawTable, tasks: Sequence[str]) -> RawTable:
     """Leaves out the samples of other data sets than those of --tasks."""
     if not tasks:
         return raw
-    datasets = [sample_facts.dataset(each) for each in raw.sample_provenance]
+    datasets = [sample_facts.get_dataset(each) for each in raw.sample_provenance]
     known = {*datasets} - {""}
     wanted = join_words(tasks, known)
     for name in wanted:
@@ -203,7 +205,7 @@ def _keep_tasks(path: Path, raw: RawTable, tasks: Sequence[str]) -> RawTable:
     return raw.take(kept)
 
 
-def source(path: str | Path | Sequence[Path]) -> str:
+def show_source(path: str | Path | Sequence[Path]) -> str:
     """Returns the path of a file, or of several logs, as people read it."""
     return str(path) if isinstance(path, str | Path) else list_names(sorted(map(str, path)))
 
@@ -335,7 +337,7 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
     scores = (np.bincount(kinds, ~binary) > 0)[kinds]
     remarks = [*_remarks(raw, known, kinds, low, high, scores), *scale_lines, *raw.remarks]
     if raw.features is not None:
-        remarks += features_remark(raw.features)
+        remarks += remark_on_features(raw.features)
     confidence = raw.confidence
     if confidence is not None and not np.isnan(confidence[:, scores]).all():
         sample = raw.samples[np.argmax(scores & ~np.isnan(confidence).all(axis=0))]
@@ -384,7 +386,7 @@ def _check(path: Path, raw: RawTable, threshold, ranges: Ranges, errors: str) ->
 def _range_name(raw: RawTable, kinds: np.ndarray, column: int) -> str:
     """Returns what --range needs before the range of a sample: nothing if all are of one kind."""
     provenance = raw.sample_provenance[column]
-    name = sample_facts.dataset(provenance) or str(provenance.get(METRIC) or "")
+    name = sample_facts.get_dataset(provenance) or str(provenance.get(METRIC) or "")
     return f"{name}=" if name and (kinds != kinds[column]).any() else ""
 
 
@@ -416,16 +418,16 @@ def _ranges(path: Path, raw: RawTable, ranges: Ranges) -> tuple[np.ndarray, np.n
         metric, higher = (provenance.get(name) for name in (METRIC, DIRECTION))
         if isinstance(metric, list | dict) or isinstance(higher, list | dict):
             raise BadInput(f"{path}: sample {raw.samples[k]!r}: {METRIC} or {DIRECTION} is a list.")
-        names = sample_facts.dataset(provenance), str(metric or "")
+        names = sample_facts.get_dataset(provenance), str(metric or "")
         if names not in found:
             said = ranges.find(*names)
             is_range = said is not None and said != NONE
             found[names] = dict(zip(sample_facts.RANGE, said, strict=True)) if is_range else {}
         try:
-            ends[:, k] = sample_facts.value_range({**found[names], **provenance})
+            ends[:, k] = sample_facts.read_range({**found[names], **provenance})
         except BadInput as error:
             raise BadInput(f"{path}: sample {raw.samples[k]!r}: {error}") from None
-        kind = sample_facts.dataset(provenance), metric, higher, *ends[:, k]
+        kind = sample_facts.get_dataset(provenance), metric, higher, *ends[:, k]
         numbers[k] = kinds.setdefault(kind, len(kinds))
     return ends[0], ends[1], numbers
 
@@ -437,7 +439,7 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
         f", {plural(holes, 'cell')} unknown ({100 * holes / known.size:.2g}%)" if holes else ""
     )
     yield f"models: {list_names(raw.models)}"
-    yield from similar_names(raw.models, "models")
+    yield from note_similar_names(raw.models, "models")
     if raw.repeats:
         were = "was" if raw.repeats == 1 else "were"
         yield f"{plural(raw.repeats, 'repeated cell')} with the same value {were} left out"
@@ -445,12 +447,12 @@ def _remarks(raw: RawTable, known: np.ndarray, kinds, low, high, scores):
         k = int(np.argmax(kinds == kind))
         provenance = raw.sample_provenance[k]
         name = " ".join(
-            filter(None, (sample_facts.dataset(provenance), provenance.get("metric", "")))
+            filter(None, (sample_facts.get_dataset(provenance), provenance.get("metric", "")))
         )
         value_type = f"scores from {low[k]:g} to {high[k]:g}" if scores[k] else "outcomes"
         if provenance.get(UNBOUNDED):
             value_type = f"scores without bounds (scale {low[k]:g} to {high[k]:g})"
-        better = sample_facts.direction(provenance) or f"{HIGHER} (not stated)"
+        better = sample_facts.state_direction(provenance) or f"{HIGHER} (not stated)"
         cells = known & (kinds == kind)
         mean = f", mean {raw.values[cells].mean():.4f}" if cells.any() else ""
         yield f"{name or 'values'}: {plural(size, 'sample')}, {value_type}{mean}; {better}"

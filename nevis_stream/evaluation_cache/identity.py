@@ -27,9 +27,9 @@ from nevis_stream.evaluation_cache.facts import (
     HASH,
     METRIC,
     RANGE,
-    dataset,
-    direction,
-    range_text,
+    format_range,
+    get_dataset,
+    state_direction,
 )
 
 Provenance = Mapping[str, Any]
@@ -43,11 +43,11 @@ TASKS = "tasks"
 def describe(provenance: Provenance) -> dict[str, str]:
     """Returns what a sample's provenance states of its identity, as people read it."""
     texts = {
-        "data set": dataset(provenance),
+        "data set": get_dataset(provenance),
         "metric": str(provenance.get(METRIC) or ""),
-        "direction": direction(provenance),
+        "direction": state_direction(provenance),
         "content": str(provenance.get(HASH) or ""),
-        "range": range_text(provenance),
+        "range": format_range(provenance),
     }
     return {name: text for name, text in texts.items() if text}
 
@@ -117,7 +117,7 @@ def _message(sample: str, place: str, differs: str) -> str:
     return f"sample {sample!r}{place} has the {differs}. {advice}"
 
 
-def missing_line(missing: Mapping[str, int]) -> list[str]:
+def count_missing(missing: Mapping[str, int]) -> list[str]:
     """Returns a line that counts the facts which only the cache or only the file states."""
     if not missing:
         return []
@@ -127,7 +127,7 @@ def missing_line(missing: Mapping[str, int]) -> list[str]:
     return [f"stated only by the cache or only here, so not compared: {counts}"]
 
 
-def gained_facts(stored: Provenance, new: Provenance) -> dict[str, Any]:
+def find_gained_facts(stored: Provenance, new: Provenance) -> dict[str, Any]:
     """Returns the facts that a stored sample gains: one that had outcomes has scores once a value
     between 0 and 1 comes (partial credit, F1), and then `low` and `high`.
     """
@@ -135,7 +135,7 @@ def gained_facts(stored: Provenance, new: Provenance) -> dict[str, Any]:
     return {name: new[name] for name in names if name in new and name not in stored}
 
 
-def names_in_cache(
+def match_names(
     ids: Sequence[str], provenances: Sequence[Provenance], in_cache: Mapping[str, str]
 ) -> list[str]:
     """Returns the ids under which a cache has samples, which must not depend on how many metrics a
@@ -159,7 +159,7 @@ def names_in_cache(
     return names
 
 
-def merged_tasks(model: str, old: Provenance, new: Provenance) -> dict[str, dict[str, Any]]:
+def merge_tasks(model: str, old: Provenance, new: Provenance) -> dict[str, dict[str, Any]]:
     """Returns what two provenances of a model state of it by data set.
 
     Raises:
@@ -188,7 +188,7 @@ _DEFAULTS = {"revision": "main"}
 _MOST_NAMED = 3
 
 
-def differences(first: Facts | None, second: Facts | None) -> list[str]:
+def find_differences(first: Facts | None, second: Facts | None) -> list[str]:
     """Returns the names of facts that differ, the most telling ones first."""
     if first is None or second is None:
         return []
@@ -231,20 +231,20 @@ def distinguish(all_facts: Iterable[Facts | None]) -> list[dict[str, str]]:
     names: list[str] = []
     for i, first in enumerate(all_facts):
         for second in all_facts[:i]:
-            if (differing := differences(first, second)) and not set(differing) & set(names):
+            if (differing := find_differences(first, second)) and not set(differing) & set(names):
                 names.append(differing[0])
     names.sort(key=_place)
     return [
-        {} if each is None else {key: fact_value(each, key) for key in names} for each in all_facts
+        {} if each is None else {key: show_fact(each, key) for key in names} for each in all_facts
     ]
 
 
-def fact_value(facts: Facts, name: str) -> str:
+def show_fact(facts: Facts, name: str) -> str:
     """Returns the value of a fact; "none" if it has its default, "unknown" if it is unknown."""
     return facts.get(name, "unknown" if name in _NEVER_DEFAULT else _DEFAULTS.get(name, "none"))
 
 
-def by_variant(
+def name_variants(
     logs: Sequence[tuple[str, Facts | None, str, Facts | None]],
 ) -> list[dict[str, str]]:
     """Returns the difference in the name of the row of each log.
@@ -290,10 +290,10 @@ def _by_settings(logs, row: Sequence[int], variants: list[dict[str, str]]) -> No
 
 
 def _has(facts: Facts, label: Facts) -> bool:
-    return all(fact_value(facts, key) == text for key, text in label.items())
+    return all(show_fact(facts, key) == text for key, text in label.items())
 
 
-def rows_in_cache(
+def match_rows(
     rows: Sequence[tuple[str, Mapping[str, Any]]], stored: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     """Returns the name and provenance in a cache of each of several rows, and lines for people.
@@ -326,7 +326,7 @@ def rows_in_cache(
             for key in against:
                 texts, differing = _conflicts(facts, stored[key])[0]
                 if name_row(model, variant) == key or not set(variant) & set(differing):
-                    variant[differing[0]] = fact_value(texts, differing[0])
+                    variant[differing[0]] = show_fact(texts, differing[0])
             if variant:
                 facts[VARIANT] = variant
             chosen = name_row(model, variant)
@@ -360,8 +360,8 @@ def _carries(facts: Mapping[str, Any], label: Facts) -> bool:
     identity = facts.get(IDENTITY) or {}
     settings = list(facts.get(TASKS, {}).values())
     return all(
-        fact_value(identity, key) == text
-        or (settings != [] and all(fact_value(each, key) == text for each in settings))
+        show_fact(identity, key) == text
+        or (settings != [] and all(show_fact(each, key) == text for each in settings))
         for key, text in label.items()
     )
 
@@ -378,7 +378,7 @@ def _conflicts(
     return [
         (first, differing)
         for first, second in pairs
-        if first is not None and (differing := differences(first, second))
+        if first is not None and (differing := find_differences(first, second))
     ]
 
 
@@ -387,7 +387,7 @@ def _shared(facts: Mapping[str, Any], stored: Mapping[str, Any]) -> int:
     return len(facts.get(TASKS, {}).keys() & stored.get(TASKS, {}).keys())
 
 
-def joined_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def compare_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Returns a line for people if different models were evaluated in different ways on a task."""
     by_fact: dict[tuple[str, str], dict[str, list[str]]] = {}
     tasks: dict[str, list[tuple[str, Facts]]] = {}
@@ -401,7 +401,7 @@ def joined_settings(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
             values: dict[str, list[str]] = {}
             for row, settings in each:
                 if key in settings or key not in _NEVER_DEFAULT:
-                    values.setdefault(fact_value(settings, key), []).append(row)
+                    values.setdefault(show_fact(settings, key), []).append(row)
             if (
                 len(values) > 1
                 and len({models[row] for all_of in values.values() for row in all_of}) > 1

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache, RunLocked, StorageFull
-from nevis_stream.storage import remove_abandoned, sync_directory, temporary
+from nevis_stream.storage import make_temporary, remove_abandoned, sync_directory
 from nevis_stream.storage.reading import check_range_locks, clear_creation, parse_json
 
 SCHEMA = """
@@ -185,7 +185,7 @@ class Index:
         """Makes an empty index in one step; if another process has just made one, that one
         stays.
         """
-        with clear_creation(path), temporary(path) as new:
+        with clear_creation(path), make_temporary(path) as new:
             cls._write_empty(new, about)
             with contextlib.suppress(FileExistsError):
                 os.link(new, path)
@@ -310,11 +310,11 @@ def raise_version(db: sqlite3.Connection, version: int) -> None:
 def add_text_check(db: sqlite3.Connection, of: str, number: int, text: str) -> None:
     """Records the checksum of a text of the index, in the place of an older one."""
     db.execute(TEXT_CHECKS)
-    values = [of, number, text_digest(text)]
+    values = [of, number, digest_text(text)]
     db.execute("INSERT OR REPLACE INTO text_checks VALUES (?, ?, ?)", values)
 
 
-def text_digest(text: Any) -> bytes:
+def digest_text(text: Any) -> bytes:
     """Returns the checksum of a text of the index, or of what damage put in its place."""
     return hashlib.sha256(str(text).encode(errors="surrogateescape")).digest()
 
@@ -331,7 +331,7 @@ def find_unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]
     return {number for (number,) in db.execute(query)}
 
 
-def json_object(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
     """Returns the JSON object of a text.
 
     Raises:
@@ -347,7 +347,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def lenient(db: sqlite3.Connection) -> Iterator[None]:
+def decode_leniently(db: sqlite3.Connection) -> Iterator[None]:
     """Reads damaged texts without an error, so that the checksums find them."""
     strict, db.text_factory = db.text_factory, lambda text: text.decode(errors="replace")
     try:

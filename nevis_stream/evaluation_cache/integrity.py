@@ -15,7 +15,7 @@ import numpy as np
 from nevis_stream.errors import BadInput, DamagedCache, plural
 from nevis_stream.evaluation_cache import additions, cells, entries, facts, packing, records
 from nevis_stream.evaluation_cache.additions import LEDGER, examine
-from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, lenient, repair_advice
+from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, decode_leniently, repair_advice
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -29,7 +29,7 @@ from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage.record import read_checked
 
 
-def stats(cache) -> dict[str, Any]:
+def count_cells(cache) -> dict[str, Any]:
     """Returns the numbers of models, samples, cells by state and bytes of an `EvaluationCache`, and
     the observed share of all cells and the mean of the observed values in their range, NaN if data
     sets differ in direction or range.
@@ -37,8 +37,8 @@ def stats(cache) -> dict[str, Any]:
     total, known = (sums.sum() for sums in cache.row_sums())
     with cache.index.reading() as db:
         models, samples = entries.count(db, "models"), entries.count(db, "samples")
-        shapes = [tile.shape for tile in entries.tiles(db)]
-        low, high = facts.value_range(next((each for _, each in entries.batches(db)), {}))
+        shapes = [tile.shape for tile in entries.list_tiles(db)]
+        low, high = facts.read_range(next((each for _, each in entries.read_batches(db)), {}))
     predicted = sorted({shape.model for shape in shapes if shape.state == PREDICTED})
     cells: Counter[str] = Counter()
     for shape in shapes:
@@ -95,7 +95,7 @@ def verify(cache) -> list[str]:
     predictions, and the lines of `additions.jsonl`; `list_unchecked` says what has no checksum.
     """
     try:
-        with cache.index.reading() as db, lenient(db):
+        with cache.index.reading() as db, decode_leniently(db):
             return inspect(cache, db).lines()
     except DamagedCache as error:
         return [str(error)]
@@ -106,11 +106,11 @@ def list_unchecked(cache) -> list[str]:
     checksum, so that `verify` cannot notice that it has changed.
     """
     with cache.index.reading() as db:
-        checked = records.text_checks(db, "tiles")
+        checked = records.read_text_checks(db, "tiles")
         without_check = sum(
-            tile.number not in checked for tile in entries.tiles(db, f"state = '{PREDICTED}'")
+            tile.number not in checked for tile in entries.list_tiles(db, f"state = '{PREDICTED}'")
         )
-        about = not records.text_checks(db, "about")
+        about = not records.read_text_checks(db, "about")
     lines = sum(not line.checked for line in read_checked(cache.directory / LEDGER))
     parts = {
         "what the cache is about": about,
@@ -126,28 +126,28 @@ def list_unchecked(cache) -> list[str]:
 
 def inspect(cache, db: sqlite3.Connection) -> Damage:
     """Returns the damage of an `EvaluationCache` in the open transaction `db`, which is
-    `lenient`.
+    `decode_leniently`.
     """
     messages = [text for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]
     if messages:
         return Damage([f"{cache.index.path}: {text}" for text in messages])
-    names, samples = entries.names(db), entries.samples(db)
-    damage = Damage(entries.changed_samples(db, samples))
-    if records.changed_about(db):
+    names, samples = entries.list_models(db), entries.list_samples(db)
+    damage = Damage(entries.find_changed_samples(db, samples))
+    if records.has_changed_about(db):
         damage.index.append(f"{cache.index.path}: its description has changed since it was written")
     if len(names) != entries.count(db, "models"):
         count = entries.count(db, "models")
         damage.index.append(f"models: {len(names)} ids, {count} were written")
-    for row, name in entries.changed_models(db).items():
+    for row, name in entries.find_changed_models(db).items():
         damage.models[row] = f"model {name!r}: its provenance has changed since it was written"
-    damage.hashes.update(entries.changed_hashes(db, samples))
-    damage.imports.update(records.changed_imports(db))
-    damage.others.extend(records.changed_errata(db))
+    damage.hashes.update(entries.find_changed_hashes(db, samples))
+    damage.imports.update(records.find_changed_imports(db))
+    damage.others.extend(records.find_changed_errata(db))
     size, end = cache.cells.size(), entries.end(db)
     view = cache.cells.view(min(size, end))
-    changed_origins = records.changed_origins(db)
+    changed_origins = records.find_changed_origins(db)
     intact: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
-    for tile in entries.tiles(db, checked=False):
+    for tile in entries.list_tiles(db, checked=False):
         if reason := tile.find_fault(len(names), len(samples), len(view)):
             damage.tiles[tile.number] = f"{_label(tile, names)}: {reason}"
             continue
@@ -179,11 +179,11 @@ def check(cache) -> None:
         more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
         raise DamagedCache(
             f"{cache.directory}: is damaged, so it is not copied: {lines[0]}{more}."
-            f" {advice(cache, lines)}"
+            f" {advise(cache, lines)}"
         )
 
 
-def advice(cache, lines: list[str]) -> str:
+def advise(cache, lines: list[str]) -> str:
     """Returns how to continue with a cache after `verify` returned these lines; "" if they say
     it.
     """
@@ -239,14 +239,14 @@ def repair(
         cache is made.
       BadInput: there is a cache in `directory` already.
     """
-    with source.index.reading() as db, lenient(db):
+    with source.index.reading() as db, decode_leniently(db):
         progress.stage("verify")
         damage = inspect(source, db)
         if damage.index:
             raise DamagedCache(damage.lines()[0])
         if not damage.lines():
             return damage
-        target = type(source)(directory, create=True, about=records.about(db))
+        target = type(source)(directory, create=True, about=records.read_about(db))
         with target.index.writing() as new:
             if entries.count(new, "models") or entries.count(new, "samples"):
                 raise BadInput(
@@ -259,18 +259,18 @@ def repair(
             ]
             if accounts:
                 additions.write(target.directory, accounts)
-            samples = entries.samples(db)
-            entries.add_samples(new, samples, entries.full_provenances(db, damage.hashes))
-            sound_imports = records.imports(db, without=damage.imports)
+            samples = entries.list_samples(db)
+            entries.add_samples(new, samples, entries.list_provenances(db, damage.hashes))
+            sound_imports = records.read_imports(db, without=damage.imports)
             records.add_imports(new, sound_imports)
             cells.add_errata(new, target.cells, records.select_sound_errata(db))
-            names = entries.names(db)
+            names = entries.list_models(db)
             for row, name in enumerate(names):
                 entries.add_model(
-                    new, name, None if row in damage.models else entries.provenance(db, row)
+                    new, name, None if row in damage.models else entries.read_provenance(db, row)
                 )
             view, done = source.cells.view(min(source.cells.size(), entries.end(db))), 0
-            tiles = entries.tiles(db, checked=False)
+            tiles = entries.list_tiles(db, checked=False)
             sound = [tile for tile in tiles if tile.number not in damage.tiles]
             for made_by, tiles in _together(db, sound):
                 progress.stage("copy", done, len(sound))
@@ -291,7 +291,7 @@ def _together(db, tiles: list[Tile]) -> Iterator[tuple[dict[str, Any], list[Tile
     """Yields, in their order, what made tiles, and the tiles that are written together."""
     sizes = itertools.accumulate(tile.shape.length for tile in tiles)
     parts = [
-        (entries.origin_of(db, tile.number), size // _BYTES_AT_ONCE, tile)
+        (entries.read_origin(db, tile.number), size // _BYTES_AT_ONCE, tile)
         for tile, size in zip(tiles, sizes, strict=True)
     ]
     for (made_by, _), part in itertools.groupby(parts, key=lambda entry: entry[:2]):

@@ -21,7 +21,7 @@ from nevis_stream.evaluation_cache.packing import (
     Tile,
 )
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.storage.reading import real_path
+from nevis_stream.storage.reading import resolve_path
 
 _MOST_MODELS = 500  # of a transaction
 _MOST_CELLS = 1 << 24  # of a transaction, probabilities counted singly
@@ -66,28 +66,28 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
             f"{source.directory} is about {source.about}, {target.directory} about {target.about}:"
             " they cannot be merged."
         )
-    if real_path(target.directory) == real_path(source.directory):
+    if resolve_path(target.directory) == resolve_path(source.directory):
         raise BadInput(f"{source.directory}: a cache cannot be merged into itself.")
     integrity.check(source)
     with source.index.reading() as db:
-        names, models = entries.samples(db), entries.models(db)
-        provenances, imports = entries.full_provenances(db), records.imports(db)
-        own_errata = records.errata(db)
-        predicted = entries.tiles(db, "state = ?", [PREDICTED])
-        features = entries.tiles(db, "plane = ?", [FEATURES])
-        origins = [entries.origin_of(db, tile.number) for tile in predicted]
+        names, models = entries.list_samples(db), entries.read_models(db)
+        provenances, imports = entries.list_provenances(db), records.read_imports(db)
+        own_errata = records.read_errata(db)
+        predicted = entries.list_tiles(db, "state = ?", [PREDICTED])
+        features = entries.list_tiles(db, "plane = ?", [FEATURES])
+        origins = [entries.read_origin(db, tile.number) for tile in predicted]
         view = source.cells.view(entries.end(db))
-        vectors = entries.tiles(db, "plane = ?", [PROBABILITIES])
+        vectors = entries.list_tiles(db, "plane = ?", [PROBABILITIES])
         classes = max((tile.shape.classes for tile in vectors), default=1)
     with target.index.writing() as db:
-        ids = entries.names_in_cache(db, names, provenances)
+        ids = entries.find_names(db, names, provenances)
         missing = entries.compare(db, ids, provenances)
         columns = entries.add_samples(db, ids, provenances)
         records.add_imports(db, imports)
         for tile in features:
             positions, values = tile.decode(view)
             cells.write_features(db, target.cells, columns[positions], values)
-        rows, lines = identity.rows_in_cache(list(models.items()), entries.models(db))
+        rows, lines = identity.match_rows(list(models.items()), entries.read_models(db))
         names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
         samples_there = dict(zip(names, ids, strict=True))
         renamed = [each.renamed(names_there, samples_there) for each in own_errata]
@@ -124,7 +124,7 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
             for each in part if len(part) > 1 else ():
                 add([each])
             raise
-    return Merged([*lines, *identity.missing_line(missing)], names_there)
+    return Merged([*lines, *identity.count_missing(missing)], names_there)
 
 
 def _batches(models: Sequence[Moved], samples: int, classes: int) -> Iterator[list[Moved]]:

@@ -310,7 +310,7 @@ class TileFile:
 _CHUNK = 8192
 
 
-def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
+def sum_columns(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns int32[n], the sums of the outcomes in tiles, and int32[n], the numbers of outcomes.
 
     Args:
@@ -336,13 +336,13 @@ def column_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.nda
         columns, width = slice(first, first + span), -(-span // 64)
         known_bytes = group[0].shape.known_bytes
         starts = [(tile.offset + known_bytes) // 8 for tile in group]
-        correct[columns] += packed_sums(words, starts, width)[:span]
+        correct[columns] += sum_packed(words, starts, width)[:span]
         starts = [tile.offset // 8 for tile in group]
-        known[columns] += packed_sums(words, starts, width)[:span] if known_bytes else len(group)
+        known[columns] += sum_packed(words, starts, width)[:span] if known_bytes else len(group)
     return correct, known
 
 
-def value_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
+def sum_values(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns float64[n], the sums of the floats in tiles, and int32[n], the numbers of floats."""
     sums, known = np.zeros(n), np.zeros(n, np.int32)
     for tile in tiles:
@@ -352,7 +352,7 @@ def value_sums(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndar
     return sums, known
 
 
-def packed_sums(words: np.ndarray, starts: Sequence[int], width: int) -> np.ndarray:
+def sum_packed(words: np.ndarray, starts: Sequence[int], width: int) -> np.ndarray:
     """Returns int32[64 · width], in each column the number of rows whose bit is set.
 
     Args:

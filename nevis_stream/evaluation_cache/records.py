@@ -28,11 +28,11 @@ from nevis_stream.evaluation_cache.index import (
     Unsound,
     add_text_check,
     as_json,
+    digest_text,
     find_unreadable,
     has_table,
-    json_object,
+    parse_object,
     raise_version,
-    text_digest,
 )
 from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
 from nevis_stream.queries.samples import UNKNOWN, is_observed
@@ -111,9 +111,9 @@ def list_names(names: Iterable[str]) -> str:
 NO_MAKER = "{}"
 
 
-def about(db: sqlite3.Connection) -> dict[str, Any]:
+def read_about(db: sqlite3.Connection) -> dict[str, Any]:
     """Returns what the cache is about."""
-    values = json_object(db.execute("SELECT text FROM about").fetchone()[0])
+    values = parse_object(db.execute("SELECT text FROM about").fetchone()[0])
     weights = values.get("dataset_weights", {})
     if not isinstance(weights, dict) or not all(
         isinstance(weight, int | float) and weight > 0 for weight in weights.values()
@@ -129,31 +129,31 @@ def write_about(db: sqlite3.Connection, about: dict[str, Any]) -> None:
     add_text_check(db, "about", 0, text)
 
 
-def changed_about(db: sqlite3.Connection) -> bool:
+def has_changed_about(db: sqlite3.Connection) -> bool:
     """Returns whether what the cache is about has changed since it was written."""
-    digest = text_checks(db, "about").get(0)
+    digest = read_text_checks(db, "about").get(0)
     text = db.execute("SELECT text FROM about").fetchone()[0]
-    return bool(find_unreadable(db, "about", "text")) or digest not in (None, text_digest(text))
+    return bool(find_unreadable(db, "about", "text")) or digest not in (None, digest_text(text))
 
 
-def changed_origins(db: sqlite3.Connection) -> set[int]:
+def find_changed_origins(db: sqlite3.Connection) -> set[int]:
     """Returns the numbers of tiles of which what made them has changed since it was written.
 
     Only predictions have a record of what made them; those of earlier versions have no checksum of
     it.
     """
-    digests = text_checks(db, "tiles")
+    digests = read_text_checks(db, "tiles")
     wrong, first = find_unreadable(db, "tiles", "made_by"), min(digests, default=math.inf)
     for number, state, text in db.execute("SELECT number, state, made_by FROM tiles"):
         if state == OBSERVED:
             is_same = text == NO_MAKER
         else:
-            is_same = number < first or digests.get(number) == text_digest(text)
+            is_same = number < first or digests.get(number) == digest_text(text)
         wrong |= set() if is_same else {number}
     return wrong
 
 
-def text_checks(db: sqlite3.Connection, of: str) -> dict[int, bytes]:
+def read_text_checks(db: sqlite3.Connection, of: str) -> dict[int, bytes]:
     """Returns the checksums of texts of one kind by number; old caches have none."""
     if not has_table(db, "text_checks"):
         return {}
@@ -161,7 +161,7 @@ def text_checks(db: sqlite3.Connection, of: str) -> dict[int, bytes]:
     return dict(db.execute(query, [of]).fetchall())
 
 
-def imports(db: sqlite3.Connection, without: Container[int] = ()) -> list[Imported]:
+def read_imports(db: sqlite3.Connection, without: Container[int] = ()) -> list[Imported]:
     """Returns what the imports into this cache understood, in their order, but for some of them, by
     number from 0.
     """
@@ -174,7 +174,7 @@ def add_imports(db: sqlite3.Connection, records: Iterable[Imported]) -> None:
     _store(db, "imports", records)
 
 
-def changed_imports(db: sqlite3.Connection) -> dict[int, str]:
+def find_changed_imports(db: sqlite3.Connection) -> dict[int, str]:
     """Returns a line for each record of an import that has changed since it was written, by its
     number, from 0.
     """
@@ -194,7 +194,7 @@ def _stored(db: sqlite3.Connection, table: str) -> list[tuple[str, bytes]]:
 
 def _are_sound(db: sqlite3.Connection, table: str) -> list[bool]:
     """Returns of each record whether it is as it was written."""
-    return [text_digest(text) == digest for text, digest in _stored(db, table)]
+    return [digest_text(text) == digest for text, digest in _stored(db, table)]
 
 
 def _store(db: sqlite3.Connection, table: str, records: "Iterable[Imported | Erratum]") -> None:
@@ -203,7 +203,7 @@ def _store(db: sqlite3.Connection, table: str, records: "Iterable[Imported | Err
         db.execute(RECORDS[table])
         if not db.execute(f"SELECT 1 FROM {table} WHERE text = ?", [text]).fetchone():
             row = f"INSERT INTO {table} (text, digest) VALUES (?, ?)"
-            db.execute(row, [text, text_digest(text)])
+            db.execute(row, [text, digest_text(text)])
 
 
 @dataclass(frozen=True)
@@ -276,12 +276,12 @@ class Erratum(_Record):
         return f"{self.time}: {what}: {self.reason}"
 
 
-def current_time() -> str:
+def get_current_time() -> str:
     """Returns the time for a new record."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def errata(db: sqlite3.Connection) -> list[Erratum]:
+def read_errata(db: sqlite3.Connection) -> list[Erratum]:
     """Returns the records in the order in which they count."""
     found = [Erratum.from_text(text) for text in sorted(text for text, _ in _stored(db, "errata"))]
     return sorted(found, key=lambda each: each.time)
@@ -289,22 +289,22 @@ def errata(db: sqlite3.Connection) -> list[Erratum]:
 
 def add_errata(db: sqlite3.Connection, new: Iterable[Erratum]) -> list[Erratum]:
     """Adds records and returns those that are new; `cells.add_errata` applies them."""
-    there = errata(db)
+    there = read_errata(db)
     if added := [each for each in new if each not in there]:
         _store(db, "errata", added)
         raise_version(db, ERRATA)
     return added
 
 
-def errata_state(db: sqlite3.Connection) -> str | None:
+def digest_errata(db: sqlite3.Connection) -> str | None:
     """Returns a digest of all records, None if there are none: what was computed under another one
     did not know all of these.
     """
-    texts = sorted(each.to_text() for each in errata(db))
+    texts = sorted(each.to_text() for each in read_errata(db))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16] if texts else None
 
 
-def changed_errata(db: sqlite3.Connection) -> list[str]:
+def find_changed_errata(db: sqlite3.Connection) -> list[str]:
     """Returns a line for each record that has changed since it was written."""
     return [
         f"erratum {number}: its record has changed since it was written"
@@ -328,9 +328,9 @@ def apply_errata(
     """Returns observed values, [m, k] of some models on some columns, as the records leave them:
     unknown where they are removed, and the amended values.
     """
-    if not (found := errata(db)):
+    if not (found := read_errata(db)):
         return planes
-    void, amended = errata_effect(db, found, models, columns)
+    void, amended = compute_errata_effect(db, found, models, columns)
     if not void.any() and np.isnan(amended).all():
         return planes
     values = np.array(planes[CORRECT])
@@ -348,7 +348,7 @@ def apply_errata(
     return {CORRECT: values, **others}
 
 
-def errata_effect(
+def compute_errata_effect(
     db: sqlite3.Connection, found: Sequence[Erratum], models: Sequence[str], columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns which cells are removed, bool[m, k], and the values of amended ones, float64[m, k]
@@ -362,7 +362,7 @@ def errata_effect(
 
     def positions(samples: Iterable[str]) -> np.ndarray:
         """Returns int64[k], the places of samples among the columns, −1 for others."""
-        return place[entries.numbers(db, "samples", list(samples))]
+        return place[entries.find_numbers(db, "samples", list(samples))]
 
     for each in found:
         for model, by_sample in each.values.items():
@@ -384,7 +384,7 @@ def find_removed(db: sqlite3.Connection) -> tuple[set[str], set[str]]:
     """Returns the models, and the samples, that were removed as a whole and not amended since."""
     models: set[str] = set()
     samples: set[str] = set()
-    for each in errata(db):
+    for each in read_errata(db):
         models -= each.values.keys()
         samples -= {sample for by_sample in each.values.values() for sample in by_sample}
         if not each.values and each.samples is None:
@@ -413,10 +413,10 @@ def line_on_kept(
     db: sqlite3.Connection, models: Sequence[str], samples: Sequence[str], values: Any
 ) -> list[str]:
     """Returns a line for people on values of an import that records hold back."""
-    if not (found := errata(db)):
+    if not (found := read_errata(db)):
         return []
-    columns = entries.numbers(db, "samples", list(samples))
-    void, amended = errata_effect(db, found, models, columns)
+    columns = entries.find_numbers(db, "samples", list(samples))
+    void, amended = compute_errata_effect(db, found, models, columns)
     known = is_observed(values)
     if not (count := int((known & (void | ~np.isnan(amended))).sum())):
         return []

@@ -26,15 +26,15 @@ from nevis_stream.evaluation_cache.values import (
     COLUMNS,
     SUMMARIES,
     Numbers,
+    average_known,
     find_means,
     is_row_number,
     is_summary,
     join_words,
-    mean_of_known,
     read_truth,
 )
 from nevis_stream.queries.prices import UNITS
-from nevis_stream.storage.tables import first_line, parse_rows, read_header, read_text
+from nevis_stream.storage.tables import find_first_line, parse_rows, read_header, read_text
 
 _VALUE = ("score", "outcome")
 _TEXTS = ("dataset", METRIC, "category", "subject", "class", "cluster", HASH)
@@ -143,7 +143,7 @@ def read_csv(
     if not rows:
         raise BadInput(f"{path}: is empty.")
     # where a comma separates no field of the header, it may stand before decimals
-    first = first_line(text)
+    first = find_first_line(text)
     decimal_comma = ";" in first and "," not in first
     return _table(path, rows[0][1], rows[1:], ignored, Numbers(path, decimal_comma, grades))
 
@@ -343,7 +343,7 @@ def _wide(path: Path, header: list[str], rows: Rows, numbers: Numbers) -> RawTab
             rows_of.setdefault(name, []).append(i)
         names = list(rows_of)
         remarks = _trial_remarks(trial, [len(each) for each in rows_of.values()])
-        values = np.stack([mean_of_known(values[each]) for each in rows_of.values()])
+        values = np.stack([average_known(values[each]) for each in rows_of.values()])
         groups, lines = ([each[i[0]] for i in rows_of.values()] for each in (groups, lines))
     return RawTable(
         names,
@@ -446,7 +446,7 @@ def _long(
     for cell, trials in cells.items():
         found = [*trials.values()]
         values[cell], confidence[cell] = (
-            found[0] if len(found) == 1 else mean_of_known(np.array(found))
+            found[0] if len(found) == 1 else average_known(np.array(found))
         )
     for key, facts in samples.items():
         if numbers.percent.get(key):
@@ -464,7 +464,7 @@ def _long(
         remarks=[] if trial is None else _trial_remarks(trial, [len(t) for t in cells.values()]),
         failed=_failed(numbers, models, samples, values),
         prices={
-            unit: np.array([mean_of_known(np.array(paid[key])) for key in samples])
+            unit: np.array([average_known(np.array(paid[key])) for key in samples])
             for unit, paid in prices.items()
         },
     )

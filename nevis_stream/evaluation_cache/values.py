@@ -80,7 +80,7 @@ def find_means(values: np.ndarray) -> list[int]:
     return np.flatnonzero(close.all(axis=0) & varied & fractional).tolist()
 
 
-def mean_of_known(values: np.ndarray) -> np.ndarray:
+def average_known(values: np.ndarray) -> np.ndarray:
     """Returns the means of known values over the first axis, NaN where none is known."""
     known = ~np.isnan(values)
     total, count = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
@@ -300,7 +300,7 @@ class Ranges:
         """
         valid = set()
         for dataset, metric in {
-            (facts.dataset(each), str(each.get(METRIC) or "")) for each in provenances
+            (facts.get_dataset(each), str(each.get(METRIC) or "")) for each in provenances
         }:
             valid |= {dataset, metric, metric.partition(",")[0]}
         for name in self.named:
@@ -339,7 +339,7 @@ def state_directions(
     wanted = join_words(lower_is_better, stated)
     for provenance in raw.sample_provenance:
         metric = str(provenance.get(METRIC) or "")
-        names = {ALL, metric, metric.partition(",")[0], facts.dataset(provenance)} - {""}
+        names = {ALL, metric, metric.partition(",")[0], facts.get_dataset(provenance)} - {""}
         if names & set(wanted):
             if provenance.get(DIRECTION):
                 raise BadInput(
@@ -350,7 +350,7 @@ def state_directions(
         elif by_name and DIRECTION not in provenance and _plain(metric) in _LOWER:
             provenance[DIRECTION] = False
             named.setdefault(metric)
-    valid = sorted({*stated, *map(facts.dataset, raw.sample_provenance), ALL} - {""})
+    valid = sorted({*stated, *map(facts.get_dataset, raw.sample_provenance), ALL} - {""})
     valid += [name.partition(",")[0] for name in valid if "," in name]
     for name in wanted:
         if name not in valid:
@@ -376,7 +376,7 @@ def scale_unbounded(raw: "RawTable", ranges: Ranges) -> list[str]:
     kinds: dict[tuple[str, str], list[int]] = {}
     for k, provenance in enumerate(raw.sample_provenance):
         if not any(name in provenance for name in RANGE):
-            kind = facts.dataset(provenance), str(provenance.get(METRIC) or "")
+            kind = facts.get_dataset(provenance), str(provenance.get(METRIC) or "")
             kinds.setdefault(kind, []).append(k)
     said = {kind: ranges.find(*kind) for kind in kinds}
     unbounded = {kind for kind in kinds if said[kind] is None and is_unbounded(kind[1])}
@@ -438,7 +438,7 @@ def find_percentages(
                 " range. If they are right, import this model from a file of its own."
             )
         for i in np.flatnonzero(small).tolist():
-            name = facts.dataset(raw.sample_provenance[int(np.argmax(kinds == kind))])
+            name = facts.get_dataset(raw.sample_provenance[int(np.argmax(kinds == kind))])
             doubtful[f"{raw.models[i]}{f' on {name}' * bool(name)}"] = float(most[i])
         between = ((values > 0) & (values < 1) | ~known).all(axis=0) & (known.sum(axis=0) > 1)
         if not small.all():

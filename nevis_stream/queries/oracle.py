@@ -18,7 +18,7 @@ import numpy.typing
 
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.prices import Spending
-from nevis_stream.queries.samples import UNKNOWN, check_matrix, is_observed, unknown_cells
+from nevis_stream.queries.samples import UNKNOWN, check_matrix, is_observed, make_unknown_cells
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def ask_checked(
         message = f"no answer to sample {query.samples[0, 0]}: {type(error).__name__}: {error}"
         warnings.warn(message, RunWarning, stacklevel=2)
         return _no_answers(query, scores, classes)
-    values, shape = given_numbers(answers.values), query.samples.shape
+    values, shape = check_numbers(answers.values), query.samples.shape
     if values.shape != shape or not np.array_equal(answers.query.samples, query.samples):
         raise BadInput(
             f"asked for the cells {list(shape)}, answered {list(values.shape)} values of the cells"
@@ -240,10 +240,10 @@ def _one_at_a_time(oracle: Oracle, query: Query, scores: bool, classes: int | No
 def _no_answers(query: Query, scores: bool, classes: int | None) -> Responses:
     if classes is not None:
         return Responses(query, np.full(query.samples.shape, NO_LABEL, np.int32))
-    return Responses(query, unknown_cells(query.samples.shape, scores), Cost(None))
+    return Responses(query, make_unknown_cells(query.samples.shape, scores), Cost(None))
 
 
-def given_numbers(values: Any) -> np.ndarray:
+def check_numbers(values: Any) -> np.ndarray:
     """Returns the numbers that a user's function gave, float64 in the shape of what it returned,
     with NaN for what is no number: None, a text, such as a refusal.
     """
@@ -255,12 +255,12 @@ def given_numbers(values: Any) -> np.ndarray:
 
 
 def numbers_of_each(values: Any, count: int) -> np.ndarray:
-    """Returns what a user's function gave for `count` samples, float64[count] (`given_numbers`).
+    """Returns what a user's function gave for `count` samples, float64[count] (`check_numbers`).
 
     Raises:
       BadInput: it is not one number for each.
     """
-    numbers = given_numbers(values)
+    numbers = check_numbers(values)
     if numbers.shape != (count,):
         raise BadInput(
             f"{plural(count, 'sample')} asked, and values of shape {list(numbers.shape)} returned;"
@@ -352,7 +352,7 @@ class Estimate:
         return f"<p>{html.escape(str(self))}</p>"
 
 
-def blank(query: Query) -> Responses:
+def answer_zeros(query: Query) -> Responses:
     """Answers 0 for every cell, at no cost: an `Oracle` for policies that do not use answers."""
     return Responses(query, np.zeros(query.samples.shape, np.uint8))
 

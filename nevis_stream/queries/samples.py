@@ -29,7 +29,7 @@ def is_observed(matrix: np.ndarray) -> np.ndarray:
     return ~np.isnan(matrix) if matrix.dtype.kind == "f" else matrix != UNKNOWN
 
 
-def numbers(matrix: np.ndarray) -> np.ndarray:
+def fill_unknown(matrix: np.ndarray) -> np.ndarray:
     """Returns the values as float32, 0 where unknown."""
     return np.where(is_observed(matrix), matrix, 0).astype(np.float32)
 
@@ -38,11 +38,14 @@ def sample_means(matrix: np.ndarray) -> np.ndarray:
     """Returns the mean of each sample's known values, float64[n]; a sample that no model has met
     gets the mean of all known values.
     """
-    total, count = numbers(matrix).sum(axis=0, dtype=np.float64), is_observed(matrix).sum(axis=0)
+    total, count = (
+        fill_unknown(matrix).sum(axis=0, dtype=np.float64),
+        is_observed(matrix).sum(axis=0),
+    )
     return np.where(count, total / np.maximum(count, 1), total.sum() / max(count.sum(), 1))
 
 
-def unknown_cells(shape: tuple[int, ...], scores: bool) -> np.ndarray:
+def make_unknown_cells(shape: tuple[int, ...], scores: bool) -> np.ndarray:
     """Returns a matrix of unknown cells, of outcomes or of scores."""
     return np.full(shape, np.nan, np.float32) if scores else np.full(shape, UNKNOWN, np.uint8)
 
@@ -88,7 +91,7 @@ def check_matrix(matrix: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sum_columns(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns each column's sum over known cells, float64[n], and their number, int64[n].
 
     Confidences are rounded to float16, as a cache stores them: then their sums in float64 are
@@ -292,7 +295,7 @@ def check_one_mean(facts: SampleFacts) -> None:
         )
 
 
-def checked_weights(
+def check_weights(
     weights: Mapping[str, float] | str, datasets: Mapping[str, int]
 ) -> dict[str, float]:
     """Returns a weight for each data set; "equal" gives all the same weight.
@@ -325,7 +328,7 @@ def checked_weights(
     return dict(weights)
 
 
-def images_of(samples: Sequence[str]) -> np.ndarray | None:
+def number_images(samples: Sequence[str]) -> np.ndarray | None:
     """Returns the image of each column, int64[n] from 0 in order of appearance; None unless all
     images have the same number of columns.
 
@@ -370,13 +373,13 @@ def complete_images(samples: np.ndarray, image: np.ndarray) -> np.ndarray:
     for row, asked in zip(rest, samples, strict=True):
         chosen = np.unique(image[asked])
         spare = np.setdiff1d(np.arange(len(columns_of)), chosen)
-        more = spare[centres(len(spare), budget - len(chosen))]
+        more = spare[place_centres(len(spare), budget - len(chosen))]
         whole = columns_of[np.concatenate([chosen, more])].reshape(-1)
         row[:] = whole[~np.isin(whole, asked)]
     return rest
 
 
-def numpy_generator(key: Any) -> np.random.Generator:
+def make_numpy_generator(key: Any) -> np.random.Generator:
     """Returns NumPy's generator for a JAX key: the same key gives the same numbers on every
     machine.
     """
@@ -387,14 +390,14 @@ def numpy_generator(key: Any) -> np.random.Generator:
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
 
 
-def strata(n: int, budget: int) -> np.ndarray:
+def bound_strata(n: int, budget: int) -> np.ndarray:
     """Returns the bounds of `budget` strata of n positions, int64[budget + 1]; their sizes differ
     by at most one.
     """
     return np.arange(budget + 1, dtype=np.int64) * n // budget
 
 
-def centres(n: int, budget: int) -> np.ndarray:
+def place_centres(n: int, budget: int) -> np.ndarray:
     """Returns the uniform grid: the centres (j + 1/2) n / budget of equal strata, int64[budget].
 
     The published listing drops its first point if n is a multiple of the budget, and the published
@@ -404,7 +407,7 @@ def centres(n: int, budget: int) -> np.ndarray:
     return (2 * np.arange(budget, dtype=np.int64) + 1) * n // (2 * budget)
 
 
-def in_strata(sizes: np.ndarray, models: int, random: np.random.Generator) -> np.ndarray:
+def draw_in_strata(sizes: np.ndarray, models: int, random: np.random.Generator) -> np.ndarray:
     """Returns one random position from each of k strata of these sizes, int64[k], that follow each
     other, drawn for each model: int64[models, k].
     """

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from nevis_stream.errors import BadInput, plural, unknown
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import lock_exclusively
 from nevis_stream.storage.reading import lock, open_own, read_json
 from nevis_stream.storage.record import append_checked, read_checked, write_once
 
@@ -81,7 +81,7 @@ class MessageTerms:
       session: "labelling session".
       answer: "label".
       asked: what was done with a sample, "drawn".
-      busy: what a process that makes a round does, as of `storage.exclusive`.
+      busy: what a process that makes a round does, as of `storage.lock_exclusively`.
       again: what to do where answers are lost.
     """
 
@@ -138,7 +138,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
         Raises:
           BadInput: the directory has another session, or parts of one.
         """
-        with exclusive(self.directory / LOCK, "is starting a session here."):
+        with lock_exclusively(self.directory / LOCK, "is starting a session here."):
             if not self.settings.exists():
                 for name in (self.rounds.name, self.answers.name, *others):
                     if (self.directory / name).exists():
@@ -176,7 +176,7 @@ class SessionLog(Generic[AnyRound, Key, Answer]):
           wait: for another process that has it; else that is an error, `RunLocked`.
         """
         path = self.directory / LOCK
-        return _hold(path) if wait else exclusive(path, self.terms.busy)
+        return _hold(path) if wait else lock_exclusively(path, self.terms.busy)
 
     def answering(self) -> AbstractContextManager[None]:
         """Holds the lock of the answers, and waits for it: recording them takes a moment."""

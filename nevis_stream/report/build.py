@@ -26,7 +26,7 @@ from nevis_stream.report.summaries import (
     read_evaluation,
     read_study,
 )
-from nevis_stream.report.templates import embed_pictures, render_page, resource
+from nevis_stream.report.templates import embed_pictures, read_resource, render_page
 from nevis_stream.storage import make_directory
 from nevis_stream.terminal import as_text
 
@@ -129,7 +129,7 @@ def make_report(
         raise
     except Exception:
         # one run with unexpected content must not prevent the report on the others
-        faults = {run: reason for run in runs if (reason := fault(run))}
+        faults = {run: reason for run in runs if (reason := find_fault(run))}
         if not faults or (len(faults) == len(runs) and not any(others)):
             raise
         runs = [run for run in runs if run not in faults]
@@ -162,7 +162,7 @@ def _unread(runs: Iterable[Run]) -> list[LeftOut]:
     ]
 
 
-def fault(run: Run) -> str:
+def find_fault(run: Run) -> str:
     """Returns why no page can be made of a run, even of it alone; empty where one can."""
     try:
         across = _across([run], (), (), ())
@@ -218,7 +218,7 @@ def _page(
     chapters_across = _chapters(across, PARTS_ACROSS, progress)
     whole = [(across, chapters_across)] if chapters_across else []
     # braces keep the names of one from clashing with another's
-    script = "".join(f"{{\n{resource(name)}}}\n" for name in _SCRIPTS)
+    script = "".join(f"{{\n{read_resource(name)}}}\n" for name in _SCRIPTS)
     return render_page(
         "page.html",
         script,

@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from nevis_stream.report import palette, svg
-from nevis_stream.report.run_files import pixels
+from nevis_stream.report.run_files import decode_picture
 from nevis_stream.report.styles import Style
 
 _LINE = 11  # points between names at the ends of lines
 
 
-def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
+def plot_outcomes(picture: str, summary: Mapping[str, Any]) -> Figure:
     """Draws all values of a cache, models by samples, from its picture (a `data:` address)."""
-    figure = svg.new_figure(8.4, 3.4)
+    figure = svg.make_figure(8.4, 3.4)
     axes = figure.subplots()
-    axes.imshow(pixels(picture), interpolation="nearest", aspect="auto")
+    axes.imshow(decode_picture(picture), interpolation="nearest", aspect="auto")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_xlabel(
@@ -35,7 +35,7 @@ def outcomes_plot(picture: str, summary: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure:
+def plot_budgets(summary: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure:
     """Draws each method's error over all samples against its budget: mean, ± 1 standard deviation
     over random splits.
 
@@ -43,7 +43,7 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style]) -> Figu
       summary: of a cache, as `evaluation.json` has it.
       styles: by method.
     """
-    figure, axes = svg.new_plot(8.4, 3.8)
+    figure, axes = svg.make_plot(8.4, 3.8)
     _mark_budgets(axes, summary)
     if summary.get("scores"):
         error = "MAE: mean absolute error of a cell"
@@ -70,10 +70,10 @@ def budget_plot(summary: Mapping[str, Any], styles: Mapping[str, Style]) -> Figu
     return figure
 
 
-def decomposition_plot(summary: Mapping[str, Any]) -> Figure:
+def plot_decomposition(summary: Mapping[str, Any]) -> Figure:
     """Draws the error of Sort & Search's thresholded prediction against its budget, with its
     aleatoric and epistemic parts and its fitted decay."""
-    figure, axes = svg.new_plot(8.4, 3.2)
+    figure, axes = svg.make_plot(8.4, 3.2)
     _mark_budgets(axes, summary)
     axes.set_ylabel("share of samples")
     parts = summary["decomposition"]

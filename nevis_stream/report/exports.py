@@ -17,13 +17,13 @@ from matplotlib.text import Text
 from nevis_stream.analysis.seeds import MARK
 from nevis_stream.progress import Progress, follow
 from nevis_stream.report import palette, svg
-from nevis_stream.report.latex import MOST_ROWS, latex_document, latex_table
+from nevis_stream.report.latex import MOST_ROWS, format_document, format_table
 from nevis_stream.report.names import add_legend
 from nevis_stream.report.parts import PARTS, PARTS_ACROSS
 from nevis_stream.report.section import Across, Section
 from nevis_stream.storage import append_line, write_file
 from nevis_stream.storage.reading import read_bytes
-from nevis_stream.storage.tables import csv_bytes
+from nevis_stream.storage.tables import encode_csv
 
 FILE = "files.sha256"
 _LISTED = re.compile(r"([0-9a-f]{64})  ((?:latex/|figures/)?[\w-]+\.(?:csv|tex|png|pdf|html))")
@@ -116,18 +116,18 @@ def write_tables(across: Across, files: Files, progress: Progress) -> None:
     printed = []
     for name, pieces in follow(progress, "write tables", list(frames.items())):
         frame = pd.concat(pieces, ignore_index=True)
-        files.write(f"{name}.csv", csv_bytes(frame))
+        files.write(f"{name}.csv", encode_csv(frame))
         if len(frame) <= MOST_ROWS:
-            files.write(f"latex/{name}.tex", latex_table(frame, name).encode())
+            files.write(f"latex/{name}.tex", format_table(frame, name).encode())
             printed.append(name)
-    files.write(f"latex/{_DOCUMENT}.tex", latex_document(printed).encode())
+    files.write(f"latex/{_DOCUMENT}.tex", format_document(printed).encode())
 
 
 def write_figures(across: Across, files: Files, progress: Progress) -> None:
     """Writes figures/NAME.png and .pdf for each figure with its caption, NAME-1 and so on where
     there are several sections.
     """
-    with palette.printed():
+    with palette.use_print_colours():
         for section, part in follow(
             progress,
             "figures",
@@ -172,7 +172,7 @@ def _draw(figure: Figure, words: str) -> dict[str, bytes]:
     figure.suptitle(lines, **look).set_parse_math(False)
     forms = {}
     context = {"pdf.fonttype": 42}  # letters stay letters: a journal asks for it
-    with matplotlib.rc_context(context), svg.any_script():
+    with matplotlib.rc_context(context), svg.allow_any_script():
         for form, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)

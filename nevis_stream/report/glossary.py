@@ -96,10 +96,10 @@ EVALUATION_TERMS = {
 }
 
 
-def anchor(term: str) -> str:
+def make_anchor(term: str) -> str:
     """Returns the id of a term's entry.
 
-    >>> anchor("Pareto front"), anchor("±")
+    >>> make_anchor("Pareto front"), make_anchor("±")
     ('term-pareto-front', 'term-plus-minus')
     """
     return "term-" + re.sub(r"[^a-z]+", "-", term.lower().replace("±", "plus-minus")).strip("-")

@@ -10,7 +10,7 @@ import pandas as pd
 from nevis_stream.analysis.seeds import list_notes, shorten_name
 from nevis_stream.cost.meter import format_engineering
 from nevis_stream.report.names import shorten
-from nevis_stream.terminal import printable
+from nevis_stream.terminal import strip_control_characters
 
 PREAMBLE = "\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,longtable}"
 MOST_ROWS = 400  # about ten pages; longer tables are not printed
@@ -55,7 +55,7 @@ _LATEX = str.maketrans(
 )
 
 
-def latex_table(frame: pd.DataFrame, name: str) -> str:
+def format_table(frame: pd.DataFrame, name: str) -> str:
     """Returns a table for \\input: a float, or a `longtable` where it has more rows than a page.
 
     At most five columns are printed, `x` and `x_std` as one; long texts are shortened.
@@ -88,7 +88,7 @@ def latex_table(frame: pd.DataFrame, name: str) -> str:
     return "% needs " + PREAMBLE.replace("\n", " ") + f"\n{{\\footnotesize\n{text}}}\n"
 
 
-def latex_document(names: Sequence[str]) -> str:
+def format_document(names: Sequence[str]) -> str:
     """Returns a document of all these tables, which are in its directory."""
     inputs = "".join(f"\\input{{{name}}}\\clearpage\n" for name in names)
     begin = f"\\documentclass{{article}}\n{PREAMBLE}\n\\begin{{document}}\n"
@@ -166,4 +166,4 @@ def _letter(letter: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _plain(printable(text)).translate(_LATEX)
+    return _plain(strip_control_characters(text)).translate(_LATEX)

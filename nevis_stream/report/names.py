@@ -40,7 +40,7 @@ def to_letters(number: int) -> str:
     return chr(97 + number) if number < 26 else to_letters(number // 26 - 1) + chr(97 + number % 26)
 
 
-def sample_line(style: Style) -> Line2D:
+def make_line(style: Style) -> Line2D:
     """Returns a line as a method is drawn, for a legend."""
     return Line2D([], [], color=palette.series(style.colour), dashes=style.dash or (None, None))
 
@@ -57,33 +57,33 @@ def add_legend(figure: Figure) -> None:
         named = dict(zip(texts, artists, strict=True)) | named
     if named:
         width, height = figure.get_size_inches()
-        figure.set_size_inches(width, height + legend_height(named, width))
+        figure.set_size_inches(width, height + measure_legend(named, width))
         _add(figure, named, "outside lower center", _columns(named, width))
 
 
-def legend_at_the_foot(figure: Figure, named: Mapping[str, Artist]) -> None:
+def add_legend_below(figure: Figure, named: Mapping[str, Artist]) -> None:
     """Adds a legend at the lower edge of a figure without a constrained layout, which leaves
-    `legend_height` for it.
+    `measure_legend` for it.
     """
     _add(figure, named, "lower center", _columns(named, figure.get_size_inches()[0]))
 
 
-def legend_height(named: Mapping[str, Artist], width: float) -> float:
+def measure_legend(named: Mapping[str, Artist], width: float) -> float:
     """Returns how high a legend is, in inches, on a figure of this width."""
     return _ROW * -(-len(named) // _columns(named, width))
 
 
 def _columns(named: Mapping[str, Artist], width: float) -> int:
     for columns in (4, 3, 2):
-        figure = svg.new_figure(width, 1, layout=None)  # only measured
+        figure = svg.make_figure(width, 1, layout=None)  # only measured
         legend = _add(figure, named, "lower center", columns)
-        if legend.get_window_extent(svg.renderer(figure)).width <= figure.bbox.width:
+        if legend.get_window_extent(svg.get_renderer(figure)).width <= figure.bbox.width:
             return columns
     return 1
 
 
 def _add(figure: Figure, named: Mapping[str, Artist], place: Any, columns: int) -> Legend:
-    with svg.any_script():
+    with svg.allow_any_script():
         legend = figure.legend(
             list(named.values()),
             [shorten(name, _LONGEST) for name in named],

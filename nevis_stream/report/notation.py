@@ -8,26 +8,26 @@ from nevis_stream.cost.meter import format_cost, format_engineering
 NONE = "–"
 
 
-def error(value: float) -> str:
+def format_error(value: float) -> str:
     """Returns an error with four decimals, as the paper's tables resolve it."""
     return NONE if math.isnan(value) else f"{value:.4f}"
 
 
-def difference(value: float) -> str:
+def format_difference(value: float) -> str:
     """Returns a difference of errors with its sign and four decimals.
 
-    >>> difference(-0.01234), difference(0.5), difference(float("nan"))
+    >>> format_difference(-0.01234), format_difference(0.5), format_difference(float("nan"))
     ('−0.0123', '+0.5000', '–')
     """
     return NONE if math.isnan(value) else f"{value:+.4f}".replace("-", "−")
 
 
-def error_spread(value: Spread) -> str:
+def format_error_spread(value: Spread) -> str:
     """Returns "mean ± std" of an error; the mean alone for a single seed."""
-    return error(value.mean) + ("" if math.isnan(value.std) else f" ± {value.std:.4f}")
+    return format_error(value.mean) + ("" if math.isnan(value.std) else f" ± {value.std:.4f}")
 
 
-def cost_spread(value: Spread) -> str:
+def format_cost_spread(value: Spread) -> str:
     """Returns "mean ± std" of FLOPs; the mean alone for a single seed or equal costs."""
     spread = (
         "" if math.isnan(value.std) or value.std == 0 else f" ± {format_engineering(value.std)}"

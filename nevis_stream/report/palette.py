@@ -44,7 +44,7 @@ def series(number: int) -> str:
 
 
 @contextmanager
-def printed() -> Iterator[None]:
+def use_print_colours() -> Iterator[None]:
     """Figures that are drawn inside have the light colours of the page, for files of their own."""
     token = _printed.set(True)
     try:
@@ -59,7 +59,7 @@ def to_variables(text: str) -> str:
 
 
 @cache
-def variables(dark: bool = False) -> dict[str, str]:
+def list_variables(dark: bool = False) -> dict[str, str]:
     """Returns the page's colours (`#rrggbb`) by name, as style.css has them."""
     style = (files("nevis_stream.report") / "style.css").read_text(encoding="utf-8")
     light, night = re.findall(r":root \{(.*?)\}", style, flags=re.S)[:2]
@@ -67,4 +67,4 @@ def variables(dark: bool = False) -> dict[str, str]:
 
 
 def _colour(name: str) -> str:
-    return variables()[name] if _printed.get() else f"#0101{_NAMES.index(name) + 1:02d}"
+    return list_variables()[name] if _printed.get() else f"#0101{_NAMES.index(name) + 1:02d}"

@@ -31,7 +31,7 @@ _LARGEST_TABLE = 2**22  # bytes; a stream of 106 tasks has at most 500,000
 _LARGEST_THUMBNAIL = 512 * 1024  # bytes; a strip of 12 images of 48 pixels has about 30,000
 
 
-def environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
+def collect_environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Returns (fact, value) of environment.jsonl over all runs; differing values with their counts.
 
     A run without the file, or without a readable line, is counted under the fact "not recorded".
@@ -47,7 +47,7 @@ def environment(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return rows + ([("not recorded", f"{silent} of {len(runs)} runs")] if silent else [])
 
 
-def readings(runs: Sequence[Run]) -> dict[str, list[str]]:
+def collect_readings(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns sentences on what the files of data sets were understood as, by dataset_id, from
     the first run that has them.
     """
@@ -60,7 +60,7 @@ def readings(runs: Sequence[Run]) -> dict[str, list[str]]:
     return found
 
 
-def overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:
+def read_overlaps(runs: Sequence[Run]) -> list[dict[str, str]]:
     """Returns the rows of the first readable overlap.csv: task_id, split, earlier, exact, near,
     samples (docs/run-directory.md).
     """
@@ -78,7 +78,7 @@ def _overlaps(file: Path) -> list[dict[str, str]] | None:
     return [row for row in rows if None not in (*row, *row.values())]
 
 
-def thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | None:
+def find_thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | None:
     """Returns a task's row of images as a `data:` address, from the first run that has one.
 
     Args:
@@ -88,7 +88,7 @@ def thumbnail(task_id: str, runs: Sequence[Run], small: bool = False) -> str | N
     """
     if not is_file_name(task_id):
         return None
-    pictures = (picture(run, f"{task_id}.png", small=small) for run in runs)
+    pictures = (encode_picture(run, f"{task_id}.png", small=small) for run in runs)
     return next(filter(None, pictures), None)
 
 
@@ -97,7 +97,7 @@ def is_file_name(task_id: str) -> bool:
     return bool(task_id) and not set(task_id) & set("/\\\0") and task_id not in (".", "..")
 
 
-def picture(run: Run, name: str, count: int | None = None, small: bool = True) -> str | None:
+def encode_picture(run: Run, name: str, count: int | None = None, small: bool = True) -> str | None:
     """Returns a PNG with a row of images as a `data:` address, or None if it cannot be read.
 
     Args:
@@ -131,7 +131,7 @@ def _cut(data: bytes, count: int | None) -> bytes:
         raise ValueError(f"is damaged: {error}") from None
 
 
-def pixels(address: str) -> np.ndarray:
+def decode_picture(address: str) -> np.ndarray:
     """Returns the picture in a `data:` address as uint8[height, width, 3]."""
     with Image.open(
         io.BytesIO(base64.b64decode(address.partition(",")[2])), formats=["PNG"]
@@ -202,7 +202,7 @@ def read_mistakes(run: Run, task_id: str, most: int) -> Mistakes | None:
         return None
     shown = record.mistakes[:most]
     captions = [_caption(mistake) for mistake in shown]
-    row = picture(run, f"{name}.png", len(captions)) if captions else None
+    row = encode_picture(run, f"{name}.png", len(captions)) if captions else None
     names = [_list(mistake) for mistake in shown]
     return Mistakes(
         row or "", captions, names, record.mistakes, record.wrong, record.n, record.split

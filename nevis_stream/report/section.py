@@ -62,7 +62,7 @@ class ErrorRow:
     cells: tuple[ErrorCell, ...]
 
 
-def error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
+def list_error_rows(groups: Sequence[SeedGroup]) -> list[ErrorRow]:
     """Returns the rows in stream order, on the protocol's split.
 
     The lowest mean of a row is marked best, ties all, where two methods or more have one; a cell
@@ -188,7 +188,7 @@ class Section:
     @cached_property
     def tasks(self) -> list[ErrorRow]:
         """Every task that a run has trained, in stream order, with each method's error."""
-        return error_rows(self.groups)
+        return list_error_rows(self.groups)
 
     def once(self, compute: Callable[["Section"], T]) -> T:
         """Returns `compute(self)`, computed at the first call only: a part's html, tables and

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from nevis_stream.report import palette, svg
-from nevis_stream.report.styles import series_styles
-from nevis_stream.report.templates import render_page, resource
+from nevis_stream.report.styles import list_series_styles
+from nevis_stream.report.templates import read_resource, render_page
 from nevis_stream.storage import write_file
 
 PAGE = "report.html"
@@ -65,20 +65,20 @@ class Picture:
     def svg(self) -> Markup:
         """The figure."""
         drawing = svg.Drawing(self.title, self._draw, "")
-        return svg.pictures({self.name: drawing})[self.name]
+        return svg.render_pictures({self.name: drawing})[self.name]
 
     @property
     def legend(self) -> Markup:
         """The legend, with a line or a mark in the style of each series."""
         items = (
             Markup("<li>{} {}</li>").format(style.swatch if line.joined else style.mark, line.name)
-            for line, style in zip(self.lines, series_styles(len(self.lines)), strict=True)
+            for line, style in zip(self.lines, list_series_styles(len(self.lines)), strict=True)
         )
         return Markup('<ul class="legend">{}</ul>').format(Markup("").join(items))
 
     def _draw(self):
-        figure, axes = svg.new_plot(8.8, 3.6)
-        for line, style in zip(self.lines, series_styles(len(self.lines)), strict=True):
+        figure, axes = svg.make_plot(8.8, 3.6)
+        for line, style in zip(self.lines, list_series_styles(len(self.lines)), strict=True):
             colour = palette.series(style.colour)
             look = {"color": colour, "linewidth": 1.8 if line.joined else 0}
             look |= {"marker": style.marker, "markersize": 4.5} if line.marked else {}
@@ -164,7 +164,7 @@ def write_study(out: Path, title: str, introduction: str, chapters: Sequence[Stu
             write_file(out / files[-1], chapter.table.to_csv(index=False).encode())
     page = render_page(
         "study_page.html",
-        resource("sort.js"),
+        read_resource("sort.js"),
         title=title,
         introduction=introduction,
         chapters=chapters,

@@ -64,12 +64,12 @@ class Style:
         return head.format(self.colour) + Markup(_SHAPES[self.marker] + "</svg>")
 
 
-def styles_of(names: Collection[str]) -> dict[str, Style]:
+def assign_styles(names: Collection[str]) -> dict[str, Style]:
     """Returns a style for every name, in their order."""
-    return dict(zip(names, series_styles(len(names)), strict=True))
+    return dict(zip(names, list_series_styles(len(names)), strict=True))
 
 
-def series_styles(count: int) -> list[Style]:
+def list_series_styles(count: int) -> list[Style]:
     """Returns a style for each of several series."""
     return [
         Style(i % SERIES + 1, MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])
@@ -94,7 +94,7 @@ def assign(groups: Sequence[SeedGroup]) -> dict[str, Style]:
 _MARKERS = (*MARKERS, "<", ">", "p", "*", "h", "d")
 
 
-def domain_styles(domains: Iterable[str]) -> dict[str, Style]:
+def assign_domain_styles(domains: Iterable[str]) -> dict[str, Style]:
     """Returns a style by domain, the most frequent first; up to 91 domains have styles of their
     own.
     """

@@ -38,30 +38,30 @@ OVER_SEEDS = "± one sample standard deviation over the n seeds, where n ≥ 2"
 """What a caption says of bars and bands of seeds."""
 
 
-def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
+def make_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
     """Returns an empty figure of a size in inches."""
     figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)  # measures texts; pyplot and its global state are not needed
     return figure
 
 
-def new_plot(width: float, height: float) -> tuple[Figure, Any]:
+def make_plot(width: float, height: float) -> tuple[Figure, Any]:
     """Returns a figure of a size in inches, and its only axes in the page's look."""
-    figure = new_figure(width, height)
+    figure = make_figure(width, height)
     axes = figure.subplots()
     style_axes(axes)
     return figure, axes
 
 
-def renderer(figure: Figure) -> RendererAgg:
+def get_renderer(figure: Figure) -> RendererAgg:
     """Returns what measures a figure's texts."""
     canvas = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg)  # of `new_figure`
+    assert isinstance(canvas, FigureCanvasAgg)  # of `make_figure`
     return canvas.get_renderer()
 
 
 @contextmanager
-def any_script() -> Iterator[None]:
+def allow_any_script() -> Iterator[None]:
     """Lets texts hold letters that matplotlib's font lacks: the page uses the reader's fonts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
@@ -85,7 +85,9 @@ def write_flops(axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: notation.tick(value)))
 
 
-def pictures(drawings: Mapping[str, Drawing], number: int | None = None) -> dict[str, Markup]:
+def render_pictures(
+    drawings: Mapping[str, Drawing], number: int | None = None
+) -> dict[str, Markup]:
     """Returns figures for the page by name, as wide as the page; on a phone they scroll sideways.
 
     Args:
@@ -96,11 +98,11 @@ def pictures(drawings: Mapping[str, Drawing], number: int | None = None) -> dict
     framed = {}
     for stem, drawing in drawings.items():
         name = stem if number is None else f"{stem}-{number}"
-        framed[stem] = frame.format(name, inline(drawing.draw(), name, drawing.title))
+        framed[stem] = frame.format(name, render_inline(drawing.draw(), name, drawing.title))
     return framed
 
 
-def inline(figure: Figure, name: str, title: str) -> Markup:
+def render_inline(figure: Figure, name: str, title: str) -> Markup:
     """Returns the figure as an `<svg>` element for HTML.
 
     Args:
@@ -110,7 +112,7 @@ def inline(figure: Figure, name: str, title: str) -> Markup:
     """
     buffer = io.StringIO()
     context = {"svg.fonttype": "none", "svg.hashsalt": name}
-    with matplotlib.rc_context(context), any_script():
+    with matplotlib.rc_context(context), allow_any_script():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)

@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 from nevis_stream.cost.meter import format_ratio
 from nevis_stream.report import notation
-from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS, anchor
-from nevis_stream.terminal import printable
+from nevis_stream.report.glossary import EVALUATION_TERMS, TERMS, make_anchor
+from nevis_stream.terminal import strip_control_characters
 
 
 def render(name: str, **values: Any) -> Markup:
@@ -29,7 +29,7 @@ def render(name: str, **values: Any) -> Markup:
       **values: what the template asks for; a missing one is an error.
     """
     # labels may come from anybody's run directories
-    return Markup(printable(_environment().get_template(name).render(**values)))
+    return Markup(strip_control_characters(_environment().get_template(name).render(**values)))
 
 
 def render_page(name: str, script: str, **values: Any) -> Markup:
@@ -37,11 +37,11 @@ def render_page(name: str, script: str, **values: Any) -> Markup:
     the only one that its policy allows.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    style = Markup(resource("style.css"))
+    style = Markup(read_resource("style.css"))
     return render(name, style=style, script=Markup(script), script_hash=digest, **values)
 
 
-def resource(name: str) -> str:
+def read_resource(name: str) -> str:
     """Returns a text file of this package: a style sheet or a script."""
     return (files("nevis_stream.report") / name).read_text(encoding="utf-8")
 
@@ -55,7 +55,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    words = {"terms": EVALUATION_TERMS | TERMS, "anchor": anchor}
+    words = {"terms": EVALUATION_TERMS | TERMS, "anchor": make_anchor}
     environment.globals |= words | {"notation": notation, "ratio": format_ratio}
     environment.globals["macros"] = environment.get_template("macros.html").module
     return environment

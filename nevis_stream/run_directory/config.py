@@ -73,7 +73,7 @@ class RecordedConfig:
         )
 
 
-def config_of(values: Mapping[str, Any]) -> RecordedConfig:
+def make_config(values: Mapping[str, Any]) -> RecordedConfig:
     """Returns the config that a new run records."""
     identity = encode(environment.identify(values))
     return RecordedConfig(SCHEMA, hashlib.sha256(identity.encode()).hexdigest()[:16], values)
@@ -107,7 +107,7 @@ def read_config(run_dir: Path) -> RecordedConfig:
     return RecordedConfig(schema, config_hash, values)
 
 
-def recorded_values(run_dir: Path) -> dict[str, Any]:
+def read_values(run_dir: Path) -> dict[str, Any]:
     """Returns the values of a run directory's config.json, without importing the learner.
 
     Raises:

@@ -38,7 +38,7 @@ from nevis_stream.datasets.reading import Reading
 from nevis_stream.errors import BadInput
 from nevis_stream.storage import append_line, write_file
 from nevis_stream.storage.reading import parse_json, read_bytes, read_json
-from nevis_stream.storage.record import encode, json_object
+from nevis_stream.storage.record import check_object, encode
 
 FILE_NAME = "environment.jsonl"
 _PACKAGES = (
@@ -62,7 +62,7 @@ def describe_environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "system": platform.system(),
         "processor": _processor(),
-        "cores": cores(),
+        "cores": count_cores(),
         "packages": {},
     }
     if commit := project_commit():
@@ -99,7 +99,7 @@ def project_commit(root: Path = _ROOT) -> str | None:
         return None
 
 
-def last_code(run_dir: Path) -> dict[str, str]:
+def read_last_code(run_dir: Path) -> dict[str, str]:
     """Returns the digests of the user's code that the process that worked last in a run directory
     recorded; empty if there are none.
     """
@@ -109,7 +109,7 @@ def last_code(run_dir: Path) -> dict[str, str]:
     return recorded[-1] if recorded else {}
 
 
-def conventions(run_dir: Path) -> dict[str, int]:
+def read_conventions(run_dir: Path) -> dict[str, int]:
     """Returns the versions of conventions with which the first process that worked in a run
     directory began; empty if it recorded none, as before they had versions.
     """
@@ -117,7 +117,7 @@ def conventions(run_dir: Path) -> dict[str, int]:
     return versions if isinstance(versions, dict) else {}
 
 
-def changed_versions(run_dir: Path) -> list[str]:
+def find_changed_versions(run_dir: Path) -> list[str]:
     """Returns which versions of the project and of packages differ from those of the process that
     worked last in a run directory: "jax 0.10.1, now 0.10.2".
     """
@@ -133,7 +133,7 @@ def _read_recorded(run_dir: Path) -> list[dict[str, Any]]:
     return read(file) if file.exists() else []
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -153,8 +153,8 @@ def read(file: Path) -> list[dict[str, Any]]:
     processes = []
     for line in read_bytes(file).splitlines():
         try:
-            facts = dict(json_object(parse_json(line)))
-            processes.append(facts | json_object(facts.pop("packages", {})))
+            facts = dict(check_object(parse_json(line)))
+            processes.append(facts | check_object(facts.pop("packages", {})))
         except ValueError:
             continue
     return processes
@@ -183,7 +183,7 @@ class Convention:
       change: what the current version does, as the end of "since this version …".
       everywhere: whether it holds for every run and decides costs alone, not predictors. Then its
         version is not part of the config's hash. Other conventions are those of the learners whose
-        attribute `conventions` names them.
+        attribute `read_conventions` names them.
     """
 
     version: int
@@ -204,7 +204,7 @@ CONVENTIONS = {
 }
 
 
-def conventions_of(learner: Any) -> dict[str, int]:
+def list_conventions(learner: Any) -> dict[str, int]:
     """Returns the versions that a run of this learner records, by name."""
     used = getattr(learner, CONVENTIONS_KEY, ())
     used = used if isinstance(used, tuple) else ()  # something else of the user's
@@ -274,7 +274,7 @@ def digest_code(things: Iterable[Any], modules: Iterable[str] = ()) -> Digests:
     return found.digests()
 
 
-def code_difference(before: Digests, now: Digests) -> list[str]:
+def compare_code(before: Digests, now: Digests) -> list[str]:
     """Returns the modules whose code changed. A module that only one of the two has is not named,
     since it may be imported late, unless they have none in common.
     """
@@ -448,7 +448,7 @@ def read_readings(file: Path) -> dict[str, Reading]:
       ValueError: it is damaged.
     """
     try:
-        values = json_object(read_json(file, LARGEST_READINGS))
+        values = check_object(read_json(file, LARGEST_READINGS))
         return {name: Reading.from_json(each) for name, each in values.items()}
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"is damaged ({error})") from None

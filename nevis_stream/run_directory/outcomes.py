@@ -18,7 +18,7 @@ from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.datasets.images import Images
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import read_json
-from nevis_stream.storage.record import Record, check_unicode, choice, json_object, number
+from nevis_stream.storage.record import Record, check_choice, check_object, check_unicode, number
 from nevis_stream.vocabulary import SPLITS, TASK_KINDS
 
 
@@ -58,7 +58,7 @@ def find_fault(probabilities: Any, n: int, kind: str, classes: int) -> str | Non
 
 def write(path: Path, samples: Samples, kind: str, probabilities: np.ndarray) -> dict[str, Any]:
     """Writes outcomes; returns metric, value, error (and reason) for the ledger."""
-    metric = metrics.for_kind(kind)
+    metric = metrics.find_metric(kind)
     with io.BytesIO() as buffer:
         np.savez_compressed(
             buffer,
@@ -142,9 +142,9 @@ class TaskMistakes(Record):
     """
 
     task_id: str
-    split: Annotated[str, choice("split", SPLITS)]
+    split: Annotated[str, check_choice("split", SPLITS)]
     predictor_id: str
-    kind: Annotated[str, choice("kind", TASK_KINDS)]
+    kind: Annotated[str, check_choice("kind", TASK_KINDS)]
     n: int
     wrong: int
     mistakes: tuple[Mistake, ...]
@@ -167,7 +167,7 @@ def find_worst(
     Returns:
       (index of the sample, mistake) pairs, and the number of samples answered wrongly.
     """
-    labels, metric = samples.labels, metrics.for_kind(kind)
+    labels, metric = samples.labels, metrics.find_metric(kind)
     correct = metric.per_sample(labels, probabilities)
     confidence = np.where(correct == 0, metric.confidence(labels, probabilities), np.inf)
     lowest = confidence if kind == SINGLE_LABEL else confidence.min(axis=1)
@@ -237,7 +237,7 @@ def read_mistakes(file: Path) -> TaskMistakes:
       ValueError: it is damaged; the message says where.
     """
     try:
-        values = json_object(read_json(file))
+        values = check_object(read_json(file))
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     check_unicode(values)

@@ -19,7 +19,14 @@ from nevis_stream import metrics
 from nevis_stream.cost.meter import NO_TRIAL
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.metrics import ERROR_RATE
-from nevis_stream.storage.record import Record, choice, json_object, number, show_value, whole
+from nevis_stream.storage.record import (
+    Record,
+    check_choice,
+    check_object,
+    check_whole,
+    number,
+    show_value,
+)
 from nevis_stream.vocabulary import META_SPLITS, PHASES, POOL, PROTOCOLS, SPLITS, TASK_KINDS
 
 SCHEMA = 3
@@ -29,9 +36,9 @@ LARGEST_FLOPS = 10**36
 """More than all computers of the world together have done so far."""
 
 
-def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
+def parse_flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
     """FLOPs by phase and trial."""
-    for phase, by_trial in json_object(value).items():
+    for phase, by_trial in check_object(value).items():
         if phase not in PHASES:
             raise ValueError(f"is not valid: {unknown('phase', phase, PHASES)}")
         if not isinstance(by_trial, dict):
@@ -40,13 +47,13 @@ def flops_by_trial(value: Any) -> Mapping[str, Mapping[str, int]]:
             if trial != NO_TRIAL and not (trial.isascii() and trial.isdigit()):
                 raise ValueError(f"of {phase!r} names the trial {trial!r}; valid: a number, or -")
             try:
-                whole(0, LARGEST_FLOPS)(count)
+                check_whole(0, LARGEST_FLOPS)(count)
             except ValueError as error:
                 raise ValueError(f"of {phase!r}, trial {trial} {error}") from None
     return value
 
 
-Flops = Annotated[Mapping[str, Mapping[str, int]], flops_by_trial]
+Flops = Annotated[Mapping[str, Mapping[str, int]], parse_flops_by_trial]
 """Exact FLOPs by phase and trial; see `nevis_stream.cost.compute`."""
 Share = Annotated[float, number(0, 1)]
 Value = Annotated[float, number(-1e9, 1e9)]
@@ -63,13 +70,13 @@ class Header(Record):
     """
 
     kind: ClassVar[str] = "run"
-    schema: Annotated[int, whole(1, SCHEMA)]
+    schema: Annotated[int, check_whole(1, SCHEMA)]
     learner: str
     budget: str | None
     stream: str
     stream_digest: str
-    protocol: Annotated[str, choice("protocol", PROTOCOLS)]
-    seed: Annotated[int, whole(high=2**63)]
+    protocol: Annotated[str, check_choice("protocol", PROTOCOLS)]
+    seed: Annotated[int, check_whole(high=2**63)]
     config_hash: str
     tasks: int | None
     events: int | None
@@ -106,7 +113,7 @@ class EventRecord(Record):
     @property
     def name(self) -> str:
         """The common part of the names of the event's files: its number and task."""
-        return event_name(self.event, self.task_id)
+        return make_event_name(self.event, self.task_id)
 
     @property
     def key(self) -> tuple[str, str | None]:
@@ -125,10 +132,10 @@ class TrainRecord(EventRecord):
 
     kind: ClassVar[str] = "train"
     dataset_id: str
-    year: Annotated[int, whole(high=9999)] | None
+    year: Annotated[int, check_whole(high=9999)] | None
     domain: str
-    task_kind: Annotated[str, choice("task_kind", TASK_KINDS)]
-    meta_split: Annotated[str, choice("meta_split", META_SPLITS)]
+    task_kind: Annotated[str, check_choice("task_kind", TASK_KINDS)]
+    meta_split: Annotated[str, check_choice("meta_split", META_SPLITS)]
     num_classes: int
     n_train: int | None
     n_dev: int | None
@@ -171,7 +178,7 @@ class PredictRecord(EventRecord):
 
     kind: ClassVar[str] = "predict"
     train_event: int | None = None
-    split: Annotated[str, choice("split", (*SPLITS, POOL))]
+    split: Annotated[str, check_choice("split", (*SPLITS, POOL))]
     n: int | None
     metric: str
     value: Value | None
@@ -209,7 +216,7 @@ def parse(values: Any) -> Record:
     Raises:
       ValueError: it is not a record; the message says why.
     """
-    kind = json_object(values).get("kind")
+    kind = check_object(values).get("kind")
     if not isinstance(kind, str) or kind not in RECORDS:
         raise ValueError(f"kind {show_value(kind)}; valid: {', '.join(RECORDS)}")
     try:
@@ -218,17 +225,17 @@ def parse(values: Any) -> Record:
         raise ValueError(f"{kind} record: {error}") from None
 
 
-def event_name(event: int, task_id: str) -> str:
+def make_event_name(event: int, task_id: str) -> str:
     """Returns the common part of the names of an event's files: its number and task."""
     return f"{event:04d}-{task_id}"
 
 
-def tree_name(trial: int) -> str:
+def make_tree_name(trial: int) -> str:
     """Returns the name of a trial's predictor in its checkpoint."""
     return f"predictor-{trial:03d}"
 
 
-def predictor_id(config_hash: str, task_id: str, trial: int, step: int) -> str:
+def make_predictor_id(config_hash: str, task_id: str, trial: int, step: int) -> str:
     """Returns a predictor's id of 16 hex digits."""
     return hashlib.sha256(f"{config_hash}/{task_id}/{trial}/{step}".encode()).hexdigest()[:16]
 

@@ -23,7 +23,7 @@ from nevis_stream.errors import RunWarning
 from nevis_stream.run_directory.records import Header, PredictRecord, TrainRecord
 from nevis_stream.storage import append_line
 from nevis_stream.storage.reading import parse_json, read_bytes
-from nevis_stream.storage.record import Record, encode, json_object, number
+from nevis_stream.storage.record import Record, check_object, encode, number
 from nevis_stream.vocabulary import POOL
 
 TIMING_FILE = "timing.jsonl"
@@ -44,7 +44,7 @@ class TimingRecord(Record):
     compilation_seconds: Seconds | None = None
 
 
-def clocks() -> dict[str, float]:
+def read_clocks() -> dict[str, float]:
     """Returns the current values of all clocks and counters."""
     from nevis_stream.cost import counted  # not with this module: readers of runs load no JAX
 
@@ -60,8 +60,8 @@ def clocks() -> dict[str, float]:
 def append_timing(
     run_dir: Path, event: int, kind: str, task_id: str, start: Mapping[str, float]
 ) -> None:
-    """Adds the line of an event that started when `clocks` returned `start`."""
-    passed = {name: max(round(now - start[name], 4), 0) for name, now in clocks().items()}
+    """Adds the line of an event that started when `read_clocks` returned `start`."""
+    passed = {name: max(round(now - start[name], 4), 0) for name, now in read_clocks().items()}
     record = TimingRecord(event=event, kind=kind, task_id=task_id, pid=os.getpid(), **passed)
     append_line(run_dir / TIMING_FILE, encode(record.to_json()))
 
@@ -75,7 +75,7 @@ def read_timing(run_dir: Path) -> list[TimingRecord]:
         return []
     for line in lines:
         try:
-            records.append(TimingRecord.from_json(json_object(parse_json(line))))
+            records.append(TimingRecord.from_json(check_object(parse_json(line))))
         except ValueError:
             continue
     return records
@@ -170,13 +170,13 @@ class RunScalars:
     def show(self, records: Sequence[Record]) -> None:
         """Writes the points of a ledger's records that are not written yet."""
         if self._stream:
-            points = stream_points(records)
+            points = list_stream_points(records)
             for step, values in points[self._shown :]:
                 self._stream.write(step, values)
             self._shown = len(points)
 
 
-def stream_points(records: Sequence[Record]) -> list[tuple[int, dict[str, float | None]]]:
+def list_stream_points(records: Sequence[Record]) -> list[tuple[int, dict[str, float | None]]]:
     """Returns (order of the task, values by tag) for each event of a ledger.
 
     After training: the chosen trial's dev error. After predicting: the task's error, the means of

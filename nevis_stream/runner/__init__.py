@@ -23,8 +23,8 @@ from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import Header
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.runner.events import EventLoop, show_results
-from nevis_stream.runner.training import Work, last_kept
-from nevis_stream.storage import exclusive, make_directory, remove_leftovers
+from nevis_stream.runner.training import Work, parse_last_kept
+from nevis_stream.storage import lock_exclusively, make_directory, remove_leftovers
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.storage.reading import read_bytes
 from nevis_stream.storage.record import refuse_other, write_once
@@ -89,7 +89,7 @@ def run(
       NevisStreamError: of a kind that says what to do: bad input, a locked directory, a full disk,
         a faulty learner.
     """
-    last_kept(keep)
+    parse_last_kept(keep)
     if isinstance(learner, str):
         if config is not None:
             raise BadInput("config: a learner that is given by its name has its own; give values.")
@@ -113,11 +113,11 @@ def run(
     settings |= {"protocol": protocol, "seed": seed, "keep": keep}
     if stream.schedule.rule is not None:
         settings["rule"] = stream.schedule.rule
-    if versions := environment.conventions_of(learner):
+    if versions := environment.list_conventions(learner):
         settings[environment.CONVENTIONS_KEY] = versions
-    recorded = config_file.config_of(settings)
+    recorded = config_file.make_config(settings)
     path = Path(run_dir)
-    with exclusive(path / "lock"), contextlib.ExitStack() as stack:
+    with lock_exclusively(path / "lock"), contextlib.ExitStack() as stack:
         ledger = _open_directory(path, recorded, stream)
         module, colon, _ = settings["learner"].partition(":")
         code = environment.digest_code(
@@ -195,13 +195,13 @@ def _open_directory(path: Path, config: RecordedConfig, stream: Stream) -> Ledge
     versions = config.values.get(environment.CONVENTIONS_KEY, {})
     ledger = Ledger(path)
     header = ledger.header if ledger.records else _header_of_init(path)
-    begun = _versions(path, versions if header is None else environment.conventions(path))
+    begun = _versions(path, versions if header is None else environment.read_conventions(path))
     values = {
         name: value for name, value in config.values.items() if name != environment.CONVENTIONS_KEY
     }
     if begun:
         values[environment.CONVENTIONS_KEY] = begun
-    expected = config_file.config_of(values)
+    expected = config_file.make_config(values)
     if file.exists():
         found = read_bytes(file).decode(errors="replace")
         refuse_other(file, found, expected.to_text(), _OTHER_RUN)
@@ -262,7 +262,7 @@ def _refuse_changed_code(ledger: Ledger, code: Digests, accepted: bool) -> None:
     """
     if not ledger.records and _header_of_init(ledger.run_dir) is None:
         return
-    changed = ", ".join(environment.code_difference(environment.last_code(ledger.run_dir), code))
+    changed = ", ".join(environment.compare_code(environment.read_last_code(ledger.run_dir), code))
     if changed and not accepted:
         done, reason, wish = (
             ("was done", "this is not the learner that it ran", "show its results")
@@ -274,7 +274,7 @@ def _refuse_changed_code(ledger: Ledger, code: Digests, accepted: bool) -> None:
             f" {reason}. Choose another run_dir; or, if the change does not matter, {wish} with"
             " --accept_changed_code (in Python: accept_changed_code=True)."
         )
-    versions = [] if ledger.complete else environment.changed_versions(ledger.run_dir)
+    versions = [] if ledger.complete else environment.find_changed_versions(ledger.run_dir)
     if versions:
         warnings.warn(
             f"{ledger.run_dir}: this run is continued with other versions: {'; '.join(versions)}.",

@@ -22,8 +22,8 @@ from nevis_stream.run_directory.records import (
     PredictRecord,
     TrainRecord,
     TrialRecord,
-    event_name,
-    tree_name,
+    make_event_name,
+    make_tree_name,
 )
 from nevis_stream.runner.training import TrainEvents, Work
 from nevis_stream.storage import checkpoint, write_file
@@ -82,7 +82,7 @@ class EventLoop:
     def _do(self, number: int, event: Event) -> None:
         work, task = self.work, event.task
         work.progress.event(number, work.ledger.header.events, describe_event(event.key))
-        start = scalars.clocks()
+        start = scalars.read_clocks()
         if event.split is None:
             self.training.events[number] = event
             record: EventRecord = self.training.record(number)
@@ -225,7 +225,7 @@ def predict(
     trials = sorted(trained.trials, key=lambda trial: trial.trial != trained.chosen)
     if work.config.values["keep"] != "all":
         trials = trials[:1]  # the chosen one
-    name = f"outcomes/{event_name(number, task.task_id)}-{split}"
+    name = f"outcomes/{make_event_name(number, task.task_id)}-{split}"
     answers = []
     for trial in trials:
         file = f"{name}-trial-{trial.trial:03d}.npz"
@@ -267,7 +267,7 @@ def _answer(
     ctx = work.context(
         task.task_id, "predict", f"trial {trial.trial}", phase="predict", trial=trial.trial
     )
-    tree = training.load(trained.event, tree_name(trial.trial))
+    tree = training.load(trained.event, make_tree_name(trial.trial))
     answered = work.learner.predict(tree, samples.images, ctx)
     complaint = outcomes.find_fault(answered, len(samples), task.kind, task.num_classes)
     if complaint:

@@ -33,9 +33,9 @@ from nevis_stream.run_directory.outcomes import write_thumbnails
 from nevis_stream.run_directory.records import (
     TrainRecord,
     TrialRecord,
-    event_name,
-    predictor_id,
-    tree_name,
+    make_event_name,
+    make_predictor_id,
+    make_tree_name,
 )
 from nevis_stream.run_directory.scalars import RunScalars
 from nevis_stream.storage import checkpoint
@@ -110,7 +110,7 @@ class Work:
         return LearnerFault(f"learner {self.name}, task {task.task_id!r}: {problem}.")
 
 
-def last_kept(keep: str) -> int | None:
+def parse_last_kept(keep: str) -> int | None:
     """Returns K if `keep` is "last_K", else None.
 
     Raises:
@@ -138,7 +138,7 @@ class TrainEvents:
     """
 
     def __init__(self, work: Work):
-        self.work, self.last = work, last_kept(work.config.values["keep"])
+        self.work, self.last = work, parse_last_kept(work.config.values["keep"])
         self.events: dict[int, Event] = {}
 
     def delete_old(self) -> None:
@@ -183,7 +183,7 @@ class TrainEvents:
         return Checkpoint(path).load(name)
 
     def _path(self, event: int) -> Path:
-        return self.work.checkpoint(event_name(event, self.events[event].task.task_id))
+        return self.work.checkpoint(make_event_name(event, self.events[event].task.task_id))
 
     def _train(self, event: int) -> TrainRecord:
         """Trains from the state before the event, saves the checkpoint and returns the record."""
@@ -198,7 +198,7 @@ class TrainEvents:
         state, predictors = returned
         record = self._record(event, predictors, leaked, ctx.meter.counts())
         saved = predictors if work.config.values["keep"] == "all" else predictors[:1]
-        trees = {tree_name(predictor.trial): predictor.tree for predictor in saved}
+        trees = {make_tree_name(predictor.trial): predictor.tree for predictor in saved}
         checkpoint.write(self._path(event), {"state": state} | trees, record.to_json())
         return record
 
@@ -213,7 +213,7 @@ class TrainEvents:
         trials = tuple(
             TrialRecord(
                 trial=each.trial,
-                predictor_id=predictor_id(config_hash, task.task_id, each.trial, each.step),
+                predictor_id=make_predictor_id(config_hash, task.task_id, each.trial, each.step),
                 step=each.step,
                 info=dict(each.info),
             )
@@ -267,7 +267,7 @@ class TrainEvents:
             scalars = work.scalars.part("init")
             return work.context("init", phase="pretrain", scalars=scalars)
         task = self.events[event].task
-        name, past = event_name(event, task.task_id), self._before(event)
+        name, past = make_event_name(event, task.task_id), self._before(event)
         if self.last:
             past = past[-self.last :]
         name_of = {e: self.events[e].task.task_id for e in past}
@@ -285,7 +285,7 @@ class TrainEvents:
         record = self._read_recorded(event)
         if record is None or record.chosen is None:
             raise ValueError(f"event {event} has no chosen predictor")
-        return self.load(event, tree_name(record.chosen))
+        return self.load(event, make_tree_name(record.chosen))
 
 
 def _count_leaked(work: Work, event: Event) -> int:

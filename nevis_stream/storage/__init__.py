@@ -29,13 +29,13 @@ _NAME = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}.+-\d+-[0-9a-f]{{8}}")
 _swept: set[str] = set()
 
 
-def temporary_name(path: Path) -> Path:
+def make_temporary_name(path: Path) -> Path:
     """Returns a path next to `path` that nothing else uses."""
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 @contextlib.contextmanager
-def temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
+def make_temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
     """Makes an empty file or folder next to `path`, for the block to fill and rename.
 
     What is left of it at the end of the block is deleted, and, once in a process, what killed
@@ -44,7 +44,7 @@ def temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
     remove_abandoned(path.parent)
     descriptor = None
     while descriptor is None:
-        made = temporary_name(path)
+        made = make_temporary_name(path)
         descriptor = _make(made, is_folder)
     try:
         yield made
@@ -175,7 +175,7 @@ def write_file(path: Path, data: bytes) -> None:
         try:
             if path.exists() and not (path.is_file() or path.is_dir()):
                 raise OSError(errno.EINVAL, "not a regular file")
-            with temporary(path) as new:
+            with make_temporary(path) as new:
                 _write_synced(new, data)
                 os.replace(new, path)
                 sync_directory(path.parent)
@@ -191,7 +191,7 @@ def write_directory(path: Path, files: dict[str, bytes]) -> None:
     one or the new one.
     """
     make_directory(path.parent)
-    with clear_faults(path), temporary(path, is_folder=True) as new:
+    with clear_faults(path), make_temporary(path, is_folder=True) as new:
         for name, data in files.items():
             _write_synced(new / name, data)
         sync_directory(new)
@@ -245,7 +245,7 @@ def _put_back(replaced: Path, path: Path) -> None:
 
 def _discard(directory: Path) -> None:
     """Deletes a directory after renaming it, so that half of it can never be put back."""
-    discarded = temporary_name(directory)
+    discarded = make_temporary_name(directory)
     with contextlib.suppress(FileNotFoundError):
         os.rename(directory, discarded)
         shutil.rmtree(discarded, ignore_errors=True)
@@ -319,7 +319,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(
+def lock_exclusively(
     path: Path,
     busy: str = "is working in this run directory. Wait for it or stop it, or choose another --run_dir.",  # noqa: E501
 ) -> Iterator[None]:

@@ -218,7 +218,7 @@ def _is_manifest(body: Mapping[str, Any]) -> bool:
     )
 
 
-def leaves(tree: Any, like: Any) -> list[Any]:
+def flatten_leaves(tree: Any, like: Any) -> list[Any]:
     """Returns the leaves of a tree as they are saved, JAX keys as their data.
 
     Raises:
@@ -236,7 +236,8 @@ def leaves(tree: Any, like: Any) -> list[Any]:
 
 
 def rebuild(tree: Any, like: Any) -> Any:
-    """Returns a tree of the structure of `like` with the leaves of `tree`, as `leaves` saved them.
+    """Returns a tree of the structure of `like` with the leaves of `tree`, as `flatten_leaves`
+    saved them.
 
     Raises:
       LearnerFault: their number, a shape or a dtype differs.

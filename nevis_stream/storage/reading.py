@@ -151,14 +151,14 @@ def clear_creation(path: Path) -> Iterator[None]:
         ) from error
 
 
-def real_path(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """Returns the absolute path of a file without links; in a loop of links, where `Path.resolve`
     raises RuntimeError, the path of one of them.
     """
     return Path(os.path.realpath(path))
 
 
-def absence(path: Path | str) -> str:
+def explain_absence(path: Path | str) -> str:
     """Returns why there is no regular file at a path, for a message."""
     if os.path.isdir(path):
         return "a directory, and not a file"

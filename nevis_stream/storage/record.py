@@ -38,28 +38,28 @@ LARGEST_COUNT = 10**15
 _LONGEST_TEXT = 1000
 
 
-def string(value: Any) -> str:
+def check_string(value: Any) -> str:
     """A string of any length, like the ids of models."""
     if not isinstance(value, str):
         raise ValueError(f"is {show_value(value)}, not a string")
     return value
 
 
-def flag(value: Any) -> bool:
+def check_flag(value: Any) -> bool:
     """True or false."""
     if not isinstance(value, bool):
         raise ValueError(f"is {show_value(value)}, not true or false")
     return value
 
 
-def text(value: Any) -> str:
+def check_text(value: Any) -> str:
     """A string of at most 1,000 characters."""
-    if len(string(value)) > _LONGEST_TEXT:
+    if len(check_string(value)) > _LONGEST_TEXT:
         raise ValueError(f"has {len(value)} characters; at most {_LONGEST_TEXT} are valid")
     return value
 
 
-def whole(low: int = 0, high: int = LARGEST_COUNT) -> Check:
+def check_whole(low: int = 0, high: int = LARGEST_COUNT) -> Check:
     """A whole number from `low` to `high`."""
 
     def check(value: Any) -> int:
@@ -85,7 +85,7 @@ def number(low: float, high: float) -> Check:
     return check
 
 
-def choice(name: str, valid: Collection[str]) -> Check:
+def check_choice(name: str, valid: Collection[str]) -> Check:
     """One of the valid words."""
 
     def check(value: Any) -> str:
@@ -108,14 +108,14 @@ def check_unicode(values: object) -> None:
         raise ValueError(f"it is not valid Unicode: {error.reason}") from None
 
 
-def json_object(value: Any) -> Mapping[str, Any]:
+def check_object(value: Any) -> Mapping[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
         raise ValueError(f"is {show_value(value)}, not an object")
     return value
 
 
-def several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
+def check_several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
     """A list of JSON objects, each read by `read`."""
 
     def check(value: Any) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ def several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
         records = []
         for place, each in enumerate(value):
             try:
-                records.append(read(json_object(each)))
+                records.append(read(check_object(each)))
             except ValueError as error:
                 raise ValueError(f"[{place}] {error}") from None
         return tuple(records)
@@ -132,7 +132,12 @@ def several(read: Callable[[Mapping[str, Any]], Any]) -> Check:
     return check
 
 
-_BY_TYPE: dict[Any, Check] = {bool: flag, int: whole(), str: text, Mapping: json_object}
+_BY_TYPE: dict[Any, Check] = {
+    bool: check_flag,
+    int: check_whole(),
+    str: check_text,
+    Mapping: check_object,
+}
 
 
 @functools.cache
@@ -145,7 +150,7 @@ def check_of(annotation: Any) -> Check:
         check = check_of(arguments[0])
         return lambda value: None if value is None else check(value)
     if origin is tuple:
-        return several(arguments[0].from_json)
+        return check_several(arguments[0].from_json)
     return _BY_TYPE[origin or annotation]
 
 
@@ -242,7 +247,7 @@ def append_checked(
     append_line(file, line)
 
 
-def checked_content(lines: Iterable[Mapping[str, Any]]) -> bytes:
+def check_content(lines: Iterable[Mapping[str, Any]]) -> bytes:
     """Returns the content of a file of these lines."""
     result, end = [], _digest(b"")
     for values in lines:

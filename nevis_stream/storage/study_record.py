@@ -21,7 +21,7 @@ from nevis_stream.storage.reading import parse_json, read_bytes
 from nevis_stream.storage.record import (
     append_checked,
     as_lines,
-    checked_content,
+    check_content,
     encode,
     read_checked,
     refuse_other,
@@ -65,7 +65,7 @@ class StudyRecord:
             keep_settings(file.with_suffix(".json"), settings, former_settings)
         packed = _packed(file)
         if not (file.exists() or packed.exists()) and former and (cells := list(former())):
-            write_file(file, checked_content(_line(*each) for each in cells))
+            write_file(file, check_content(_line(*each) for each in cells))
         self._results: dict[str, tuple[Cell, Any]] = {}
         if packed.exists():
             for values in _unpack(packed):

@@ -21,7 +21,7 @@ from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import LARGEST, open_file, read_bytes
-from nevis_stream.terminal import printable
+from nevis_stream.terminal import strip_control_characters
 
 DELIMITERS = (",", ";", "\t")
 _LONGEST = 60  # characters of a value that a message repeats
@@ -124,7 +124,7 @@ def read_rows(
 
 def parse_rows(text: str, name: str, expected: Collection[str] = ()) -> list[tuple[int, list[str]]]:
     """Returns the rows of the text of a csv file; arguments and errors as of `read_rows`."""
-    delimiter = _delimiter(first_line(text), expected)
+    delimiter = _delimiter(find_first_line(text), expected)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     rows, line = [], 1
     while True:
@@ -142,7 +142,7 @@ def parse_rows(text: str, name: str, expected: Collection[str] = ()) -> list[tup
         line = reader.line_num + 1
 
 
-def first_line(text: str) -> str:
+def find_first_line(text: str) -> str:
     """Returns the first line of a text that is not blank, "" if there is none."""
     found = re.match(r"[^\r\n]*", text.lstrip())
     return found[0] if found else ""
@@ -243,7 +243,7 @@ def parse_whole(text: str) -> int | None:
     return int(text[:1000]) if re.fullmatch(r"-?[0-9]+", text) else None
 
 
-def nfc(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Returns a name in the form in which names are compared: é is one letter."""
     return unicodedata.normalize("NFC", name)
 
@@ -283,10 +283,10 @@ def check_name(name: str, meaning: str) -> None:
         )
 
 
-def similar_names(names: Iterable[str], noun: str = "classes") -> list[str]:
+def note_similar_names(names: Iterable[str], noun: str = "classes") -> list[str]:
     """Returns a sentence if names differ only in case, blanks or leading zeros.
 
-    >>> similar_names(["cat", "Cat ", "dog", "1", "01"])
+    >>> note_similar_names(["cat", "Cat ", "dog", "1", "01"])
     ["these classes are kept apart, though their names are nearly the same: '01' and '1'; 'Cat ' \
 and 'cat'"]
     """
@@ -320,7 +320,7 @@ def quote(value: Any) -> Any:
 
 
 def _safe(value: Any) -> Any:
-    return quote(printable(value) if isinstance(value, str) else value)
+    return quote(strip_control_characters(value) if isinstance(value, str) else value)
 
 
 def unquote(text: str) -> str:
@@ -332,7 +332,7 @@ def unquote(text: str) -> str:
     return text[1:] if text[:1] == "'" and quote(text[1:]) == text else text
 
 
-def csv_bytes(frame) -> bytes:
+def encode_csv(frame) -> bytes:
     """Returns a pandas DataFrame as csv: full precision, NaN spelled out, texts quoted and without
     control characters.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nevis_stream.datasets import sources
-from nevis_stream.streams.rows import fixed_rows, is_adaptive
+from nevis_stream.streams.rows import is_adaptive, read_fixed_rows
 from nevis_stream.streams.stream import Stream, load_fixed
 
 
@@ -23,8 +23,8 @@ def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
 
     Raises:
       Untrusted: a name that was read from a file names code that is not trusted.
-      BadInput: as `stream_rows`; or data sets are not on this machine: the message says how to get
-        them.
+      BadInput: as `list_stream_rows`; or data sets are not on this machine: the message says how to
+        get them.
     """
     if is_adaptive(name_or_csv):
         from nevis_stream.streams.adaptive.stream import load_adaptive
@@ -33,7 +33,7 @@ def load_stream(name_or_csv: str, trust: Sequence[str] | None = None) -> Stream:
     return load_fixed(name_or_csv)
 
 
-def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
+def list_stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
     """Returns the origin of a stream's rows, for messages, and the rows with their facts.
 
     Args:
@@ -49,10 +49,10 @@ def stream_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         names the line.
     """
     if is_adaptive(name_or_csv):
-        from nevis_stream.streams.adaptive.specification import pool_rows, read_specification
+        from nevis_stream.streams.adaptive.specification import list_pool_rows, read_specification
 
-        return pool_rows(read_specification(name_or_csv))
-    return fixed_rows(name_or_csv)
+        return list_pool_rows(read_specification(name_or_csv))
+    return read_fixed_rows(name_or_csv)
 
 
 def list_unprepared(name_or_csv: str) -> list[str]:
@@ -62,7 +62,7 @@ def list_unprepared(name_or_csv: str) -> list[str]:
     ones.
 
     Raises:
-      BadInput: as `stream_rows`.
+      BadInput: as `list_stream_rows`.
     """
-    by_id = {row["dataset_id"]: row["source"] for row in stream_rows(name_or_csv)[1]}
+    by_id = {row["dataset_id"]: row["source"] for row in list_stream_rows(name_or_csv)[1]}
     return [name for name, source in by_id.items() if sources.state(source).origin == "shared file"]

@@ -8,7 +8,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.reading import HELP, Choices
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.storage.reading import absence, real_path
+from nevis_stream.storage.reading import explain_absence, resolve_path
 from nevis_stream.storage.tables import Table, check_name, parse_whole, read_table, shorten
 from nevis_stream.vocabulary import ADAPTIVE, META_SPLITS, MOST_CLASSES, TASK_KINDS, YEARS
 
@@ -27,19 +27,19 @@ def stream_names() -> tuple[str, ...]:
     return (*catalogue.list_carried_streams(), *catalogue.list_variant_names())
 
 
-def base_name(name: str) -> str:
+def strip_suffixes(name: str) -> str:
     """Returns a stream's name without its suffixes.
 
-    >>> base_name("full+disjoint+partial")
+    >>> strip_suffixes("full+disjoint+partial")
     'full'
     """
     base = name.removesuffix(PARTIAL).removesuffix(DISJOINT)
-    return base if base == name else base_name(base)
+    return base if base == name else strip_suffixes(base)
 
 
 def has_suffix(name: str, suffix: str) -> bool:
     """Returns whether a stream's name has a suffix, in any place."""
-    return suffix in name[len(base_name(name)) :]
+    return suffix in name[len(strip_suffixes(name)) :]
 
 
 def is_adaptive(name: str) -> bool:
@@ -53,7 +53,7 @@ def is_stream(name: str) -> bool:
     Raises:
       BadInput: as `variants.rows`.
     """
-    name = base_name(name)
+    name = strip_suffixes(name)
     return (
         name.endswith(".csv")
         or name in catalogue.list_carried_streams()
@@ -61,7 +61,7 @@ def is_stream(name: str) -> bool:
     )
 
 
-def fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
+def read_fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
     """Returns the origin of a stream's rows, for messages, and the rows with their facts.
 
     Args:
@@ -76,7 +76,7 @@ def fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
       BadInput: unknown name, missing file or column, or a row that cannot be used; the message
         names the line.
     """
-    name = base_name(name_or_csv)
+    name = strip_suffixes(name_or_csv)
     rows = catalogue.make_variant_rows(name)
     if rows is None:
         path = _csv_file(name)
@@ -98,9 +98,9 @@ def _check_columns(table: Table) -> None:
             )
 
 
-def rows_of_datasets(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
+def list_dataset_rows(names: Sequence[str]) -> tuple[str, list[dict[str, str]]]:
     """Returns the rows of a stream of data sets of the catalogue, each a judged task, as
-    `fixed_rows` does.
+    `read_fixed_rows` does.
 
     Raises:
       BadInput: an unknown data set.
@@ -131,7 +131,8 @@ def _csv_file(name: str) -> Path:
         )
     if not path.is_file():
         raise BadInput(
-            f"{path}: {absence(path)}. Give a csv file or the name of a stream: {', '.join(names)}."
+            f"{path}: {explain_absence(path)}. Give a csv file or the name of a stream:"
+            f" {', '.join(names)}."
         )
     return path
 
@@ -181,7 +182,7 @@ def _facts(origin: str, place: str, row: Mapping[str, str]) -> dict[str, str]:
     dataset_id = row["dataset_id"]
     own = {column: row.get(column, "") for column in _FACTS}
     if row.get("path"):
-        return own | {"source": f"file:{real_path(Path(origin).parent / row['path'])}"}
+        return own | {"source": f"file:{resolve_path(Path(origin).parent / row['path'])}"}
     known = catalogue.read_datasets().get(dataset_id)
     if row.get("source"):
         shared = {f"shared:{each['file']}": each for each in catalogue.read_shared_files().values()}

@@ -23,10 +23,10 @@ from nevis_stream.storage.tables import check_name
 from nevis_stream.streams.rows import (
     DISJOINT,
     PARTIAL,
-    base_name,
-    fixed_rows,
     has_suffix,
     is_stream,
+    read_fixed_rows,
+    strip_suffixes,
 )
 from nevis_stream.streams.task import Event, Task
 from nevis_stream.vocabulary import PROTOCOLS, SPLITS, YEARS
@@ -345,23 +345,23 @@ def load_fixed(name_or_csv: str) -> Stream:
       name_or_csv: as `named_streams.load_stream` takes it, but not "adaptive:…".
 
     Raises:
-      BadInput: as `fixed_rows`; or data sets are not on this machine: the message says how to get
-        them.
+      BadInput: as `read_fixed_rows`; or data sets are not on this machine: the message says how to
+        get them.
     """
-    origin, rows = fixed_rows(name_or_csv)
-    chronological = catalogue.is_chronological(base_name(name_or_csv))
-    return stream_of_rows(name_or_csv, origin, rows, chronological)
+    origin, rows = read_fixed_rows(name_or_csv)
+    chronological = catalogue.is_chronological(strip_suffixes(name_or_csv))
+    return build_stream(name_or_csv, origin, rows, chronological)
 
 
-def stream_of_rows(
+def build_stream(
     name_or_csv: str, origin: str, rows: Sequence[Mapping[str, str]], chronological: bool
 ) -> Stream:
-    """Returns the stream of some rows (`fixed_rows`), whose data must be on this machine.
+    """Returns the stream of some rows (`read_fixed_rows`), whose data must be on this machine.
 
     Args:
       name_or_csv: of the stream.
       origin: of the rows, for messages.
-      rows: as `fixed_rows` returns them.
+      rows: as `read_fixed_rows` returns them.
       chronological: whether years must not fall.
 
     Raises:
@@ -396,7 +396,7 @@ def stream_of_rows(
         row = present[dataset_id]
         return sources.load(dataset_id, row["source"], Choices.of_row(row))
 
-    base, disjoint = base_name(name_or_csv), has_suffix(name_or_csv, DISJOINT)
+    base, disjoint = strip_suffixes(name_or_csv), has_suffix(name_or_csv, DISJOINT)
     name = Path(base).stem if base.endswith(".csv") else base
     return Stream(
         name + DISJOINT * disjoint,

@@ -20,9 +20,9 @@ from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.trained_runs.predictors import (
     KeptPredictor,
     KeptRun,
-    cell_ids,
-    kept_model,
-    provenance,
+    describe_predictor,
+    find_predictor,
+    list_cell_ids,
     sample_facts,
     sample_id,
 )
@@ -156,7 +156,7 @@ def _fill_one(
     missing = []
     for split in splits:
         parts = run.samples(task, [split])
-        ids = cell_ids(task, parts[0])
+        ids = list_cell_ids(task, parts[0])
         if ids and not (
             is_known and columns.issuperset(ids) and _answer(cache, model, ids, probabilities)
         ):
@@ -172,7 +172,7 @@ def _fill_one(
     spent = sum(answers.flops for answers in missing)
     cells = sum(len(answers.ids) for answers in missing if answers.flops)
     price = spent / cells if cells else run.flops_each(predictor)
-    facts = provenance(run, predictor) | ({} if price is None else {EACH: price})
+    facts = describe_predictor(run, predictor) | ({} if price is None else {EACH: price})
     for answers in missing:
         cache.append(
             model,
@@ -303,7 +303,7 @@ class MovableCheckpoint:
                 " moved, give its new folder: --run_dir=FOLDER."
             )
         run = self._open(self._path.parent.parent)
-        predictor = kept_model(run, self._path, self._trial)
+        predictor = find_predictor(run, self._path, self._trial)
         if predictor.predictor_id != self._model:
             raise BadInput(
                 f"{self._path}, trial {self._trial}: contains model {predictor.predictor_id!r}"

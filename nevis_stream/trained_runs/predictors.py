@@ -14,17 +14,17 @@ from nevis_stream.datasets.dataset import MULTI_LABEL, Samples
 from nevis_stream.errors import BadInput, LearnerFault, NevisStreamError, unknown
 from nevis_stream.learner import Context, Learner
 from nevis_stream.run_directory import outcomes
-from nevis_stream.run_directory.config import recorded_values
+from nevis_stream.run_directory.config import read_values
 from nevis_stream.run_directory.ledger import Ledger
 from nevis_stream.run_directory.records import (
     AnswerRecord,
     PredictRecord,
     TrainRecord,
     check_outcomes,
-    tree_name,
+    make_tree_name,
 )
 from nevis_stream.storage.checkpoint import Checkpoint, Tree
-from nevis_stream.storage.reading import read_npz, real_path
+from nevis_stream.storage.reading import read_npz, resolve_path
 from nevis_stream.storage.tables import read_table
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream, replay
@@ -98,7 +98,7 @@ class KeptRun:
         trust: Sequence[str] = (),
     ):
         self.path, self._load_learner, self._trust = run_dir, load_learner, trust
-        self.config = recorded_values(run_dir)
+        self.config = read_values(run_dir)
         self.ledger = Ledger(run_dir)
         if not self.ledger.of_kind(TrainRecord):
             raise BadInput(
@@ -146,10 +146,10 @@ class KeptRun:
                     trial.trial,
                     trial.step,
                     trial is record.chosen_trial,
-                    path if tree_name(trial.trial) in names else None,
+                    path if make_tree_name(trial.trial) in names else None,
                 )
                 for trial in record.trials
-                if tree_name(trial.trial) in names or trial.predictor_id in recorded
+                if make_tree_name(trial.trial) in names or trial.predictor_id in recorded
             ]
         return predictors
 
@@ -216,7 +216,7 @@ class KeptRun:
         Raises:
           DamagedCheckpoint: its file is missing or altered.
         """
-        return Checkpoint(predictor.checkpoint).load(tree_name(predictor.trial))
+        return Checkpoint(predictor.checkpoint).load(make_tree_name(predictor.trial))
 
     def answer(
         self,
@@ -254,10 +254,10 @@ class KeptRun:
         complaint = outcomes.find_fault(probabilities, len(samples), task.kind, task.num_classes)
         if complaint:
             raise LearnerFault(f"{predictor.checkpoint}: predict {complaint}.")
-        metric = metrics.for_kind(task.kind)
+        metric = metrics.find_metric(task.kind)
         probabilities = np.asarray(probabilities, np.float32)
         return SplitAnswers(
-            cell_ids(task, samples),
+            list_cell_ids(task, samples),
             metric.per_sample(samples.labels, probabilities).reshape(-1),
             metric.confidence(samples.labels, probabilities).reshape(-1),
             probabilities,
@@ -298,7 +298,7 @@ class KeptRun:
             return None
         task, (record, answer) = predictor.task, self._answers[predictor.predictor_id, split]
         file = self.path / answer.outcomes
-        if not real_path(file).is_relative_to(real_path(self.path / "outcomes")):
+        if not resolve_path(file).is_relative_to(resolve_path(self.path / "outcomes")):
             return None
         try:
             arrays = read_npz(file, ("sample_id", "correct", "confidence"))
@@ -309,13 +309,13 @@ class KeptRun:
             return None
         check_outcomes(file, arrays, record, answer)
         correct, confidence = (arrays[name].reshape(-1) for name in ("correct", "confidence"))
-        return SplitAnswers(cell_ids(task, samples), correct, confidence, None, 0)
+        return SplitAnswers(list_cell_ids(task, samples), correct, confidence, None, 0)
 
     def flops_each(self, predictor: KeptPredictor) -> float | None:
         """Returns the FLOPs per cell of predicting a whole split; None if they are not recorded."""
         for (predictor_id, _), (record, answer) in self._answers.items():
             if predictor_id == predictor.predictor_id:
-                return total(answer.flops) / record.n / cells_each(predictor.task)
+                return total(answer.flops) / record.n / count_cells(predictor.task)
         return None
 
     @functools.cached_property
@@ -328,7 +328,7 @@ class KeptRun:
         }
 
 
-def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
+def find_predictor(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredictor:
     """Returns the predictor of a trial in a checkpoint, RUN/checkpoints/EVENT-TASK.
 
     The trial None is the chosen one.
@@ -348,12 +348,12 @@ def kept_model(run: KeptRun, checkpoint: Path, trial: int | None) -> KeptPredict
     return matches[0]
 
 
-def cells_each(task: Task) -> int:
+def count_cells(task: Task) -> int:
     """Returns the number of cells of a sample."""
     return task.num_classes if task.kind == MULTI_LABEL else 1
 
 
-def cell_ids(task: Task, samples: Samples) -> list[str]:
+def list_cell_ids(task: Task, samples: Samples) -> list[str]:
     """Returns the ids of the cells of some samples."""
     if task.kind != MULTI_LABEL:
         return list(samples.ids)
@@ -369,11 +369,11 @@ def sample_facts(task: Task, split: str, samples: Samples) -> list[dict[str, Any
     """Returns the facts of each cell's sample in a cache: data set, split, and a single class."""
     facts = {"dataset_id": task.dataset_id, "split": split}
     if task.kind == MULTI_LABEL:
-        return [facts] * (len(samples) * cells_each(task))
+        return [facts] * (len(samples) * count_cells(task))
     return [facts | {"class": int(label)} for label in samples.labels]
 
 
-def provenance(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
+def describe_predictor(run: KeptRun, predictor: KeptPredictor) -> dict[str, Any]:
     """Returns the facts of a predictor in a cache, without the cost of an answer, as JSON."""
     return {
         "run": str(run.path.absolute()),

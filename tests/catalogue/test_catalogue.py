@@ -14,7 +14,7 @@ from nevis_stream import catalogue
 from nevis_stream.datasets import raw_formats, sources
 from nevis_stream.datasets.preparation import fetch
 from nevis_stream.errors import BadInput
-from nevis_stream.streams.named_streams import load_stream, stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows, load_stream
 
 GOLDEN = Path(__file__).with_name("golden_streams.txt")
 REFERENCE = catalogue.find_shared_directory() / "reference"
@@ -35,7 +35,7 @@ TASKS = catalogue.read_carried_table("nevis22_tasks")
 def described(name):
     """One line per stream: every task with its order and year."""
     return f"{name}: " + " ".join(
-        f"{r['order']}/{r['year']}/{r['task_id']}" for r in stream_rows(name)[1]
+        f"{r['order']}/{r['year']}/{r['task_id']}" for r in list_stream_rows(name)[1]
     )
 
 
@@ -56,15 +56,15 @@ def test_streams_are_as_pinned():
 def test_tiny_imagenet_joins_local25_at_its_own_place_or_at_that_of_imagenet(
     name, added, place, meta_split
 ):
-    full = {row["task_id"]: row for row in stream_rows("full")[1]}
-    rows = stream_rows(name)[1]
+    full = {row["task_id"]: row for row in list_stream_rows("full")[1]}
+    rows = list_stream_rows(name)[1]
     (own,) = (row for row in rows if row["dataset_id"] == "tiny_imagenet")
     assert (own["task_id"], own["meta_split"]) == (added, meta_split)
     assert own["year"] == full[place]["year"]
     places = [int(full[place if row is own else row["task_id"]]["order"]) for row in rows]
     assert places == sorted(places)
     others = [{**row, "order": ""} for row in rows if row is not own]
-    assert others == [{**row, "order": ""} for row in stream_rows("local25")[1]]
+    assert others == [{**row, "order": ""} for row in list_stream_rows("local25")[1]]
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}")
@@ -77,7 +77,7 @@ def test_published_streams_equal_the_reference_tables():
     compared = [name for name in published if not name.endswith("_reference_code")]
     assert len(compared) == 10
     for name in compared:
-        rows = stream_rows(name)[1]
+        rows = list_stream_rows(name)[1]
         assert [
             (r["order"], r["year"], r["dataset_id"], r["meta_split"]) for r in rows
         ] == published[name], name
@@ -142,31 +142,31 @@ def test_ablations_have_the_sizes_of_table_5():
     }
     sizes |= dict.fromkeys(("remove_first_30", "remove_last_30", "remove_random_30"), 49)
     for name, count in sizes.items():
-        rows = stream_rows(name)[1]
+        rows = list_stream_rows(name)[1]
         assert Counter(row["meta_split"] for row in rows) == {"train": count, "test": 27}
 
 
 @pytest.mark.parametrize("name", ["shuffled", "shuffled_within_year"])
 def test_shuffling_keeps_every_task(name):
-    full = {row["task_id"]: (row["year"], row["meta_split"]) for row in stream_rows("full")[1]}
+    full = {row["task_id"]: (row["year"], row["meta_split"]) for row in list_stream_rows("full")[1]}
     orders = set()
     for seed in range(4):
-        rows = stream_rows(f"{name}@{seed}")[1]
+        rows = list_stream_rows(f"{name}@{seed}")[1]
         assert {row["task_id"]: (row["year"], row["meta_split"]) for row in rows} == full
         orders.add(tuple(row["task_id"] for row in rows))
         years = [int(row["year"]) for row in rows]
         assert (years == sorted(years)) == (name == "shuffled_within_year")
-    assert len(orders) == 4 and stream_rows(name)[1] == stream_rows(f"{name}@0")[1]
+    assert len(orders) == 4 and list_stream_rows(name)[1] == list_stream_rows(f"{name}@0")[1]
 
 
 def test_split_imagenet_has_100_disjoint_tasks():
-    rows = stream_rows("split_imagenet")[1]
+    rows = list_stream_rows("split_imagenet")[1]
     assert len(rows) == 100 and sum(row["meta_split"] == "test" for row in rows) == 20
     classes = [set(sources._subset(row["source"].partition(":")[2])[1]) for row in rows]
     assert all(len(ids) == 10 for ids in classes) and set().union(*classes) == set(range(1000))
     drawn = [
         sources._subset(row["source"].partition(":")[2])[1]
-        for row in stream_rows("split_cifar100_by_20@3")[1]
+        for row in list_stream_rows("split_cifar100_by_20@3")[1]
     ]
     assert (
         len(drawn) == 5

@@ -18,7 +18,7 @@ from nevis_stream.datasets.readers import read
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_npz
-from nevis_stream.storage.tables import similar_names
+from nevis_stream.storage.tables import note_similar_names
 from tests.datasets.test_decoding import saved
 
 IMAGE = saved(Image.fromarray(np.zeros((4, 4, 3), np.uint8)))
@@ -106,7 +106,9 @@ def test_ids_and_names():
 def test_names_that_are_nearly_the_same_are_kept_apart_and_named():
     numbers = cells("01", "1", "2")
     assert numbers.class_names == ["01", "1", "2"] and numbers.ids == [[0], [1], [2]]
-    assert numbers.notes == similar_names(["01", "1", "2"]) and "'01' and '1'" in numbers.notes[0]
+    assert (
+        numbers.notes == note_similar_names(["01", "1", "2"]) and "'01' and '1'" in numbers.notes[0]
+    )
     words = cells("cat", "Cat ", "dog")
     assert words.class_names == ["Cat ", "cat", "dog"] and "'Cat ' and 'cat'" in words.notes[0]
     assert cells("cat", "dog").notes == []

@@ -10,7 +10,7 @@ import pytest
 from nevis_stream import catalogue, metrics
 from nevis_stream.datasets import prepared
 from nevis_stream.datasets.dataset import SINGLE_LABEL
-from nevis_stream.streams.named_streams import load_stream, stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows, load_stream
 from tests import forked
 
 pytest.importorskip("tensorflow_datasets")
@@ -23,7 +23,7 @@ if not (DATA / "manifest.csv").is_file():
 
 with open(DATA / "manifest.csv", newline="") as manifest:
     MANIFEST = {f"data/{row['file']}": row for row in csv.DictReader(manifest)}
-NAMES = sorted({row["dataset_id"] for row in stream_rows("local25")[1]})
+NAMES = sorted({row["dataset_id"] for row in list_stream_rows("local25")[1]})
 # The others are prepared by `make test-all`: every file format and both kinds of labels are here.
 SMALL = ("brodatz", "covid19_xray", "semeion", "umist", "voc2007")
 CHOSEN = [pytest.param(n, marks=[] if n in SMALL else [pytest.mark.slow]) for n in NAMES]
@@ -54,7 +54,7 @@ def imported(root, request):
     items = [item for item in request.session.items if item.path == request.path]
     parameters = [item.callspec.params for item in items if hasattr(item, "callspec")]
     names = {each["dataset_id"] for each in parameters}
-    rows = [row for row in stream_rows("local25")[1] if row["dataset_id"] in names]
+    rows = [row for row in list_stream_rows("local25")[1] if row["dataset_id"] in names]
     columns = ["order", "year", "task_id", "dataset_id", "meta_split", "source"]
     with open(root / "chosen.csv", "w", newline="") as file:
         table = csv.DictWriter(file, columns, extrasaction="ignore")
@@ -99,15 +99,15 @@ def nearest(training, test, count):
 
 
 def test_local25_is_30_tasks_in_the_order_of_the_full_stream():
-    full = {row["task_id"]: number for number, row in enumerate(stream_rows("full")[1])}
-    rows = stream_rows("local25")[1]
+    full = {row["task_id"]: number for number, row in enumerate(list_stream_rows("full")[1])}
+    rows = list_stream_rows("local25")[1]
     places = [full[row["task_id"]] for row in rows]
     assert (
         len(rows) == 30
         and places == sorted(places)
         and sum(row["meta_split"] == "test" for row in rows) == 5
     )
-    assert {row["dataset_id"] for row in stream_rows("local26")[1]} == {
+    assert {row["dataset_id"] for row in list_stream_rows("local26")[1]} == {
         name for name in catalogue.read_shared_files() if name in catalogue.read_nevis22_datasets()
     }
 
@@ -142,7 +142,7 @@ def test_nearest_neighbours_are_as_good_as_recorded(imported, dataset_id):
         value = float((labels[nearest(training, test, 1)[:, 0]] == truth).mean())
     else:
         frequencies = labels[nearest(training, test, NEIGHBOURS)].mean(axis=1)
-        value = metrics.for_kind("multi_label").aggregate(truth, frequencies)
+        value = metrics.find_metric("multi_label").aggregate(truth, frequencies)
     assert abs(value - recorded) <= TOLERANCE, f"{value:.4f}, recorded {recorded}"
 
 

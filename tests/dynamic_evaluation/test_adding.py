@@ -11,7 +11,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.known_models import InMemory, complete_models, learned_from
+from nevis_stream.dynamic_evaluation.known_models import InMemory, complete_models, find_known
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -276,11 +276,11 @@ def test_which_models_are_known():
     mask[:60, :100] = True
     mask[60:, :16] = True  # models that were added
     mask[:3, 100:] = True  # samples that were added
-    assert learned_from(mask).nonzero()[0].tolist() == list(range(60))
-    assert learned_from(np.random.default_rng(0).random((40, 300)) < 0.2).all()
+    assert find_known(mask).nonzero()[0].tolist() == list(range(60))
+    assert find_known(np.random.default_rng(0).random((40, 300)) < 0.2).all()
     assert (
-        not learned_from(np.zeros((3, 4), bool)).any()
-        and not learned_from(np.zeros((0, 0), bool)).any()
+        not find_known(np.zeros((3, 4), bool)).any()
+        and not find_known(np.zeros((0, 0), bool)).any()
     )
 
 

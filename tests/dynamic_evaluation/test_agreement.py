@@ -55,16 +55,16 @@ def test_rankings_agree_or_are_undefined():
 
 def test_correlations_of_models_equal_scipy():
     matrix = one_order(6, 200, noise=1.0)
-    result = agreement.model_correlations(matrix)
+    result = agreement.correlate_models(matrix)
     assert np.allclose(result, spearmanr(matrix, axis=1).statistic)
     assert (result > 0).all()
     holes = matrix.copy()
     holes[0, :50] = 255
-    assert agreement.model_correlations(holes)[0, 1] == pytest.approx(
+    assert agreement.correlate_models(holes)[0, 1] == pytest.approx(
         spearmanr(matrix[0, 50:], matrix[1, 50:]).statistic
     )
     constant = np.vstack([matrix, np.ones((1, 200), np.uint8)])
-    assert np.isnan(agreement.model_correlations(constant)[-1]).all()
+    assert np.isnan(agreement.correlate_models(constant)[-1]).all()
 
 
 def test_the_decay_is_found_again():

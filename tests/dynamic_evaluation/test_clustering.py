@@ -6,9 +6,9 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
-from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, rows
-from nevis_stream.dynamic_evaluation.policies.anchors import anchors, by_values
+from nevis_stream.dynamic_evaluation.method import make_context
+from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign, run_rows
+from nevis_stream.dynamic_evaluation.policies.anchors import choose_anchors, describe_by_values
 from nevis_stream.dynamic_evaluation.policy import divide
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle
@@ -23,8 +23,8 @@ def test_an_anchor_is_the_sample_nearest_to_its_centroid_and_weighs_its_cluster(
         centre + np.linspace(-1, 1, size) for size, centre in zip(sizes, centres, strict=True)
     ]
     vectors = np.concatenate(points)[:, None].astype(np.float32)
-    samples, fractions = anchors(
-        vectors, np.full(63, 1 / 63), 3, np.random.default_rng(0), context()
+    samples, fractions = choose_anchors(
+        vectors, np.full(63, 1 / 63), 3, np.random.default_rng(0), make_context()
     )
     order = np.argsort(samples)
     assert samples[order].tolist() == [5, 11 + 10, 32 + 15]
@@ -34,7 +34,7 @@ def test_an_anchor_is_the_sample_nearest_to_its_centroid_and_weighs_its_cluster(
 def test_equal_vectors_give_different_samples():
     weights = np.full(9, 1 / 9)
     same = np.zeros((9, 2), np.float32)
-    samples, fractions = anchors(same, weights, 4, np.random.default_rng(0), context())
+    samples, fractions = choose_anchors(same, weights, 4, np.random.default_rng(0), make_context())
     assert len(set(samples.tolist())) == 4 and np.allclose(fractions, 1 / 4)
 
 
@@ -44,7 +44,9 @@ def test_an_anchor_stands_for_the_weights_of_its_cluster():
         100, None, np.repeat(["a", "b"], [20, 80]), dataset_weights={"a": 1, "b": 1}
     )
     vectors = np.repeat([[0.0], [9.0]], [20, 80], axis=0).astype(np.float32)
-    samples, fractions = anchors(vectors, facts.weights, 2, np.random.default_rng(0), context())
+    samples, fractions = choose_anchors(
+        vectors, facts.weights, 2, np.random.default_rng(0), make_context()
+    )
     weights = fractions * facts.weights[samples]
     assert np.allclose(weights / weights.sum(), 0.5)
 
@@ -63,7 +65,7 @@ def test_samples_that_no_known_model_has_met_have_the_overall_mean():
 def test_holes_do_not_describe_a_sample():
     values = one_order(6, 8)
     values[2, 3] = 255
-    vectors = by_values(InMemory(values), None, jax.random.key(0), context())
+    vectors = describe_by_values(InMemory(values), None, jax.random.key(0), make_context())
     seen = np.delete(values[:, 3], 2)
     assert vectors.shape == (8, 6) and np.isclose(vectors[3, 2], seen.mean())
 
@@ -104,7 +106,7 @@ def test_a_budget_below_the_number_of_data_sets_is_refused_and_left_out_of_studi
     ):
         evaluator.evaluate(MatrixOracle(values[8:]), 4, 2, jax.random.key(0))
     design = StudyDesign(["datasets+mean"], (2, 3), seeds=1)
-    assert [row["budget"] for row in rows(Matrix("m", values, None, facts), design)] == [3]
+    assert [row["budget"] for row in run_rows(Matrix("m", values, None, facts), design)] == [3]
 
 
 @pytest.mark.parametrize("policy", ["datasets", "clusters_features"])

@@ -6,7 +6,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
-from nevis_stream.dynamic_evaluation.evaluation_summary import audit, outcomes_image
+from nevis_stream.dynamic_evaluation.evaluation_summary import audit, draw_outcomes
 from nevis_stream.dynamic_evaluation.known_models import InMemory, complete_models
 from nevis_stream.dynamic_evaluation.method_study import Matrix
 from nevis_stream.errors import BadInput
@@ -227,5 +227,5 @@ def test_what_says_the_direction_may_not_contradict_itself(tmp_path):
 
 def test_the_best_model_is_on_top_of_the_picture():
     lower = np.ones(60, bool)
-    assert outcomes_image(1 - GOOD, lower) == outcomes_image(GOOD)
+    assert draw_outcomes(1 - GOOD, lower) == draw_outcomes(GOOD)
     assert SampleFacts(60, lower=lower).parts[0].lower

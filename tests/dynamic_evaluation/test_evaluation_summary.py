@@ -13,7 +13,7 @@ from PIL import Image
 
 from nevis_stream.dynamic_evaluation import evaluation_summary
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.method_study import StudyDesign, rows
+from nevis_stream.dynamic_evaluation.method_study import StudyDesign, run_rows
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from tests.dynamic_evaluation.making import file_asks, one_order
@@ -32,8 +32,8 @@ def cache(tmp_path):
 def studied(cache, groups=None):
     """The part of a cache that is studied, and rows of a study of it."""
     design = StudyDesign(("published", "sort_and_search"), (8, 16, 64), 0.6, 2)
-    matrix = dataclasses.replace(evaluation_summary.studied_part(cache), groups=groups)
-    return matrix, pd.DataFrame(rows(matrix, design))
+    matrix = dataclasses.replace(evaluation_summary.find_studied_part(cache), groups=groups)
+    return matrix, pd.DataFrame(run_rows(matrix, design))
 
 
 def test_the_summary_is_written_and_its_numbers_are_those_of_the_study(cache):
@@ -92,7 +92,7 @@ def test_only_the_latest_addition_of_a_model_is_told_what_its_predictions_were_w
 def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
     outcomes = np.tril(np.ones((200, 300), np.uint8), 50)[:, ::-1]
     pixels = np.asarray(
-        Image.open(io.BytesIO(evaluation_summary.outcomes_image(outcomes))).convert("L")
+        Image.open(io.BytesIO(evaluation_summary.draw_outcomes(outcomes))).convert("L")
     ).astype(int)
     assert pixels.shape == (200, 300)
     dark = pixels < 150
@@ -100,7 +100,7 @@ def test_the_picture_has_the_best_model_on_top_and_the_easiest_sample_left():
     assert (np.diff(dark.sum(axis=1)) <= 0).all()
     assert (np.diff(dark.astype(int), axis=1) <= 0).all()
     few = Image.open(
-        io.BytesIO(evaluation_summary.outcomes_image(np.full((3, 2000), 255, np.uint8) * 0 + 1))
+        io.BytesIO(evaluation_summary.draw_outcomes(np.full((3, 2000), 255, np.uint8) * 0 + 1))
     )
     assert few.size == (480, 162)
 
@@ -109,7 +109,7 @@ def test_a_cache_that_is_too_small_is_refused(tmp_path):
     small = EvaluationCache(tmp_path / "small", create=True)
     small.append("a", ["s0", "s1"], [1, 0])
     with pytest.raises(BadInput, match="1 models are observed on the same 2 samples"):
-        evaluation_summary.studied_part(small)
+        evaluation_summary.find_studied_part(small)
 
 
 def test_the_parts_are_of_the_thresholded_prediction(tmp_path):
@@ -120,9 +120,9 @@ def test_the_parts_are_of_the_thresholded_prediction(tmp_path):
     cache = EvaluationCache(tmp_path / "noisy", create=True)
     for row, values in enumerate(outcomes):
         cache.append(f"m{row}", [f"s{k}" for k in range(80)], values)
-    matrix = evaluation_summary.studied_part(cache)
+    matrix = evaluation_summary.find_studied_part(cache)
     design = StudyDesign(("sort_and_search",), (8, 16, 32, 80), 0.6, 3)
-    study = pd.DataFrame(rows(matrix, design))
+    study = pd.DataFrame(run_rows(matrix, design))
     parts = evaluation_summary.write(cache, matrix, study, 0.6)["decomposition"]
     epistemic, aleatoric = parts["epistemic"], parts["aleatoric"]
     assert epistemic[0] > epistemic[2] > epistemic[3] and epistemic[3] < aleatoric[3] / 4
@@ -139,9 +139,9 @@ def test_siblings_are_known_or_new_together_in_the_decomposition(tmp_path):
         samples = [f"s{k}" for k in range(60)]
         cache.append(f"m{row}", samples, outcomes[row], provenance={"group": group})
     design = StudyDesign(("sort_and_search",), (8, 16, 32), 0.6, 3)
-    matrix = evaluation_summary.studied_part(cache)
+    matrix = evaluation_summary.find_studied_part(cache)
     assert matrix.groups.tolist() == groups.tolist()
-    study = pd.DataFrame(rows(matrix, design))
+    study = pd.DataFrame(run_rows(matrix, design))
     written = evaluation_summary.write(cache, matrix, study, 0.6)
     # the same splits: what is observed is kept in the study, so its error is smaller
     measured = study.groupby("budget")["mae"].mean().to_numpy()

@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import choice, fits, methods, response
 from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.predictors import guarded
 from nevis_stream.errors import RunWarning
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -79,7 +79,7 @@ def test_a_stored_evaluator_says_what_the_fitted_one_says(tmp_path):
     known, method = InMemory(VALUES[:28]), methods.get("recommended")
     key, estimates = jax.random.key(0), []
     for _ in range(2):
-        folder, ctx = tmp_path / "fits" / "recommended", context()
+        folder, ctx = tmp_path / "fits" / "recommended", make_context()
         stored = fits.StoredFit(folder, method, known, 0, [])
         evaluator = stored.evaluator(known, 20, key, ctx)
         estimates.append(evaluator.evaluate(MatrixOracle(VALUES[28:]), 4, 20, key))
@@ -104,7 +104,7 @@ def test_another_budget_needs_no_folds_again(tmp_path, method, monkeypatch):
     known, method, key = InMemory(VALUES[:28]), methods.get(method), jax.random.key(0)
 
     def evaluated(folder, budget):
-        stored, ctx = fits.StoredFit(tmp_path / folder, method, known, 0, []), context()
+        stored, ctx = fits.StoredFit(tmp_path / folder, method, known, 0, []), make_context()
         return stored.evaluator(known, budget, key, ctx), ctx
 
     evaluated("both", 20)
@@ -167,7 +167,9 @@ def test_without_a_method_one_is_chosen_once_and_its_choice_paid_once(cache, mon
     "chosen", ["stratified_mean", pytest.param("recommended", marks=pytest.mark.slow)]
 )
 def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, chosen):
-    monkeypatch.setattr(choice, "best", lambda errors, usual, independent: (chosen, "of the test"))
+    monkeypatch.setattr(
+        choice, "choose_best", lambda errors, usual, independent: (chosen, "of the test")
+    )
     monkeypatch.setattr(guarded, "REACH", -np.inf)  # both models are estimated alike
     monkeypatch.setattr(guarded, "MISFIT", np.inf)
     first, second = (
@@ -175,7 +177,7 @@ def test_all_that_was_computed_for_a_choice_is_charged_once(cache, monkeypatch, 
     )
     fits = [path for path in (cache.directory / "fits").iterdir() if path.is_dir()]
     computed = sum(sum(Checkpoint(path).record["flops"].values()) for path in fits)
-    assert first.method == methods.guarded_name(chosen)
+    assert first.method == methods.guard_name(chosen)
     assert first.flops_method - second.flops_method == computed > 0
 
 
@@ -227,16 +229,19 @@ def test_the_default_gives_way_to_what_is_clearly_better_only(budget, scores, we
     known = InMemory(np.ones((20, 2), np.float32 if scores else np.uint8), None, facts)
     few = InMemory(known.values[:19], None, facts)
     if usual == "adaptive_testing":  # too few models for it, except with few samples
-        assert choice.default(50, few) == "recommended" and choice.default(20, few) == usual
+        assert (
+            choice.choose_default(50, few) == "recommended"
+            and choice.choose_default(20, few) == usual
+        )
     errors = 0.05 * np.random.default_rng(0).normal(size=40)
     other = "linear_gaussian"
 
     def best(factor):
         compared = {usual: errors, other: factor * errors}
-        return choice.best(compared, choice.default(budget, known), independent)[0]
+        return choice.choose_best(compared, choice.choose_default(budget, known), independent)[0]
 
     independent = 40
     assert best(0.5) == other and best(0.97) == best(1.5) == usual
-    assert choice.best({"strata+mean": errors}, usual, independent)[0] == "strata+mean"
+    assert choice.choose_best({"strata+mean": errors}, usual, independent)[0] == "strata+mean"
     independent = 4  # groups of ten models: half as many errors could be chance
     assert best(0.5) == usual and best(0.01) == other

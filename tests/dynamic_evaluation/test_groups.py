@@ -7,7 +7,7 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.known_models import groups_of, kind_of_groups, merge_groups
+from nevis_stream.dynamic_evaluation.known_models import merge_groups, name_groups, read_groups
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.files import ValueTable
 from nevis_stream.queries.oracle import MatrixOracle
@@ -46,15 +46,15 @@ def test_a_model_without_a_run_is_its_own_group(tmp_path):
     for number, run in enumerate(["r", "r", None, None]):
         cache.append(f"m{number}", samples, ROWS[number], provenance={"run": run} if run else None)
     models = list(cache.models())
-    assert groups_of(cache, models, cache.matrix()) == ["r", "r", "m2", "m3"]
-    assert groups_of(cache, models[2:], cache.matrix()[2:]) is None
+    assert read_groups(cache, models, cache.matrix()) == ["r", "r", "m2", "m3"]
+    assert read_groups(cache, models[2:], cache.matrix()[2:]) is None
 
 
 def test_copies_without_a_run_are_one_group_and_give_no_interval(tmp_path):
     cache = EvaluationCache(tmp_path / "cache", create=True)
     samples, models = [f"s{j}" for j in range(40)], [f"m{i}" for i in range(8)]
     cache.append_rows(models, samples, np.repeat(ROWS[:1], 8, axis=0))
-    assert groups_of(cache, models, cache.matrix()) == ["m0"] * 8
+    assert read_groups(cache, models, cache.matrix()) == ["m0"] * 8
     new = ValueTable(["new"], samples, ROWS[1:2])
     for method in ("sort_and_search", "copy_nearest"):
         account = add_models(cache, file_asks(cache, new, ["new"]), 10, method)[0]
@@ -75,4 +75,4 @@ def test_the_groups_of_a_file_are_not_called_runs(tmp_path):
     for name, kind in (("group", "groups"), ("run", "runs")):
         cache = EvaluationCache(tmp_path / name, create=True)
         cache.append("m", ["s"], [1], provenance={name: "a"})
-        assert kind_of_groups(cache) == kind
+        assert name_groups(cache) == kind

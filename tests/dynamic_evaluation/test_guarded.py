@@ -27,7 +27,7 @@ def evaluator():
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """A guarded pair whose fits are fast."""
-    method = methods.guarded("fisher+irt_2pl")
+    method = methods.guard("fisher+irt_2pl")
     before = methods.get
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(

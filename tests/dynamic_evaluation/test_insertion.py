@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from nevis_stream.dynamic_evaluation import methods, sorting
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.queries.oracle import MatrixOracle
-from nevis_stream.queries.samples import centres
+from nevis_stream.queries.samples import place_centres
 from tests.dynamic_evaluation.making import one_order, outcomes
 
 KEY = jax.random.key(0)
@@ -44,7 +44,7 @@ def predicted(matrix, outcomes):
     observed.
     """
     rank = sort(matrix)
-    places = centres(rank.n, max(1, rank.n // 3))[None]
+    places = place_centres(rank.n, max(1, rank.n // 3))[None]
     cut = sorting.find_thresholds(rank, places, outcomes[rank.order[places]])
     return (rank.place < cut[:, None]).astype(np.uint8)
 

@@ -11,9 +11,9 @@ from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.known_models import (
     InCache,
     InMemory,
-    learned_from,
-    learned_rows,
-    parts,
+    divide_models,
+    find_known,
+    find_known_rows,
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -50,9 +50,9 @@ def test_what_is_read_from_a_cache_is_what_is_in_memory(tmp_path, holes):
     assert np.array_equal(InCache(cache, rows, 200).row_sums(), InMemory(holes[rows]).row_sums())
     rows = np.setdiff1d(np.arange(24), [5])
     assert (
-        learned_rows(cache, rows, 200).tolist() == rows[learned_from(holes[rows] != 255)].tolist()
+        find_known_rows(cache, rows, 200).tolist() == rows[find_known(holes[rows] != 255)].tolist()
     )
-    assert 20 not in learned_rows(cache, rows, 200)
+    assert 20 not in find_known_rows(cache, rows, 200)
 
 
 @pytest.mark.parametrize("name", OUT_OF_CORE)
@@ -90,6 +90,9 @@ def test_a_model_is_added_without_the_matrix_and_what_needs_it_is_refused_in_tim
 
 
 def test_parts_keep_groups_together():
-    assert [part.tolist() for part in parts(4, None)] == [[0], [1], [2], [3]]
-    assert [part.tolist() for part in parts(5, list("abcab"), most=2)] == [[0, 2, 3], [1, 4]]
-    assert parts(3, ["a"] * 3) == []
+    assert [part.tolist() for part in divide_models(4, None)] == [[0], [1], [2], [3]]
+    assert [part.tolist() for part in divide_models(5, list("abcab"), most=2)] == [
+        [0, 2, 3],
+        [1, 4],
+    ]
+    assert divide_models(3, ["a"] * 3) == []

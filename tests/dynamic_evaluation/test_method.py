@@ -5,7 +5,7 @@ import pytest
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import MatrixOracle, Query
-from nevis_stream.queries.samples import check_outcomes, numpy_generator
+from nevis_stream.queries.samples import check_outcomes, make_numpy_generator
 
 TRUTH = np.array([[0, 1, 1, 0], [1, 1, 255, 0]], np.uint8)
 
@@ -59,9 +59,12 @@ def test_matrices_that_are_not_of_outcomes_are_refused(known):
 
 def test_keys_give_numbers():
     first, other = (
-        numpy_generator(jax.random.key(seed)).integers(1 << 30, size=4).tolist() for seed in (0, 1)
+        make_numpy_generator(jax.random.key(seed)).integers(1 << 30, size=4).tolist()
+        for seed in (0, 1)
     )
-    assert first == numpy_generator(jax.random.key(0)).integers(1 << 30, size=4).tolist() != other
+    assert (
+        first == make_numpy_generator(jax.random.key(0)).integers(1 << 30, size=4).tolist() != other
+    )
 
 
 def test_an_unknown_method_names_the_valid_ones():

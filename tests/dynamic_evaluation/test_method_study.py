@@ -33,10 +33,10 @@ def test_measures_by_hand():
     values = np.array([[1, 1, 0.75, 0], [1, 0, 0, 0]], np.float32)
     accuracy, low, high = np.array([0.75, 0.5]), np.array([0.6, 0.2]), np.array([0.8, 0.6])
     estimates = Estimates(values, None, accuracy, low, high)
-    result = method_study.measures(estimates, truth, SampleFacts(4))
+    result = method_study.measure_errors(estimates, truth, SampleFacts(4))
     assert result["mae"] == 0.125 and result["accuracy_error"] == 0.25
     assert result["spearman"] == pytest.approx(1) and result["coverage95"] == 0.5
-    scores = method_study.measures(estimates, truth.astype(np.float32), SampleFacts(4))
+    scores = method_study.measure_errors(estimates, truth.astype(np.float32), SampleFacts(4))
     assert scores["mae"] == 0.75 / 8
     facts = SampleFacts(
         4,
@@ -45,12 +45,12 @@ def test_measures_by_hand():
         high=np.array([10, 1, 1, 1]),
         dataset_weights={"a": 1, "b": 1},
     )
-    weighted = method_study.measures(estimates, truth, facts)  # true means: 2 / 3 and 1 / 2
+    weighted = method_study.measure_errors(estimates, truth, facts)  # true means: 2 / 3 and 1 / 2
     assert weighted["accuracy_error"] == pytest.approx((0.75 - 2 / 3) / 2)
-    assert method_study.dataset_errors(estimates, truth, facts) == pytest.approx(
+    assert method_study.measure_dataset_errors(estimates, truth, facts) == pytest.approx(
         {"a": 0, "b": 0.125}
     )
-    assert method_study.dataset_errors(estimates, truth, SampleFacts(4)) == {}
+    assert method_study.measure_dataset_errors(estimates, truth, SampleFacts(4)) == {}
 
 
 def test_a_study_goes_on_where_its_record_ends(tmp_path, monkeypatch):
@@ -110,24 +110,24 @@ def test_new_models_are_asked_what_all_of_them_know():
     known, new = model_splits.split(20, None, 0.6, seed=0)
     # more is lost with these samples than with this model
     outcomes[new[0], 3:40] = outcomes[known[0], 5] = 255
-    models, columns = method_study.answerable(outcomes[new])
+    models, columns = method_study.choose_answerable(outcomes[new])
     assert models.tolist() == list(range(1, len(new))) and len(columns) == 60
     outcomes[new[1:], 3 + np.arange(len(new) - 1)] = 255  # no model is complete
-    models, columns = method_study.answerable(outcomes[new])
+    models, columns = method_study.choose_answerable(outcomes[new])
     assert models.tolist() == list(range(1, len(new))) and len(columns) == 60 - (len(new) - 1)
     assert (outcomes[np.ix_(new[models], columns)] != 255).all()
     options = method_study.StudyDesign(["sort_and_search"], [8, 58], seeds=1)
-    (row,) = method_study.rows(method_study.Matrix("holes", outcomes), options)
+    (row,) = method_study.run_rows(method_study.Matrix("holes", outcomes), options)
     assert row["budget"] == 8 and np.isfinite(row["mae"])
     several = method_study.StudyDesign(["random_mean"], [8, 53, 54], seeds=3)
     holes = method_study.Matrix("holes", outcomes)
     least = min(samples for _, samples in method_study.measure(holes, several))
-    used = {(row["budget"], row["seed"]) for row in method_study.rows(holes, several)}
+    used = {(row["budget"], row["seed"]) for row in method_study.run_rows(holes, several)}
     # a budget is used for all splits or for none
     assert used == {(each, seed) for each in (8, 53, 54) if each <= least for seed in range(3)}
     outcomes[new] = 255
     with pytest.raises(BadInput, match="nothing is observed of the new models"):
-        list(method_study.rows(method_study.Matrix("holes", outcomes), options))
+        list(method_study.run_rows(method_study.Matrix("holes", outcomes), options))
 
 
 def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
@@ -158,7 +158,7 @@ def test_scores_with_holes_of_several_data_sets_are_studied(tmp_path):
         results[0]["dataset_errors"], rel=1e-5
     )
     with pytest.raises(BadInput, match="published takes outcomes"):
-        list(method_study.rows(matrix, method_study.StudyDesign(["published"], [4], seeds=1)))
+        list(method_study.run_rows(matrix, method_study.StudyDesign(["published"], [4], seeds=1)))
 
 
 def test_names_that_a_spreadsheet_would_run_are_quoted_in_the_table_alone(tmp_path):

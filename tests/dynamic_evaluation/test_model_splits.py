@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hidden_samples
+from nevis_stream.dynamic_evaluation.model_splits import Models, ModelSplit, hide_samples
 from nevis_stream.errors import BadInput
 
 GROUPS = np.repeat(["x", "y", "z"], 4)
@@ -74,15 +74,15 @@ def test_what_cannot_be_divided(text, said):
 
 def test_hidden_data_sets_are_named_or_drawn():
     dataset = np.repeat(["a", "b", "c"], [3, 2, 1])
-    assert hidden_samples(dataset, "a,c", 0).tolist() == [True] * 3 + [False] * 2 + [True]
-    drawn = [hidden_samples(dataset, "1", seed) for seed in range(9)]
+    assert hide_samples(dataset, "a,c", 0).tolist() == [True] * 3 + [False] * 2 + [True]
+    drawn = [hide_samples(dataset, "1", seed) for seed in range(9)]
     assert all(len(set(dataset[hidden])) == 1 for hidden in drawn)
     assert len({hidden.tobytes() for hidden in drawn}) > 1
     for hide, said in (("d", "unknown data set 'd'"), ("3", "between 1 and 2"), ("a,b,c", "left")):
         with pytest.raises(BadInput, match=said):
-            hidden_samples(dataset, hide, 0)
+            hide_samples(dataset, hide, 0)
     with pytest.raises(BadInput, match="belong to no data sets"):
-        hidden_samples(None, "1", 0)
+        hide_samples(None, "1", 0)
 
 
 def test_the_strongest_or_weakest_quarter_is_new():

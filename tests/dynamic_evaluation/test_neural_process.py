@@ -12,10 +12,14 @@ import pytest
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.neural_process import network as training
 from nevis_stream.dynamic_evaluation.neural_process import prediction
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import Sizes, describe, sizes
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import (
+    Sizes,
+    choose_sizes,
+    describe,
+)
 from nevis_stream.dynamic_evaluation.neural_process.network import (
     NeuralProcessNetwork,
 )
@@ -40,7 +44,7 @@ def answered(values, columns):
 
 
 def fitted(known, ctx=None):
-    ctx = ctx or context()
+    ctx = ctx or make_context()
     tree = PREDICTOR.fit(known, KEY, ctx)
     return tree, PREDICTOR.make_posterior(tree, known, ctx)
 
@@ -72,7 +76,7 @@ def test_it_predicts_better_than_the_samples_and_the_models_means(learned):
     columns = np.random.default_rng(2).choice(200, 40, replace=False)
     tree, _ = learned
     seen = answered(new, columns)
-    values = PREDICTOR.predict(tree, {}, known, seen, context()).values
+    values = PREDICTOR.predict(tree, {}, known, seen, make_context()).values
     free = np.setdiff1d(np.arange(200), columns)
 
     def error(guess):
@@ -100,10 +104,10 @@ def test_scores_are_learned_with_their_noise(monkeypatch):
 
 def test_descriptions_of_a_part_do_not_depend_on_its_models():
     known = InMemory(SMALL.copy())
-    before = describe(known, KEY, context())
+    before = describe(known, KEY, make_context())
     part = before.part == before.part[3]
     known.values[part] = 1 - known.values[part]
-    after = describe(known, KEY, context())
+    after = describe(known, KEY, make_context())
     turned = [each.without[before.part[3]] for each in (before, after)]
     # components may be turned otherwise, but span the same; mean and variance are the same
     assert np.allclose(turned[0][:, :2], turned[1][:, :2])
@@ -115,7 +119,7 @@ def test_descriptions_of_a_part_do_not_depend_on_its_models():
 @pytest.mark.slow
 def test_components_of_parts_are_turned_to_those_of_all_models():
     matrix, *_ = simulated(200, 80, factors=2)
-    samples = describe(InMemory(matrix), KEY, context())
+    samples = describe(InMemory(matrix), KEY, make_context())
     for without in samples.without:
         for component in (2, 3):  # the first two; later ones are noise
             assert np.corrcoef(without[:, component], samples.all[:, component])[0, 1] > 0.9
@@ -123,7 +127,7 @@ def test_components_of_parts_are_turned_to_those_of_all_models():
 
 def test_groups_are_in_one_part():
     groups = np.repeat([f"run {i}" for i in range(6)], 2).tolist()
-    part = describe(InMemory(SMALL, groups), KEY, context()).part.reshape(6, 2)
+    part = describe(InMemory(SMALL, groups), KEY, make_context()).part.reshape(6, 2)
     assert (part[:, 0] == part[:, 1]).all() and len(np.unique(part)) == 6
 
 
@@ -135,9 +139,9 @@ def test_features_enter_and_kinds_are_those_of_data_sets():
         features=random.normal(size=(30, 5)).astype(np.float32),
         dataset=np.repeat(["exam", "essay"], [20, 10]),
     )
-    samples = describe(InMemory(scores, sample_facts=facts), KEY, context())
+    samples = describe(InMemory(scores, sample_facts=facts), KEY, make_context())
     assert samples.kinds.tolist() == [0] * 20 + [1] * 10
-    plain = describe(InMemory(scores), KEY, context())
+    plain = describe(InMemory(scores), KEY, make_context())
     assert samples.all.shape[1] == plain.all.shape[1] + 5 and (plain.kinds == 1).all()
 
 
@@ -169,9 +173,9 @@ def test_the_order_of_answers_and_padding_do_not_matter():
 
 
 def test_sizes_are_those_of_the_table():
-    assert sizes(23) == Sizes(32, 1, 0, 16)
-    assert sizes(91) == Sizes(32, 1, 16, 16)
-    assert sizes(1000) == Sizes(32, 2, 16, 32)
+    assert choose_sizes(23) == Sizes(32, 1, 0, 16)
+    assert choose_sizes(91) == Sizes(32, 1, 16, 16)
+    assert choose_sizes(1000) == Sizes(32, 2, 16, 32)
 
 
 def test_the_posterior_has_the_moments_of_the_sampled_latent_variable():
@@ -224,7 +228,7 @@ import jax
 
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.neural_process import network as training
 from nevis_stream.storage import checkpoint
 from tests.dynamic_evaluation.conftest import SHORT
@@ -245,7 +249,7 @@ def written(*arguments):
     write(*arguments)
 
 checkpoint.write = written
-stored.evaluator(known, 8, jax.random.key(0), context())
+stored.evaluator(known, 8, jax.random.key(0), make_context())
 """
 
 
@@ -265,7 +269,7 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path, monkeypatch, fatal):
     monkeypatch.setattr(training, "draw", counted)
 
     def fit(folder):
-        ctx = context()
+        ctx = make_context()
         stored = fits.StoredFit(tmp_path / folder / "fit", method, known, 0, [])
         evaluator = stored.evaluator(known, 8, KEY, ctx)
         return evaluator.tree, total(ctx.meter.counts())

@@ -92,7 +92,7 @@ def test_a_left_out_model_takes_no_part_in_the_choice_of_its_cells(
 ):
     weights = {"large": 1, "small": 1, "tiny": 1} if weighted else None
     facts = dataclasses.replace(FACTS, dataset_weights=weights)
-    method, key = methods.pair(f"{policy}+{predictor}"), jax.random.key(0)
+    method, key = methods.make_pair(f"{policy}+{predictor}"), jax.random.key(0)
     evaluator = method.fit(InMemory(KNOWN.values, None, facts), None, key)
     errors, tree = evaluator.fit_budget(20)["errors"], evaluator.tree
     assert ("folds" in tree) == refitted

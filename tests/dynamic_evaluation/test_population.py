@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import t
 
 from nevis_stream import dynamic_evaluation as de
-from nevis_stream.dynamic_evaluation.estimates import Population, Widening, design_effect
+from nevis_stream.dynamic_evaluation.estimates import Population, Widening, compute_design_effect
 from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.additions import read_additions
@@ -64,8 +64,8 @@ def test_the_known_models_say_how_much_clusters_differ():
     facts = SampleFacts(N)
     alike = InMemory(np.repeat(random.integers(0, 2, (40, CLUSTERS)), EACH, axis=1), None, facts)
     apart = InMemory(random.integers(0, 2, (40, N)), None, facts)
-    assert design_effect(alike, CLUSTER) == pytest.approx(EACH, rel=0.05)
-    assert design_effect(apart, CLUSTER) == pytest.approx(1, abs=0.1)
+    assert compute_design_effect(alike, CLUSTER) == pytest.approx(EACH, rel=0.05)
+    assert compute_design_effect(apart, CLUSTER) == pytest.approx(1, abs=0.1)
     row = np.full(N, UNKNOWN, np.uint8)
     widths = []
     for known in (alike, apart):

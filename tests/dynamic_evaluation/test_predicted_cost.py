@@ -7,7 +7,7 @@ import pytest
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import methods, predicted_cost
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import one_order
 
@@ -27,13 +27,13 @@ KNOWN, NEW = InMemory(MATRIX[:28]), MATRIX[28:]
     ],
 )
 def test_the_price_is_what_is_charged(name):
-    method, ctx, key = methods.get(name), context(), jax.random.key(0)
+    method, ctx, key = methods.get(name), make_context(), jax.random.key(0)
     evaluator = method.fit(KNOWN, None, key, ctx)
     estimates = evaluator.evaluate(MatrixOracle(NEW), len(NEW), 20, key)
     charged = total(ctx.meter.counts())
     assert charged == estimates.cost.flops > 0 and "random draws" in estimates.cost.uncounted
-    assert predicted_cost.price(method, KNOWN, len(NEW), 20) == charged
-    after = predicted_cost.price(method, KNOWN, len(NEW), 20, evaluator.tree)
+    assert predicted_cost.predict_cost(method, KNOWN, len(NEW), 20) == charged
+    after = predicted_cost.predict_cost(method, KNOWN, len(NEW), 20, evaluator.tree)
     assert 0 < after < charged
     again = evaluator.evaluate(MatrixOracle(NEW), len(NEW), 20, key)
     assert again.cost.flops == after
@@ -41,16 +41,18 @@ def test_the_price_is_what_is_charged(name):
 
 def test_who_pays_more_than_is_saved_is_told_beforehand_and_what_would_pay():
     method = methods.get("recommended")
-    message = predicted_cost.warning(method, KNOWN, [1e4], 64, None, "model")
+    message = predicted_cost.describe_cost_warning(method, KNOWN, [1e4], 64, None, "model")
     assert "recommended itself computes about" in message
     assert (
         "more than the 2.36e6 FLOPs of the 236 samples that will not be asked for 1 new model"
         in message
     )
     assert "--method=sort_and_search computes" in message
-    assert "cheaper" in predicted_cost.warning(method, KNOWN, [0.1], 64, None, "model")
-    assert not predicted_cost.warning(method, KNOWN, [1e9], 64, None, "model")
-    assert not predicted_cost.warning(
+    assert "cheaper" in predicted_cost.describe_cost_warning(
+        method, KNOWN, [0.1], 64, None, "model"
+    )
+    assert not predicted_cost.describe_cost_warning(method, KNOWN, [1e9], 64, None, "model")
+    assert not predicted_cost.describe_cost_warning(
         methods.get("sort_and_search"), KNOWN, [1e4], 64, None, "model"
     )
 
@@ -62,7 +64,9 @@ def test_nothing_is_run_or_read_for_a_price():
 
         column_sums = row_sums = packed_rows = matrix
 
-    assert predicted_cost.price(methods.get("recommended"), Unreadable(KNOWN.values), 1, 20) > 0
+    assert (
+        predicted_cost.predict_cost(methods.get("recommended"), Unreadable(KNOWN.values), 1, 20) > 0
+    )
 
 
 def test_an_estimate_has_its_interval_what_was_asked_and_what_it_cost():

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import sequential, staged_strata
-from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
+from nevis_stream.dynamic_evaluation.predictors.mean import compute_mean_weights
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.session_records import PRICES
 from nevis_stream.errors import BadInput
@@ -72,7 +72,7 @@ def paths(prices, weights, chances_of):
             more = answers.then(Responses(Query(drawn[None]), TRUTH[drawn][None]))
             yield from follow(probability * chances.prod(), [*stages, stage], later, more)
 
-    counts = staged_strata.stages(0, prices)
+    counts = staged_strata.plan_stages(0, prices)
     nothing = Responses(Query.none(1), np.empty((1, 0)))
     yield from follow(1.0, [], np.full(N, np.nan), nothing)
 
@@ -88,7 +88,7 @@ def expectation(prices, weights, chances_of):
 @pytest.mark.parametrize("budget,stages", [(11, 1), (15, 1), (22, 2)])
 def test_the_expectation_is_the_mean_at_any_prices(budget, stages):
     prices = Prices("tokens", PRICE, budget, STAKES)
-    assert len(staged_strata.stages(0, prices)) == stages
+    assert len(staged_strata.plan_stages(0, prices)) == stages
     for weights in (np.full(N, 1 / N), np.repeat([0.2, 0.05], N // 2)):
 
         def by_price(members, weights=weights):
@@ -129,7 +129,7 @@ def test_the_mean_of_strata_is_unbiased_at_any_prices():
     facts = SampleFacts(N, prices=Prices("tokens", PRICE, 15, STAKES))
     known = InMemory(one_order(9, N, 1), sample_facts=facts)
     policy = methods.POLICIES["strata"]
-    tree = policy.fit(known, ResponsePosterior(N), None, context())
+    tree = policy.fit(known, ResponsePosterior(N), None, make_context())
     sizes, order = tree["sizes"], tree["order"]
     assert len(sizes) == policy.count_affordable(known.facts.prices) > 2
     parts = np.split(order, np.cumsum(sizes)[:-1])
@@ -138,7 +138,9 @@ def test_the_mean_of_strata_is_unbiased_at_any_prices():
         drawn = np.array(drawn)
         assert PRICE[drawn].sum() <= 15
         query = Query(drawn[None], 1 / sizes[None], sizes[None] / N)
-        means.append(mean_weights(Responses(query, TRUTH[drawn][None]), known.facts) @ TRUTH[drawn])
+        means.append(
+            compute_mean_weights(Responses(query, TRUTH[drawn][None]), known.facts) @ TRUTH[drawn]
+        )
     assert np.mean(means) == pytest.approx(TRUTH.mean(), abs=1e-12)
 
 

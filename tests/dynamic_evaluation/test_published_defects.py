@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods, sorting
-from nevis_stream.dynamic_evaluation.bounds import last_indices, points
+from nevis_stream.dynamic_evaluation.bounds import choose_points, find_last_indices
 from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.queries import samples
 from nevis_stream.queries.oracle import MatrixOracle
@@ -22,24 +22,24 @@ def test_the_remainder_of_the_grid():
     """With 512 of 805 the published points begin at 293: the easiest 36% are never asked. Ours
     reach over everything.
     """
-    theirs, ours = points(805, 512), samples.centres(805, 512)
+    theirs, ours = choose_points(805, 512), samples.place_centres(805, 512)
     assert theirs[0] == 293 and theirs[0] / 805 > 0.36 and len(theirs) == 512
-    assert points(1986310, 32768)[0] == 20230  # as the reference's errata say
+    assert choose_points(1986310, 32768)[0] == 20230  # as the reference's errata say
     assert ours[0] == 0 and ours[-1] == 804 and np.diff(ours).max() == 2 and len(ours) == 512
 
 
 def test_without_a_remainder_the_published_grid_is_of_centres():
     """The script begins at half a step where n' divides n."""
-    assert points(40, 4).tolist() == [5, 15, 25, 35]
-    assert points(24, 8).tolist() == [1, 4, 7, 10, 13, 16, 19, 22]
-    assert points(7, 7).tolist() == list(range(7))
+    assert choose_points(40, 4).tolist() == [5, 15, 25, 35]
+    assert choose_points(24, 8).tolist() == [1, 4, 7, 10, 13, 16, 19, 22]
+    assert choose_points(7, 7).tolist() == list(range(7))
     for n, budget in ((40, 4), (1280, 8), (1000, 125), (805, 512)):
-        assert len(points(n, budget)) == budget and points(n, budget)[-1] < n
+        assert len(choose_points(n, budget)) == budget and choose_points(n, budget)[-1] < n
 
 
 def test_the_threshold_is_a_count_not_an_index():
     row = np.array([[1, 1, 1, 0, 0, 0]], np.uint8)
-    assert last_indices(row) == 2 and sorting.thresholds(row) == 3
+    assert find_last_indices(row) == 2 and sorting.fit_thresholds(row) == 3
     # all samples wrong, all right: the published rule can say neither in general
     for correct in (0, 1):
         known, new = one_order(5, 40), np.full((1, 40), correct, np.uint8)
@@ -55,7 +55,7 @@ def test_unsigned_arithmetic():
     row = np.array([1, 0, 0, 0], np.uint8)
     with np.errstate(over="ignore"):
         assert np.cumsum(2 * row - np.uint8(1)).argmax() == 3
-    assert sorting.thresholds(row) == 1
+    assert sorting.fit_thresholds(row) == 1
     many = np.ones((300, 2), np.uint8)
     many[0, 0] = 0
     assert many.sum(axis=0, dtype=np.uint8).tolist() == [43, 44]

@@ -7,7 +7,7 @@ import pytest
 from nevis_stream.cost.meter import total
 from nevis_stream.dynamic_evaluation import fits, methods
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import reinforcement_training as training
 from nevis_stream.dynamic_evaluation.policies.reinforcement_training import (
     NEVER,
@@ -47,15 +47,15 @@ def test_it_learns_to_ask_what_lowers_the_expected_error(monkeypatch):
         monkeypatch.setattr(training, name, value)
     known = InMemory(np.full((8, SAMPLES), 0.5, np.float32))
     posterior, texts = Noisy(SAMPLES), descriptions(SAMPLES)
-    parameters = training.train(known, posterior, texts, False, KEY, context())
+    parameters = training.train(known, posterior, texts, False, KEY, make_context())
     tree = {"parameters": parameters, "descriptions": texts, "cold": False}
     answers = POLICY.ask(
-        Plan(tree, {}, posterior, 5), MatrixOracle(known.values[:2]), 2, KEY, context()
+        Plan(tree, {}, posterior, 5), MatrixOracle(known.values[:2]), 2, KEY, make_context()
     )
     assert (answers.samples % 4 == 0).mean() >= 0.8
-    act = context().jit(training.acting_program(False))
+    act = make_context().jit(training.make_acting_program(False))
     random = np.random.default_rng(0)
-    steps, _ = training.episodes(parameters, act, texts, known.values, posterior, random, 5)
+    steps, _ = training.play_episodes(parameters, act, texts, known.values, posterior, random, 5)
     assert (steps.actions % 4 == 0).mean() > 0.6
 
 
@@ -66,7 +66,7 @@ def test_advantages_are_discounted_sums_of_surprises():
         sum((0.99 * 0.95) ** (later - step) * surprise[later] for later in range(step, 3))
         for step in range(3)
     ]
-    assert np.allclose(training.advantages(rewards, values)[:, 0], expected)
+    assert np.allclose(training.compute_advantages(rewards, values)[:, 0], expected)
 
 
 def test_the_rewards_of_an_episode_add_up_to_the_fall_of_the_error_and_the_accuracy():
@@ -75,19 +75,19 @@ def test_the_rewards_of_an_episode_add_up_to_the_fall_of_the_error_and_the_accur
     parameters = jax.jit(ActorCritic().init)(
         KEY, descriptions(8), State(*np.zeros((4, 1, 8), np.float32))
     )
-    act = context().jit(training.acting_program(False))
+    act = make_context().jit(training.make_acting_program(False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "DISCOUNT", 1.0)
         patch.setattr(training, "LAMBDA", 1.0)
         patch.setattr(training, "ASKED_BEFORE", 0)
-        steps, _ = training.episodes(
+        steps, _ = training.play_episodes(
             parameters, act, descriptions(8), truth, posterior, random, horizon=4
         )
     state = State(*(each[:2] for each in steps.states))
     asked = np.zeros((2, 8), np.float32)
     np.put_along_axis(asked, steps.actions.reshape(4, 2).T, 1.0, axis=1)
-    last = training.expected_error(state._replace(asked=asked), truth)
-    first = training.expected_error(state, truth)
+    last = training.compute_expected_error(state._replace(asked=asked), truth)
+    first = training.compute_expected_error(state, truth)
     assert np.allclose(steps.returns[:2], first - last + 1, atol=1e-5)  # accuracy 1
 
 
@@ -134,15 +134,15 @@ def test_a_killed_training_goes_on_with_the_same_account(tmp_path, monkeypatch):
     known, method = InMemory(one_order(8, 40)), methods.get("reinforcement+linear_gaussian")
 
     def fit():
-        ctx = context()
+        ctx = make_context()
         tree = method.fit(known, None, KEY, ctx).tree["policy"]
         return jax.tree.leaves(tree["parameters"]), total(ctx.meter.counts())
 
     whole, flops = fit()
-    play = training.episodes
-    with fits.kept_in(tmp_path), monkeypatch.context() as patch:
+    play = training.play_episodes
+    with fits.keep_positions(tmp_path), monkeypatch.context() as patch:
         parts = iter([play])
-        patch.setattr(training, "episodes", lambda *arguments: next(parts)(*arguments))
+        patch.setattr(training, "play_episodes", lambda *arguments: next(parts)(*arguments))
         with pytest.raises(StopIteration):  # the second part
             fit()
         parts = iter([play])
@@ -162,7 +162,7 @@ def test_it_asks_within_the_budget_in_batches(monkeypatch):
         calls.append(query.samples.shape[1])
         return MatrixOracle(matrix[10:])(query)
 
-    answers = POLICY.ask(plan, oracle, 2, KEY, context())
+    answers = POLICY.ask(plan, oracle, 2, KEY, make_context())
     assert calls == [2] * 20
     assert all(len(set(row)) == 40 for row in answers.samples.tolist())
     empty = Responses(Query.none(2), np.empty((2, 0), np.uint8))

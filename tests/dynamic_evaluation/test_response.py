@@ -6,14 +6,14 @@ import pytest
 from scipy.special import expit
 
 from nevis_stream.dynamic_evaluation import response
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.samples import UNKNOWN
 from tests.dynamic_evaluation.making import simulated
 
-KEY, CTX = jax.random.key(0), context()
+KEY, CTX = jax.random.key(0), make_context()
 # one program each: of every operation alone JAX would compile a program
-logits, moments = jax.jit(response.logits), jax.jit(response.predict)
+logits, moments = jax.jit(response.predict_logits), jax.jit(response.predict)
 
 
 def correlation(one, other):
@@ -95,4 +95,4 @@ def test_inverse():
     random = np.random.default_rng(0)
     half = random.normal(size=(5, 4, 4)).astype(np.float32)
     matrices = half @ half.transpose(0, 2, 1) + np.eye(4, dtype=np.float32)
-    assert np.allclose(jax.jit(response.inverse)(matrices) @ matrices, np.eye(4), atol=1e-4)
+    assert np.allclose(jax.jit(response.invert)(matrices) @ matrices, np.eye(4), atol=1e-4)

@@ -6,7 +6,7 @@ import pytest
 
 from nevis_stream.dynamic_evaluation import methods, response
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import anchors, sequential
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian as lg
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
@@ -17,7 +17,7 @@ from tests.dynamic_evaluation.making import simulated
 
 OUTCOMES, *_ = simulated(60, 80, factors=1)
 KNOWN, NEW = InMemory(OUTCOMES[:50]), OUTCOMES[50:]
-KEY, CTX = jax.random.key(0), context()
+KEY, CTX = jax.random.key(0), make_context()
 
 
 def fitted(name):
@@ -117,7 +117,7 @@ def test_adaptive_testing_asks_at_the_ability():
     padded_answers = response.PaddedAnswers(
         np.array([[40, 40]]), np.array([[1.0, 0.0]], np.float32), np.ones((1, 2), np.float32)
     )
-    information = np.asarray(jax.jit(sequential.information)(items, padded_answers))[0]
+    information = np.asarray(jax.jit(sequential.compute_information)(items, padded_answers))[0]
     ability = float(jax.jit(response.infer)(items, padded_answers).mean[0, 0])
     assert np.isclose(d[information.argmax()], -ability, atol=0.1)
 
@@ -206,12 +206,12 @@ def test_anchor_weights_are_those_of_ridge_regression_and_their_errors_left_out(
     from nevis_stream.dynamic_evaluation.predictors.anchor_weights import (
         PENALTIES,
         centre,
-        weights,
+        fit_weights,
     )
 
     rows = centre(KNOWN, KEY, CTX)["rows"].astype(np.float64)
     benchmark, anchors = rows.mean(axis=1), rows[:, [2, 40, 77]]
-    fitted = weights(anchors, benchmark, benchmark[:, None], CTX)
+    fitted = fit_weights(anchors, benchmark, benchmark[:, None], CTX)
     scale = (anchors**2).sum() / 3
     ridges = [
         np.linalg.solve(anchors.T @ anchors + penalty * scale * np.eye(3), anchors.T @ benchmark)

@@ -29,24 +29,24 @@ def test_thresholds_equal_brute_force_on_a_thousand_vectors():
     for _ in range(1000):
         n = int(random.integers(1, 60))
         row = (random.random(n) < random.random()).astype(np.uint8)
-        assert errors(row, sorting.thresholds(row)) == min(errors(row, k) for k in range(n + 1))
+        assert errors(row, sorting.fit_thresholds(row)) == min(errors(row, k) for k in range(n + 1))
 
 
 @settings(deadline=None)
 @given(outcomes(values=(0, 1, 255)))
 def test_optima_equal_brute_force_with_holes(rows):
-    first, last = sorting.optima(rows)
+    first, last = sorting.find_optima(rows)
     for row, item, other in zip(rows, first, last, strict=True):
         least = [errors(row, cut) for cut in range(len(row) + 1)]
         best = np.flatnonzero(np.array(least) == min(least))
         assert (item, other) == (best[0], best[-1])
-    assert (sorting.thresholds(rows) == first).all()
+    assert (sorting.fit_thresholds(rows) == first).all()
 
 
 def test_none_and_all_can_be_predicted():
     ends = np.array([[0, 0, 0], [1, 1, 1]], np.uint8)
-    assert sorting.thresholds(ends).tolist() == [0, 3]
-    positions = np.broadcast_to(samples.centres(100, 3), ends.shape)
+    assert sorting.fit_thresholds(ends).tolist() == [0, 3]
+    positions = np.broadcast_to(samples.place_centres(100, 3), ends.shape)
     assert sorting.find_thresholds(sort(one_order(9, 100)), positions, ends).tolist() == [0, 100]
 
 
@@ -96,7 +96,7 @@ def test_the_expected_share_of_thresholds_rises_from_the_first_to_all(known, dat
 @given(outcomes(models=(2, 12), samples=(2, 40)), st.data())
 def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix, data):
     rank, new = sort(matrix[:-1]), matrix[-1:]
-    places = samples.centres(rank.n, data.draw(st.integers(1, rank.n)))
+    places = samples.place_centres(rank.n, data.draw(st.integers(1, rank.n)))
     answers = new[:, rank.order[places]]
     (cut,) = sorting.find_thresholds(rank, places[None], answers)
     wrong = np.array([errors(answers[0], (places < k).sum()) for k in range(rank.n + 1)])
@@ -113,8 +113,8 @@ def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix
 
 def test_where_answers_leave_it_open_known_models_decide():
     answers = np.array([[1, 0, 1, 0]], np.uint8)
-    assert [k.tolist() for k in sorting.optima(answers)] == [[1], [3]]
-    positions = samples.centres(100, 4)[None]
+    assert [k.tolist() for k in sorting.find_optima(answers)] == [[1], [3]]
+    positions = samples.place_centres(100, 4)[None]
     cuts = []
     for ones in (30, 70):
         known = np.zeros((20, 100), np.uint8)

@@ -22,9 +22,9 @@ from nevis_stream.dynamic_evaluation import choice, methods, session_start, sess
 from nevis_stream.dynamic_evaluation.fits import FOLDER
 from nevis_stream.dynamic_evaluation.session_loop import is_gone
 from nevis_stream.dynamic_evaluation.session_records import ANSWERS, HANDED, PRICES, SETTINGS
-from nevis_stream.dynamic_evaluation.stopping import anytime_intervals
+from nevis_stream.dynamic_evaluation.stopping import compute_anytime_intervals
 from nevis_stream.errors import BadInput, RunWarning
-from nevis_stream.estimation.betting import confidence_sequence
+from nevis_stream.estimation.betting import compute_confidence_sequence
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.storage.record import append_checked
 from tests.dynamic_evaluation.session_worker import KNOWN, NEW, answers_to, content, work
@@ -367,7 +367,7 @@ def test_looking_after_each_answer_does_not_spoil_the_interval(board):
         track = SimpleNamespace(drawn=tuple(order), drawn_values=NEW[order].astype(float))
         covered += all(
             low - 1e-9 <= NEW.mean() <= high + 1e-9
-            for low, high in zip(*anytime_intervals(track, facts, False), strict=True)
+            for low, high in zip(*compute_anytime_intervals(track, facts, False), strict=True)
         )
     assert covered >= 31
 
@@ -426,7 +426,7 @@ def test_intervals_cover_where_a_session_ends(rule):
     else:
         drawn = random.permuted(truth, axis=1).astype(float)
         target = 0.35 / 2 if "bets" in rule else None
-        lows, highs = confidence_sequence(drawn, 60, outcomes=True, target=target)
+        lows, highs = compute_confidence_sequence(drawn, 60, outcomes=True, target=target)
         stops = RULES[rule](lows, highs)
         ends = np.where(stops.any(axis=1), stops.argmax(axis=1), 59)
         low, high = (

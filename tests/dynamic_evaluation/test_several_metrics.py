@@ -9,7 +9,7 @@ import pytest
 from nevis_stream import dynamic_evaluation as de
 from nevis_stream.dynamic_evaluation.adding import add_models
 from nevis_stream.dynamic_evaluation.known_models import InMemory
-from nevis_stream.dynamic_evaluation.method import context
+from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.policies import staged_strata
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
@@ -139,7 +139,7 @@ def test_a_session_of_one_metric_gives_another_one_from_the_same_logs(board, tmp
 
 
 def _fitted(values, seed):
-    predictor, known, ctx = ModelAssisted(), InMemory(values), context()
+    predictor, known, ctx = ModelAssisted(), InMemory(values), make_context()
     return predictor.make_posterior(
         predictor.fit(known, jax.random.key(seed), ctx), known, ctx
     ), ctx
@@ -152,7 +152,7 @@ def test_the_expectation_of_another_metric_is_its_mean(budget):
     asked, ctx = _fitted(one_order(8, n, 1), 0)
     other, _ = _fitted(one_order(8, n, 5), 1)
     truth, of_other = random.integers(0, 2, n), np.array([1, 0, 1, 1, 0, 1])
-    weights, sizes = np.full(n, 1 / n), staged_strata.stages(budget)
+    weights, sizes = np.full(n, 1 / n), staged_strata.plan_stages(budget)
     ends = np.cumsum([0, *sizes])
     stages = list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
 

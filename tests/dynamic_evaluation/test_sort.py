@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nevis_stream.dynamic_evaluation.sorting import Rank, descending, sort, thresholds
+from nevis_stream.dynamic_evaluation.sorting import Rank, fit_thresholds, sort, sort_descending
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from tests.dynamic_evaluation.making import one_order, outcomes
@@ -92,7 +92,7 @@ def test_recursive_sum_asks_the_models_that_change_there():
 def test_more_depth_only_reorders_what_is_still_tied():
     known = one_order(40, 400, noise=1.0)
     two, three = (sort(known, by="recursive", depth=depth) for depth in (2, 3))
-    cuts = thresholds(known[:, sort(known).order])
+    cuts = fit_thresholds(known[:, sort(known).order])
     scores = sort(known).scores
 
     def refined(column):
@@ -116,8 +116,8 @@ def test_more_depth_only_reorders_what_is_still_tied():
 def test_descending_is_stable(scores):
     scores = np.array(scores, float)
     expected = sorted(range(len(scores)), key=lambda column: -scores[column])
-    assert descending(scores).tolist() == expected
-    assert descending(scores + 0.5).tolist() == expected
+    assert sort_descending(scores).tolist() == expected
+    assert sort_descending(scores + 0.5).tolist() == expected
 
 
 @pytest.mark.parametrize("by", ["sum", "confidence", "recursive"])

@@ -81,10 +81,12 @@ def test_cold_start_hides_data_sets_from_known_models_alone():
     assert (matrix.values != 255).all()
     names = ["stratified_mean", "linear_gaussian", "irt_2pl", "recommended", "copy_nearest"]
     design = method_study.StudyDesign(names, (10,), seeds=1, hide="a")
-    errors = {each["method"]: each["accuracy_error"] for each in method_study.rows(matrix, design)}
+    errors = {
+        each["method"]: each["accuracy_error"] for each in method_study.run_rows(matrix, design)
+    }
     assert set(errors) == set(names) and max(errors.values()) < 0.3
     open_design = method_study.StudyDesign(["irt_2pl"], (10,), seeds=1)
-    (open_row,) = method_study.rows(matrix, open_design)
+    (open_row,) = method_study.run_rows(matrix, open_design)
     assert open_row["accuracy_error"] != errors["irt_2pl"] and open_row["flops"] > 0
 
 
@@ -94,7 +96,7 @@ def test_a_biased_study_learns_from_one_kind():
     split = ModelSplit.parse("biased:x")
     design = method_study.StudyDesign(["random_mean"], (10,), 0.8, seeds=1, model_split=split)
     found = study_summary.summarise(
-        [matrix], design, pd.DataFrame(method_study.rows(matrix, design))
+        [matrix], design, pd.DataFrame(method_study.run_rows(matrix, design))
     )
     assert found["matrices"][0]["known_models"] == 8 and found["matrices"][0]["new_models"] == 10
     assert "kind x known" in found["split"]

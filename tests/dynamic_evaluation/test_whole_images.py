@@ -7,7 +7,7 @@ from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Cost, Responses
-from nevis_stream.queries.samples import complete_images, images_of
+from nevis_stream.queries.samples import complete_images, number_images
 from tests.dynamic_evaluation.making import one_order
 
 IMAGES, LABELS, PASS = 30, 4, 1000
@@ -42,8 +42,8 @@ def outcomes():
 
 
 def test_columns_of_images():
-    assert images_of(["b#0", "b#1", "a#0", "a#1"]).tolist() == [0, 0, 1, 1]
-    assert images_of(["b#0", "b#1", "a#0"]) is None
+    assert number_images(["b#0", "b#1", "a#0", "a#1"]).tolist() == [0, 0, 1, 1]
+    assert number_images(["b#0", "b#1", "a#0"]) is None
     image = np.repeat(np.arange(5), 3)
     rest = complete_images(np.array([[0, 1, 2, 14], [0, 3, 6, 9]]), image)
     assert rest.shape == (2, 8) and rest[1].tolist() == [1, 2, 4, 5, 7, 8, 10, 11]

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from nevis_stream.estimation.betting import confidence_sequence
+from nevis_stream.estimation.betting import compute_confidence_sequence
 
 
 def misses(low, high, mean):
@@ -23,7 +23,9 @@ def test_all_orders_of_twelve_outcomes(right, level):
     for order, places in zip(orders, itertools.combinations(range(12), right), strict=True):
         order[list(places)] = 1
     for outcomes, target in itertools.product((True, False), (None, 0.2)):
-        low, high = confidence_sequence(orders, 12, outcomes=outcomes, level=level, target=target)
+        low, high = compute_confidence_sequence(
+            orders, 12, outcomes=outcomes, level=level, target=target
+        )
         assert misses(low, high, right / 12).mean() <= 1 - level
         np.testing.assert_allclose(low[:, -1], right / 12)
         np.testing.assert_allclose(high[:, -1], right / 12)
@@ -38,7 +40,7 @@ def test_an_interval_for_one_number_of_draws_does_not_hold_at_every_stop():
     half = 1.96 * np.sqrt(mean * (1 - mean) / count * (n - count) / (n - 1))
     looked_at = slice(19, None)  # from 20 draws on
     assert misses((mean - half)[:, looked_at], (mean + half)[:, looked_at], 0.4).mean() > 0.1
-    low, high = confidence_sequence(drawn, n, outcomes=True)
+    low, high = compute_confidence_sequence(drawn, n, outcomes=True)
     assert misses(low, high, 0.4).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
     hold = ~misses(low, high, 0.4)
     assert (np.diff(low[hold]) >= 0).all() and (np.diff(high[hold]) <= 0).all()
@@ -46,7 +48,7 @@ def test_an_interval_for_one_number_of_draws_does_not_hold_at_every_stop():
 
 def uneven_draws(random, values, weights, predicted, draws):
     """Draws one after the other, often where the prediction is uncertain; returns what
-    `confidence_sequence` takes.
+    `compute_confidence_sequence` takes.
     """
     left, rows = np.arange(len(values)), []
     for _ in range(draws):
@@ -78,7 +80,7 @@ def test_uneven_draws_with_predictions_and_weights():
             axis=1,
         )
         z, w, q, g, remaining, least, most = drawn
-        return confidence_sequence(
+        return compute_confidence_sequence(
             z,
             n,
             weights=w,
@@ -98,4 +100,4 @@ def test_uneven_draws_with_predictions_and_weights():
 
 def test_probabilities_need_bounds():
     with pytest.raises(ValueError, match="bounds"):
-        confidence_sequence(np.ones(3), 5, probabilities=np.full(3, 0.2))
+        compute_confidence_sequence(np.ones(3), 5, probabilities=np.full(3, 0.2))

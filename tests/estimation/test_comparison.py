@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nevis_stream.estimation.betting import capital
+from nevis_stream.estimation.betting import compute_capital
 from nevis_stream.estimation.comparison import compare_pair, decide
 
 N = 200
@@ -51,9 +51,9 @@ def test_who_bets_against_the_truth_seldom_wins(weighted):
     for _ in range(300):
         values, order = (random.random(N) < 0.5).astype(float), random.permutation(N)
         more = {"weights": weights[order], "most": weights.max()} if weighted else {}
-        won += capital(values[order], N, float(weights @ values), **more)[-1] >= 20
+        won += compute_capital(values[order], N, float(weights @ values), **more)[-1] >= 20
         below = float(weights @ values) - 0.2
-        right += capital(values[order], N, below, **more)[149] >= 20
+        right += compute_capital(values[order], N, below, **more)[149] >= 20
     assert won / 300 <= 0.05 and right / 300 > 0.9
 
 

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.fitted_board import board_digest
+from nevis_stream.dynamic_evaluation.fitted_board import digest_board
 from nevis_stream.dynamic_evaluation.standings import rank_models
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache, records
-from nevis_stream.evaluation_cache.additions import Addition, append, errata_state, read_additions
+from nevis_stream.evaluation_cache.additions import Addition, append, digest_errata, read_additions
 from nevis_stream.evaluation_cache.exchange import export_npz, import_file
 from tests import forked
 
@@ -106,7 +106,7 @@ def test_merging_gives_the_same_in_any_order(seed, tmp_path):
         target = EvaluationCache(tmp_path / f"t{number}", create=True)
         for place in (*order, order[0]):  # the first one twice
             target.merge(caches[place])
-        found.append((target.matrix(MODELS, SAMPLES), errata_state(target.directory)))
+        found.append((target.matrix(MODELS, SAMPLES), digest_errata(target.directory)))
         same(target, found[0][0])
     assert len({state for _, state in found}) == 1 and len(caches[0].errata()) == 2
 
@@ -117,7 +117,7 @@ def test_what_rested_on_it_is_marked_and_fits_are_made_anew(tmp_path):
     account = {"kind": "model", "name": "new", "method": "m", "budget": 10, "seed": 0}
     account |= {"models": 4, "samples": 40, "asked": 10, "accuracy": 0.5}
     append(cache.directory, Addition(**account))
-    fits = board_digest(cache, ["new"])
+    fits = digest_board(cache, ["new"])
     row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
     assert row.method == "m" and not row.outdated
     words = ["nevis_stream.launch.evaluate", "remove", f"--cache={cache.directory}"]
@@ -125,13 +125,13 @@ def test_what_rested_on_it_is_marked_and_fits_are_made_anew(tmp_path):
     done = forked.run(*words, "--samples=s3", "--reason=wrong key")
     assert "5 observed cells removed" in done.stdout, done.stderr
     assert "1 estimate of additions rest on values from before" in done.stdout
-    assert board_digest(cache, ["new"]) != fits
+    assert digest_board(cache, ["new"]) != fits
     row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
     assert row.outdated
     append(cache.directory, Addition(**account))  # made again: an account of its own
     assert [each.errata for each in read_additions(cache.directory)] == [
         None,
-        errata_state(cache.directory),
+        digest_errata(cache.directory),
     ]
     row = next(row for row in rank_models(cache)[0].standings if row.model == "new")
     assert not row.outdated
@@ -148,9 +148,9 @@ def test_what_rested_on_it_is_marked_and_fits_are_made_anew(tmp_path):
 def test_a_repeated_command_adds_no_second_record(tmp_path):
     cache = filled(tmp_path / "c")
     first = cache.remove(["m1"], ["s3"], "wrong")
-    state = errata_state(cache.directory)
+    state = digest_errata(cache.directory)
     assert cache.remove(["m1"], ["s3"], "wrong") == first
-    assert errata_state(cache.directory) == state
+    assert digest_errata(cache.directory) == state
     amended = cache.amend({"m1": {"s3": 1}}, "right")
     assert cache.amend({"m1": {"s3": 1}}, "right") == amended
     again = cache.remove(["m1"], ["s3"], "wrong")  # it is there again

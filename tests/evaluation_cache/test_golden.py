@@ -39,8 +39,8 @@ def test_all_that_it_holds_is_read(cache, tmp_path):
     assert cache.models()["m0"]["flops_per_sample"] == 1000.0
     assert cache.facts().dataset.tolist() == ["digits"] * 40 and cache.facts().low is None
     with cache.index.reading() as db:
-        (tile, *_) = entries.tiles(db, "state = 'predicted'")
-        assert entries.origin_of(db, tile.number)["method"] == "sort_and_search"
+        (tile, *_) = entries.list_tiles(db, "state = 'predicted'")
+        assert entries.read_origin(db, tile.number)["method"] == "sort_and_search"
     assert read_additions(cache.directory)[0].name == "m5"
     copy = EvaluationCache(tmp_path / "copy", create=True, about=cache.about)
     copy.merge(cache)

@@ -14,7 +14,7 @@ from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput, DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache, entries, integrity
 from nevis_stream.evaluation_cache.exchange import export_npz
-from nevis_stream.evaluation_cache.packing import packed_sums
+from nevis_stream.evaluation_cache.packing import sum_packed
 
 U = 255
 
@@ -40,8 +40,8 @@ def fill(directory, models, samples, seed, holes):
 def makers(cache):
     """What made the predicted tiles."""
     with cache.index.reading() as db:
-        tiles = entries.tiles(db, "state = 'predicted'")
-        return [entries.origin_of(db, tile.number) for tile in tiles]
+        tiles = entries.list_tiles(db, "state = 'predicted'")
+        return [entries.read_origin(db, tile.number) for tile in tiles]
 
 
 @settings(max_examples=15, deadline=None)
@@ -81,8 +81,8 @@ def test_sums_and_packed_rows_are_those_of_the_matrix(seed, holes, samples, mode
 def test_packed_sums_count_every_row(rows):
     bits = np.random.default_rng(rows).random((rows, 64 * 130)) < 0.7
     words = np.packbits(bits, axis=1).view(np.uint64).ravel()
-    assert (packed_sums(words, [130 * i for i in range(rows)], 130) == bits.sum(0)).all()
-    assert (packed_sums(np.full(130, -1, np.int64).view(np.uint64), [0] * rows, 130) == rows).all()
+    assert (sum_packed(words, [130 * i for i in range(rows)], 130) == bits.sum(0)).all()
+    assert (sum_packed(np.full(130, -1, np.int64).view(np.uint64), [0] * rows, 130) == rows).all()
 
 
 def test_a_bit_flip_is_found_by_the_tile_s_name(tmp_path):

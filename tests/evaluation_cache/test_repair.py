@@ -51,7 +51,7 @@ def cache(tmp_path):
 
 def tiles(cache):
     with cache.index.reading() as db:
-        return entries.tiles(db, checked=False)
+        return entries.list_tiles(db, checked=False)
 
 
 def flip(cache, place):
@@ -65,7 +65,7 @@ def contents(cache, without=()):
     output = {
         "samples": cache.samples(),
         "models": cache.models(),
-        "of samples": entries.of_each(cache.sample_provenance()),
+        "of samples": entries.spread_provenance(cache.sample_provenance()),
         "about": cache.about,
     }
     output["account"] = read_additions(cache.directory)

@@ -46,7 +46,7 @@ def test_facts_are_distinguished_by_few_names():
     ]
     assert identity.distinguish([known[0], dict(known[0])]) == [{}, {}]
     # a template that one log does not state is unknown, not a default
-    assert identity.differences({"prompt": "a"}, {"num_fewshot": "0"}) == []
+    assert identity.find_differences({"prompt": "a"}, {"num_fewshot": "0"}) == []
     assert identity.name_row("m", {"top_p": "1", "revision": "x"}) == "m [revision=x, top_p=1]"
 
 

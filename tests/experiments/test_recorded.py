@@ -10,14 +10,14 @@ from nevis_stream.errors import BadInput
 from nevis_stream.experiments import run_config
 from nevis_stream.experiments.recorded import load_learner, to_config
 from nevis_stream.learners.parts.initialisation import FromPrevious, FromRandom
-from nevis_stream.run_directory.config import recorded_values
+from nevis_stream.run_directory.config import read_values
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize(("name", "start"), [("ft_prev", FromPrevious), ("indep", FromRandom)])
 def test_a_learner_of_the_format_before_is_built(name, start):
-    recorded = recorded_values(GOLDEN / name)
+    recorded = read_values(GOLDEN / name)
     assert recorded["initialisation"] is None  # the name says it
     learner = load_learner(recorded)
     assert isinstance(learner.initialisation, start)
@@ -28,7 +28,7 @@ def test_a_learner_of_the_format_before_is_built(name, start):
 def test_what_cannot_be_built_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"learner": "ft_prev"}')
     with pytest.raises(BadInput, match="not the directory of a run of launch.run"):
-        recorded_values(tmp_path)
+        read_values(tmp_path)
     with pytest.raises(
         BadInput, match="'Mine' is not in the table of learners: its run was started from Python"
     ):

@@ -10,7 +10,7 @@ from nevis_stream.experiments import run_config
 from nevis_stream.experiments.plan import print_plan
 from nevis_stream.experiments.studies import STUDIES
 from nevis_stream.launch import config_flag
-from nevis_stream.streams.named_streams import load_stream, stream_rows
+from nevis_stream.streams.named_streams import list_stream_rows, load_stream
 
 pytestmark = pytest.mark.usefixtures("embedded_once")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "studies.md"
@@ -32,7 +32,7 @@ def pico():
 )
 def test_a_study_resolves_and_is_planned(name, pico, capsys):
     config = run_config.resolve(STUDIES[name].config())
-    assert stream_rows(config.stream)
+    assert list_stream_rows(config.stream)
     print_plan(config, pico)
     printed = " ".join(capsys.readouterr().out.split())
     assert (

@@ -13,7 +13,7 @@ import pytest
 
 from nevis_stream.errors import BadInput
 from nevis_stream.experiments.recorded import load_learner
-from nevis_stream.run_directory.config import recorded_values
+from nevis_stream.run_directory.config import read_values
 from nevis_stream.run_directory.ledger import Ledger
 from tests import forked
 
@@ -130,7 +130,7 @@ def test_a_config_file_finds_it_from_any_directory_and_as_a_job(folder, small_st
     (tmp_path / "empty").mkdir()
     launch("slurm", "--executor=local", "--", "launch.run", *words, cwd=tmp_path / "empty")
     assert Ledger(tmp_path / "empty" / "run").complete
-    assert recorded_values(tmp_path / "empty" / "run")["side"] == 6
+    assert read_values(tmp_path / "empty" / "run")["side"] == 6
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
@@ -169,9 +169,9 @@ def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_pat
     refused = forked.run("launch.transfer_matrix", "--indep=runs/a", "--dry_run", cwd=folder)
     assert refused.returncode == 2 and "this is one of ShrunkMeans" in refused.stderr
     with pytest.raises(BadInput, match="add --trust=own_package.means"):
-        load_learner(recorded_values(folder / "runs" / "a"))
+        load_learner(read_values(folder / "runs" / "a"))
     with pytest.raises(BadInput, match="outside this project"):
-        load_learner(recorded_values(folder / "runs" / "a"), trust=["own"])
+        load_learner(read_values(folder / "runs" / "a"), trust=["own"])
     read = ["import", "runs/a", f"--stream={small_stream}", "--cache=caches"]
     refused = forked.run("launch.evaluate", *read, cwd=folder)
     assert refused.returncode == 2 and "add --trust=own_package.means" in refused.stderr
@@ -182,7 +182,7 @@ def test_reading_a_run_never_imports_what_it_names(folder, small_stream, tmp_pat
     (folder / "own_package" / "imported").unlink()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        learner = load_learner(recorded_values(folder / "runs" / "b"), trust=["own_package"])
+        learner = load_learner(read_values(folder / "runs" / "b"), trust=["own_package"])
     assert (learner.side, learner.shrinkage) == (3, 0.1)
     assert (folder / "own_package" / "imported").exists()
 

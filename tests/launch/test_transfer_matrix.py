@@ -31,9 +31,9 @@ def indep(tmp_path_factory):
     rows = load_stream("pico").tasks
     chosen = [rows[0], rows[5], rows[7]]
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
-    from nevis_stream.streams.named_streams import stream_rows
+    from nevis_stream.streams.named_streams import list_stream_rows
 
-    sources = {row["task_id"]: row["source"] for row in stream_rows("pico")[1]}
+    sources = {row["task_id"]: row["source"] for row in list_stream_rows("pico")[1]}
     splits = ("train", "train", "test")
     for order, (task, split) in enumerate(zip(chosen, splits, strict=True), start=1):
         lines.append(

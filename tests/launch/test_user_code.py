@@ -246,7 +246,7 @@ def test_a_recorded_rule_needs_trust_and_a_written_one_does_not(tmp_path, monkey
 @pytest.mark.parametrize("name", [":X", ".x:X", "a..b:X", "../x:X"])
 def test_a_name_of_no_module_is_no_file_of_the_users(name, monkeypatch):
     monkeypatch.setattr(user_code._finder, "folders", [""])
-    assert user_code.written_name(name) == name
+    assert user_code.resolve_written_name(name) == name
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from nevis_stream.launch.run_state import (
     state_of,
 )
 from nevis_stream.runner import run
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import lock_exclusively
 from tests import toy
 from tests.launch.test_run import launch
 
@@ -194,7 +194,7 @@ def test_mistakes_are_explained(whole, words, message):
 def test_who_holds_the_lock(tmp_path):
     assert run_state.find_holder(tmp_path) is None
     lock = tmp_path / "lock"
-    with exclusive(lock):
+    with lock_exclusively(lock):
         assert run_state.find_holder(tmp_path) == run_state.Holder(
             f"pid {os.getpid()} on {socket.gethostname()}", True
         )

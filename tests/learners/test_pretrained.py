@@ -23,7 +23,7 @@ from nevis_stream.learners.parts.model import Network, initialise_program
 from nevis_stream.learners.parts.recipe import Recipe
 from nevis_stream.learners.parts.search import RandomSearch
 from nevis_stream.progress import Silent
-from nevis_stream.run_directory.config import recorded_values
+from nevis_stream.run_directory.config import read_values
 from nevis_stream.run_directory.records import TrainRecord
 from nevis_stream.runner import run
 from nevis_stream.storage.checkpoint import Checkpoint, to_host
@@ -192,7 +192,7 @@ def test_weights_are_known_by_their_content_not_by_their_place(file, tmp_path, m
     (tmp_path / "other.safetensors").write_bytes(weights.encode(variables(1), FACTS))
     with pytest.raises(BadInput, match="another run .pretrained.digest: there "):
         start_from("other.safetensors", tmp_path / "run")
-    remaining = load_learner(recorded_values(tmp_path / "run"))
+    remaining = load_learner(read_values(tmp_path / "run"))
     tree = Checkpoint(tmp_path / "run/checkpoints/0004-gamma").load("predictor-000")
     images = toy.stream().splits(toy.stream().tasks[2])["test"].images
     assert remaining.predict(tree, images, Context(path=("seed 0",), phase="predict")).shape[

@@ -38,7 +38,7 @@ def metric(request):
 
 def test_each_kind_has_one_headline():
     for kind in TASK_KINDS:
-        assert metrics.for_kind(kind).kind == kind
+        assert metrics.find_metric(kind).kind == kind
         assert sum(m.headline for m in METRICS if m.kind == kind) == 1
 
 
@@ -52,7 +52,7 @@ def test_unknown_names_say_what_is_valid():
     with pytest.raises(BadInput, match="unknown metric 'error_rat'. Did you mean 'error_rate'"):
         metrics.get("error_rat")
     with pytest.raises(BadInput, match="unknown kind of task 'labels'.*multi_label, single_label"):
-        metrics.for_kind("labels")
+        metrics.find_metric("labels")
 
 
 def test_shapes_and_dtypes(metric):

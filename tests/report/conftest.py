@@ -12,7 +12,7 @@ from nevis_stream.report import svg
 def only_made(monkeypatch):
     """Figures are made but not drawn."""
     frame = Markup('<svg class="plot" role="img" aria-label="{}" id="{}"></svg>')
-    monkeypatch.setattr(svg, "inline", lambda figure, name, title: frame.format(title, name))
+    monkeypatch.setattr(svg, "render_inline", lambda figure, name, title: frame.format(title, name))
 
 
 def _undrawn():
@@ -20,7 +20,7 @@ def _undrawn():
     take most of a page's time.
     """
     frame = Markup('<svg class="plot" role="img" aria-label="{}" id="{}"></svg>')
-    draw = svg.pictures
+    draw = svg.render_pictures
 
     def pictures(drawings, number=None):
         unmade = {
@@ -30,8 +30,8 @@ def _undrawn():
         return draw(unmade, number)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(svg, "inline", lambda figure, name, title: frame.format(title, name))
-        patch.setattr(svg, "pictures", pictures)
+        patch.setattr(svg, "render_inline", lambda figure, name, title: frame.format(title, name))
+        patch.setattr(svg, "render_pictures", pictures)
         yield
 
 

@@ -10,7 +10,7 @@ from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.report import glossary
 from nevis_stream.report.build import write_report
-from nevis_stream.report.parts.answer import sentences
+from nevis_stream.report.parts.answer import write_sentences
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -22,7 +22,7 @@ def summary(tmp_path, *runs):
     methods = list_method_points(
         group_by_seed(read_runs([run.write(tmp_path / str(i)) for i, run in enumerate(runs)])[0])
     )
-    return re.sub("<[^>]*>", "", " ".join(sentences(methods, 2, 1)))
+    return re.sub("<[^>]*>", "", " ".join(write_sentences(methods, 2, 1)))
 
 
 def test_the_sentences_name_who_is_best_and_how_sure_that_is(tmp_path):
@@ -68,12 +68,12 @@ def test_odd_sets_of_runs(tmp_path, runs, words):
 def test_names_are_escaped(tmp_path):
     path = RUN.but(learner="<b>&").write(tmp_path / "run")
     methods = list_method_points(group_by_seed(read_runs([path])[0]))
-    assert "<strong>&lt;b&gt;&amp; · small</strong>" in " ".join(sentences(methods, 2, 1))
+    assert "<strong>&lt;b&gt;&amp; · small</strong>" in " ".join(write_sentences(methods, 2, 1))
 
 
 def test_every_word_with_a_tooltip_has_its_entry(tmp_path):
     assert doctest.testmod(glossary).failed == 0
-    anchors = [glossary.anchor(term) for term in glossary.TERMS]
+    anchors = [glossary.make_anchor(term) for term in glossary.TERMS]
     assert len(set(anchors)) == len(anchors)
     page = Page(write_report([RUN.write(tmp_path / "run")], tmp_path / "out"))
     assert set(anchors) <= set(page.ids)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nevis_stream.report import latex
 from nevis_stream.report.build import write_report
-from nevis_stream.report.latex import MOST_ROWS, latex_document, latex_table
+from nevis_stream.report.latex import MOST_ROWS, format_document, format_table
 from tests.report.synthetic import SyntheticRun, on_two_streams
 
 PDFLATEX = shutil.which("pdflatex")
@@ -44,7 +44,7 @@ def test_the_examples_hold():
 @given(st.text(min_size=1))
 @settings(max_examples=100)
 def test_a_text_has_no_letter_that_means_something(text):
-    [[first, _]] = cells(latex_table(pd.DataFrame({"a": [text], "b": ["end"]}), "some"))
+    [[first, _]] = cells(format_table(pd.DataFrame({"a": [text], "b": ["end"]}), "some"))
     left = re.sub(r"\\(?:[&%$#_{}]|\w+\{\})|\{[*[<>]\}|-\{\}|\$(?:\\\w+|-)\$", "", first)
     assert not set("&%$#_{}~^\\\n[*<>") & set(left)
     assert "--" not in first
@@ -68,26 +68,26 @@ def test_a_text_has_no_letter_that_means_something(text):
 )
 def test_values_are_rounded_and_escaped(value, printed):
     frame = pd.DataFrame({"a": [value, "x"], "b": ["y", "z"]}, dtype=object)
-    assert cells(latex_table(frame, "some"))[0][0] == printed
+    assert cells(format_table(frame, "some"))[0][0] == printed
 
 
 def test_a_mean_and_its_deviation_are_one_column():
     frame = pd.DataFrame({"error": [0.25, 0.5], "error_std": [0.125, np.nan]})
-    assert cells(latex_table(frame, "some")) == [[r"0.2500 $\pm$ 0.1250"], ["0.5000"]]
+    assert cells(format_table(frame, "some")) == [[r"0.2500 $\pm$ 0.1250"], ["0.5000"]]
 
 
 def test_a_wide_table_keeps_a_few_named_columns_and_names_the_csv():
     frame = pd.DataFrame({f"column_{i}": [i] for i in range(12)} | {"label": "a", "error": 0.5})
-    text = latex_table(frame, "points")
+    text = format_table(frame, "points")
     assert cells(text) == [["a", "0.5000"]]
     assert "points.csv has all columns" in text
-    assert len(cells(latex_table(frame, "others"))[0]) == 5
+    assert len(cells(format_table(frame, "others"))[0]) == 5
 
 
 @pytest.mark.parametrize("rows", [1, 3, 100])
 def test_a_long_table_goes_over_several_pages(rows):
     frame = pd.DataFrame({"task_id": [f"t_{i}" for i in range(rows)], "error": 0.25})
-    text = latex_table(frame, "some")
+    text = format_table(frame, "some")
     assert (r"\begin{longtable}" in text) == (rows == 100)
     assert text.count("t\\_") == rows
     assert text.count("{") == text.count("}")
@@ -95,8 +95,8 @@ def test_a_long_table_goes_over_several_pages(rows):
 
 def test_streams_are_named_where_there_are_several():
     frame = pd.DataFrame({"stream": ["pi&co", "full"], "stream_digest": "f", "error": [0.5, 0.25]})
-    assert cells(latex_table(frame, "some"))[0] == [r"pi\&co", "0.5000"]
-    assert "pi" not in latex_table(frame[:1], "some")
+    assert cells(format_table(frame, "some"))[0] == [r"pi\&co", "0.5000"]
+    assert "pi" not in format_table(frame[:1], "some")
 
 
 @pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not on PATH")
@@ -111,7 +111,7 @@ def test_every_table_compiles_and_fits_on_its_page(tmp_path):
         frame = pd.DataFrame(
             {"a": texts, "error": np.arange(len(texts)) - 0.5, "reason": texts[::-1]}
         )
-        (folder / f"{name}.tex").write_text(latex_table(frame, name), encoding="utf-8")
+        (folder / f"{name}.tex").write_text(format_table(frame, name), encoding="utf-8")
     tables = sorted(path.stem for path in folder.glob("*.tex") if path.stem != "all_tables")
     printable = {
         path.stem
@@ -121,7 +121,7 @@ def test_every_table_compiles_and_fits_on_its_page(tmp_path):
     assert set(tables) - {"texts", "many"} == printable
     document = (folder / "all_tables.tex").read_text()
     assert set(re.findall(r"\\input\{(\w+)\}", document)) == printable
-    (folder / "all_tables.tex").write_text(latex_document(tables))
+    (folder / "all_tables.tex").write_text(format_document(tables))
     command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "all_tables.tex"]
     for _ in range(2):  # the widths of long tables come from the run before
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=120)

@@ -22,7 +22,7 @@ def test_long_names_keep_both_ends(letters):
 @pytest.mark.parametrize("length", [3, 30, 90])
 @pytest.mark.parametrize("count", [1, 2, 11])
 def test_legends_lie_inside_the_figure_and_take_no_room_from_it(length, count):
-    figure = svg.new_figure(8.4, 3.6)
+    figure = svg.make_figure(8.4, 3.6)
     axes = figure.subplots()
     figure.canvas.draw()
     before = axes.get_window_extent().height

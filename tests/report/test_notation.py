@@ -34,8 +34,8 @@ def test_engineering(value, text):
 
 
 def test_spreads():
-    assert notation.error_spread(Spread(0.25, 0.01, 3)) == "0.2500 ± 0.0100"
-    assert notation.error_spread(Spread(0.25, math.nan, 1)) == "0.2500"
-    assert notation.error_spread(Spread(math.nan, math.nan, 0)) == "–"
-    assert notation.cost_spread(Spread(2e15, 0.0, 3)) == "2.00e15"
-    assert notation.cost_spread(Spread(2e15, 1e12, 3)) == "2.00e15 ± 1.00e12"
+    assert notation.format_error_spread(Spread(0.25, 0.01, 3)) == "0.2500 ± 0.0100"
+    assert notation.format_error_spread(Spread(0.25, math.nan, 1)) == "0.2500"
+    assert notation.format_error_spread(Spread(math.nan, math.nan, 0)) == "–"
+    assert notation.format_cost_spread(Spread(2e15, 0.0, 3)) == "2.00e15"
+    assert notation.format_cost_spread(Spread(2e15, 1e12, 3)) == "2.00e15 ± 1.00e12"

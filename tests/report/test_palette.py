@@ -21,7 +21,7 @@ SEEN = {
 
 
 def linear(name, dark):
-    rgb = np.array(to_rgb(palette.variables(dark)[name]))
+    rgb = np.array(to_rgb(palette.list_variables(dark)[name]))
     return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
 
 
@@ -56,4 +56,4 @@ def test_what_is_drawn_stands_off_the_card(name, dark):
 
 
 def test_both_schemes_have_all_colours():
-    assert palette.variables(dark=True).keys() == palette.variables(dark=False).keys()
+    assert palette.list_variables(dark=True).keys() == palette.list_variables(dark=False).keys()

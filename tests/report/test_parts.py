@@ -76,7 +76,7 @@ def test_printed_figures_hold_no_stand_in(section):
     drawings = [drawing for part in PARTS for drawing in part.figures(section).values()]
     stand_ins = {palette.ink(), palette.muted(), palette.line(), palette.series(1)}
     assert {to_hex(c) for drawing in drawings for c in colours(drawing.draw())} & stand_ins
-    with palette.printed():
+    with palette.use_print_colours():
         for drawing in drawings:
             held = {to_hex(colour) for colour in colours(drawing.draw())}
             assert not [colour for colour in held if colour.startswith("#0101")], drawing.title
@@ -129,7 +129,7 @@ def colours(figure):
 
 
 def test_a_caption_hides_nothing_of_a_figure_that_was_laid_out_by_hand():
-    figure = svg.new_figure(4, 2, layout=None)
+    figure = svg.make_figure(4, 2, layout=None)
     axes, text = figure.add_axes((0, 0, 1, 0.9)), figure.text(0, 0.98, "heading", va="top")
     exports._draw(figure, "Many words of a caption. " * 9)
     assert axes.get_window_extent().height == pytest.approx(180)

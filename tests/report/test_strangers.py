@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from nevis_stream.analysis.runs import read_runs
-from nevis_stream.report.build import fault, write_report
+from nevis_stream.report.build import find_fault, write_report
 from nevis_stream.report.parts import samples
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
@@ -133,7 +133,7 @@ def test_any_value_in_a_ledger_is_shown_or_left_out(changes):
         runs, left_out = read_runs([path])
         assert len(runs) + len(left_out) == 1
         assert not any("cannot be read:" in item.reason for item in left_out)
-        assert [fault(run) for run in runs] in ([], [""])
+        assert [find_fault(run) for run in runs] in ([], [""])
 
 
 def secret(path: Path) -> bytes:
@@ -180,7 +180,7 @@ def test_a_ledger_that_is_a_link_is_left_out(tmp_path):
 def test_a_pipe_in_the_place_of_a_picture_does_not_block(tmp_path):
     run = RUN.write(tmp_path / "run")
     os.mkfifo(run / "thumbnails" / "task_001.png")
-    assert fault(read_runs([run])[0][0]) == ""
+    assert find_fault(read_runs([run])[0][0]) == ""
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -55,7 +55,7 @@ def test_a_changed_module_of_the_users_is_refused_until_it_is_accepted(mine, tmp
         run(module.Mine(), toy.stream(), tmp_path / "run", **QUIET)
     begun = (tmp_path / "run" / "ledger.jsonl").read_bytes()
     assert b"code" not in begun and begun.count(b"\n") > 1
-    first = environment.last_code(tmp_path / "run")
+    first = environment.read_last_code(tmp_path / "run")
     assert set(first) == {module.__name__, helper.stem, "tests.toy"} | {
         name for name in first if name.startswith(("late", "tests"))
     }
@@ -124,7 +124,7 @@ def test_a_redefined_class_of_a_notebook_is_noticed(capsys):
     once = cell()
     assert list(once) == [f"__main__ (Python 3.{sys.version_info.minor})"]
     assert cell() == cell(unused=5) == cell(extra="\n\n# moved down\n") == once
-    assert environment.code_difference(once, cell(scale=3)) == list(once)
+    assert environment.compare_code(once, cell(scale=3)) == list(once)
 
 
 def test_digests_of_a_notebook_are_the_same_in_another_process():

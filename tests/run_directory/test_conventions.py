@@ -10,7 +10,7 @@ from nevis_stream.experiments import run_config
 from nevis_stream.learners.table import TABLE
 from nevis_stream.progress import Silent
 from nevis_stream.run_directory import environment
-from nevis_stream.run_directory.config import config_of, read_config
+from nevis_stream.run_directory.config import make_config, read_config
 from nevis_stream.run_directory.environment import Convention
 from tests import toy
 
@@ -69,9 +69,9 @@ def test_a_version_above_1_is_in_the_config_of_those_who_use_it(at, tmp_path):
 
 def test_what_decides_costs_alone_leaves_the_hash(at):
     values = {"learner": "a", "seed": 1}
-    plain = config_of(values).config_hash
-    assert config_of(values | {environment.CONVENTIONS_KEY: {"cost": 2}}).config_hash == plain
-    assert config_of(values | {environment.CONVENTIONS_KEY: {"near": 2}}).config_hash != plain
+    plain = make_config(values).config_hash
+    assert make_config(values | {environment.CONVENTIONS_KEY: {"cost": 2}}).config_hash == plain
+    assert make_config(values | {environment.CONVENTIONS_KEY: {"near": 2}}).config_hash != plain
 
 
 def test_an_unfinished_run_of_another_version_is_refused_and_a_finished_one_opens(at, tmp_path):
@@ -116,6 +116,6 @@ def test_learners_that_compare_tasks_follow_relatedness():
         if not name.startswith("pt_")  # they need weights
         and name != "bhpo"  # it warns of few trials
         and "relatedness"
-        in environment.conventions_of(run_config.resolve(run_config.make_default(name)).build())
+        in environment.list_conventions(run_config.resolve(run_config.make_default(name)).build())
     }
     assert following == {"ft_dynamic", "ft_static", "mt"}

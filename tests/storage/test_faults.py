@@ -14,9 +14,9 @@ from nevis_stream.errors import BadInput, StorageFull
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.index import Index
 from nevis_stream.launch import entry
-from nevis_stream.storage import append_line, exclusive, write_file
+from nevis_stream.storage import append_line, lock_exclusively, write_file
 from nevis_stream.storage.reading import clear_faults, describe_fault
-from nevis_stream.terminal import printable
+from nevis_stream.terminal import strip_control_characters
 
 
 class LibraryError(Exception):
@@ -53,7 +53,7 @@ def test_a_drive_without_locks_is_refused_by_its_directory(number, tmp_path, fai
         append_line(tmp_path / "log", "x")
     with (
         pytest.raises(BadInput, match=rf"^{tmp_path}: its drive has no file locks"),
-        exclusive(tmp_path / "lock"),
+        lock_exclusively(tmp_path / "lock"),
     ):
         pass
 
@@ -67,7 +67,10 @@ def test_a_cache_on_a_drive_without_locks_is_refused_at_once(number, tmp_path, f
 
 
 def test_an_error_in_a_locked_block_names_the_directory(tmp_path):
-    with pytest.raises(OSError, match="Input/output") as raised, exclusive(tmp_path / "lock"):
+    with (
+        pytest.raises(OSError, match="Input/output") as raised,
+        lock_exclusively(tmp_path / "lock"),
+    ):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     assert raised.value.filename == str(tmp_path)
 
@@ -118,7 +121,7 @@ def test_no_error_of_the_system_is_a_traceback(error, capsys):
 
 
 def test_a_name_that_is_not_utf8_is_printed_escaped():
-    assert printable(os.fsdecode(b"caf\xe9\x1b.png")) == r"caf\xe9.png"
+    assert strip_control_characters(os.fsdecode(b"caf\xe9\x1b.png")) == r"caf\xe9.png"
 
 
 def test_a_command_works_in_an_ascii_locale():

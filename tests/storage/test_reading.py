@@ -11,9 +11,9 @@ import pytest
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers import read_logs
 from nevis_stream.launch import entry
-from nevis_stream.storage import append_line, exclusive
+from nevis_stream.storage import append_line, lock_exclusively
 from nevis_stream.storage.reading import (
-    absence,
+    explain_absence,
     load_array,
     open_file,
     open_text,
@@ -21,7 +21,7 @@ from nevis_stream.storage.reading import (
     read_bytes,
     read_json,
     read_npz,
-    real_path,
+    resolve_path,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ _OWN = {  # files of this project, of the system, or that have just been written
 
 
 def take_lock(path):
-    with exclusive(path):
+    with lock_exclusively(path):
         raise AssertionError
 
 
@@ -67,7 +67,7 @@ def test_what_is_no_regular_file_is_refused_at_once(read, kind, tmp_path, capsys
         entry.guard(lambda: read(path))
     special = "not a regular file, but a pipe or a device"
     reason = "Is a directory" if kind == "folder" else special
-    assert absence(path).startswith("a directory" if kind == "folder" else special)
+    assert explain_absence(path).startswith("a directory" if kind == "folder" else special)
     assert capsys.readouterr().err == f"error: {path}: {reason}\n"
 
 
@@ -96,7 +96,7 @@ def test_locks_and_logs_are_regular_files_and_no_links(write, kind, tmp_path):
 
 def test_a_loop_of_links_has_a_path(tmp_path):
     (tmp_path / "link").symlink_to("link")
-    assert real_path(tmp_path / "link" / "file").name == "file"
+    assert resolve_path(tmp_path / "link" / "file").name == "file"
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
         open_file(tmp_path / "link")
 

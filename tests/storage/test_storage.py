@@ -11,7 +11,7 @@ import pytest
 from nevis_stream.errors import RunLocked
 from nevis_stream.storage import (
     append_line,
-    exclusive,
+    lock_exclusively,
     recover,
     remove_leftovers,
     write_directory,
@@ -158,8 +158,8 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path):
         f"""
         import sys
         from pathlib import Path
-        from nevis_stream.storage import exclusive
-        with exclusive(Path({str(tmp_path / "lock")!r})):
+        from nevis_stream.storage import lock_exclusively
+        with lock_exclusively(Path({str(tmp_path / "lock")!r})):
             print("held", flush=True)
             sys.stdin.read()
         """
@@ -170,12 +170,12 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path):
     assert holder.stdout.readline() == "held\n"
     with (
         pytest.raises(RunLocked, match=rf"pid {holder.pid} on [^)]+\)"),
-        exclusive(tmp_path / "lock"),
+        lock_exclusively(tmp_path / "lock"),
     ):
         pass
     holder.kill()
     holder.communicate()
-    with exclusive(tmp_path / "lock"):  # the system dropped it with the process
+    with lock_exclusively(tmp_path / "lock"):  # the system dropped it with the process
         pass
 
 

@@ -70,8 +70,8 @@ def test_those_of_a_process_at_work_stay(tmp_path):
     unfinished.
     """
     with (
-        storage.temporary(tmp_path / "a") as file,
-        storage.temporary(tmp_path / "b", is_folder=True) as folder,
+        storage.make_temporary(tmp_path / "a") as file,
+        storage.make_temporary(tmp_path / "b", is_folder=True) as folder,
     ):
         assert survives(lambda: write_file(tmp_path / "c", b""), NEVER)
         assert file.is_file() and folder.is_dir()
@@ -79,7 +79,7 @@ def test_those_of_a_process_at_work_stay(tmp_path):
 
 
 def test_sqlites_files_beside_a_database_are_deleted_with_it(tmp_path):
-    database = storage.temporary_name(tmp_path / "index.sqlite")
+    database = storage.make_temporary_name(tmp_path / "index.sqlite")
     others = [tmp_path / f".tmp-mark-{'0' * 16}", tmp_path / ".tmp-123", tmp_path / "mine-wal"]
     for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))):
         path.touch()
@@ -91,14 +91,14 @@ def test_sqlites_files_beside_a_database_are_deleted_with_it(tmp_path):
 
 def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path):
     (tmp_path / "target").mkdir()
-    link = storage.temporary_name(tmp_path / "a")
+    link = storage.make_temporary_name(tmp_path / "a")
     link.symlink_to("target")
     write_file(tmp_path / "a", b"")
     assert link.is_symlink() and (tmp_path / "target").is_dir()
 
 
 def test_an_error_leaves_none(tmp_path):
-    with pytest.raises(ZeroDivisionError), storage.temporary(tmp_path / "a") as made:
+    with pytest.raises(ZeroDivisionError), storage.make_temporary(tmp_path / "a") as made:
         made.write_bytes(b"half")
         raise ZeroDivisionError
     assert not os.listdir(tmp_path)
@@ -106,7 +106,7 @@ def test_an_error_leaves_none(tmp_path):
 
 def test_one_that_was_replaced_and_half_deleted_is_deleted_before_the_new_one_is_read(tmp_path):
     assert survives(lambda: write_directory(tmp_path / "fit", {"one": b"1"}), NEVER)
-    half = storage.temporary_name(tmp_path / ".old-fit-01234567")
+    half = storage.make_temporary_name(tmp_path / ".old-fit-01234567")
     half.mkdir()
     assert survives(lambda: recover(tmp_path / "fit"), NEVER)
     assert os.listdir(tmp_path) == ["fit"]
@@ -116,7 +116,7 @@ def test_a_cache_that_is_written_deletes_the_second_name_of_its_index(tmp_path):
     """Which a power cut may keep, though the index has its name."""
     index = tmp_path / "index.sqlite"
     Index.create(index, {})
-    second = storage.temporary_name(index)
+    second = storage.make_temporary_name(index)
     os.link(index, second)
     storage._swept.clear()
     with Index(index).writing():

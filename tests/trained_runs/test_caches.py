@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.estimates import means_by_group
+from nevis_stream.dynamic_evaluation.estimates import compute_group_means
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.experiments import run_config
@@ -22,7 +22,7 @@ from nevis_stream.runner import run
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.trained_runs.caches import CheckpointOracle, MovableCheckpoint, add_features, fill
-from nevis_stream.trained_runs.predictors import kept_model
+from nevis_stream.trained_runs.predictors import find_predictor
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
 pytestmark = pytest.mark.usefixtures("embedded_once")
@@ -37,9 +37,9 @@ def kept_run(tmp_path_factory):
 def run_on(folder, datasets):
     """Runs a small network over tasks of pico."""
     lines = ["order,year,task_id,dataset_id,meta_split,source"]
-    from nevis_stream.streams.named_streams import stream_rows
+    from nevis_stream.streams.named_streams import list_stream_rows
 
-    rows = [row for row in stream_rows("pico")[1] if row["dataset_id"] in datasets]
+    rows = [row for row in list_stream_rows("pico")[1] if row["dataset_id"] in datasets]
     lines += [",".join(row[name] for name in lines[0].split(",")) for row in rows]
     (folder / "few.csv").write_text("\n".join(lines) + "\n")
     config = run_config.make_default("indep")
@@ -145,7 +145,7 @@ def test_the_class_of_a_sample_is_its_group(kept_run, tmp_path):
         [kept_run.stream.splits(task)[split].labels for split in ("dev", "test")]
     )
     assert cache.facts().group.tolist() == [str(label) for label in labels]
-    groups = means_by_group(cache.facts(), cache.matrix())
+    groups = compute_group_means(cache.facts(), cache.matrix())
     assert len(groups) == 1 + task.num_classes
     assert groups[1].means[0] == cache.matrix()[0][labels == int(groups[1].group)].mean()
     assert not cache.verify()
@@ -258,7 +258,7 @@ def test_what_cannot_be_used_is_named(kept_run, tmp_path):
     with pytest.raises(BadInput, match="Valid: dev, dev_test, pool, test"):
         fill(kept_run, tmp_path, splits=["train"])
     with pytest.raises(BadInput, match="unknown trial '9'"):
-        kept_model(kept_run, kept_run.predictors[0].checkpoint, 9)
+        find_predictor(kept_run, kept_run.predictors[0].checkpoint, 9)
     EvaluationCache(tmp_path / "pico_coins", create=True, about={"dataset_id": "other"})
     with pytest.raises(BadInput, match="this cache contains data with dataset_id 'other'"):
         fill(kept_run, tmp_path)

@@ -20,9 +20,9 @@ from nevis_stream.datasets.images import ArrayImages, EncodedImages, Images, Sou
 from nevis_stream.datasets.reading import match_parts
 from nevis_stream.datasets.splits import divide
 from nevis_stream.errors import BadInput, DataWarning, unknown
-from nevis_stream.evaluation_cache.facts import natural_sort_key
+from nevis_stream.evaluation_cache.facts import make_natural_sort_key
 from nevis_stream.storage.reading import read_npz
-from nevis_stream.storage.tables import nfc, read_rows, shorten
+from nevis_stream.storage.tables import normalise_name, read_rows, shorten
 from nevis_stream.terminal import as_text
 
 FORMS = (
@@ -134,8 +134,10 @@ def _labels(folder: Path, names: Sequence[str]) -> tuple[np.ndarray | None, Sequ
     depths = {name.count("/") for name in names}
     if depths != {1} or len(tops) < 2:  # loose images, or folders in folders, say no class
         return None, ()
-    classes = sorted({nfc(top) for top in tops})
-    return np.array([classes.index(nfc(name.partition("/")[0])) for name in names]), classes
+    classes = sorted({normalise_name(top) for top in tops})
+    return np.array(
+        [classes.index(normalise_name(name.partition("/")[0])) for name in names]
+    ), classes
 
 
 def _npz(file: Path, part: str) -> PoolImages:
@@ -182,7 +184,7 @@ def read_probabilities(file: Path, pool: PoolImages) -> tuple[np.ndarray, Sequen
     read = _probabilities_csv if file.suffix == ".csv" else _probabilities_npz
     values, ids, classes = read(file)
     values = check_probabilities(values, f"{file}: the probabilities", 2)
-    classes = [nfc(name) for name in classes]
+    classes = [normalise_name(name) for name in classes]
     if len(classes) not in (0, values.shape[1]):
         raise BadInput(
             f"{file}: 'classes' has {len(classes)} names; the probabilities have"
@@ -239,19 +241,19 @@ def _rows(file: Path, ids: Sequence[str], n: int, pool: PoolImages) -> np.ndarra
     """Returns int64[n], the file's row of each sample."""
     if len(ids) != n:
         raise BadInput(f"{file}: 'samples' has {len(ids)} ids; there are {n} rows.")
-    ids = [nfc(sample) for sample in ids]
+    ids = [normalise_name(sample) for sample in ids]
     places = {sample: row for row, sample in enumerate(ids)}
     if len(places) < n:
         twice = next(sample for row, sample in enumerate(ids) if places[sample] != row)
         raise BadInput(f"{file}: sample {twice!r} is there twice.")
-    if missing := [sample for sample in pool.ids if nfc(sample) not in places]:
+    if missing := [sample for sample in pool.ids if normalise_name(sample) not in places]:
         raise BadInput(
             f"{file}: has no sample {missing[0]!r}; {len(missing)} of {len(pool.ids)} samples of"
             f" the pool are missing. Its first sample is {ids[0]!r}."
             if ids
             else f"{file}: has no samples."
         )
-    return np.array([places[nfc(sample)] for sample in pool.ids])
+    return np.array([places[normalise_name(sample)] for sample in pool.ids])
 
 
 def _remark(file: Path, n: int, pool: PoolImages) -> str:
@@ -259,7 +261,7 @@ def _remark(file: Path, n: int, pool: PoolImages) -> str:
     if n != len(pool.ids):
         raise BadInput(f"{file}: has probabilities of {n} samples; the pool has {len(pool.ids)}.")
     if pool.from_paths:
-        by_number = sorted(pool.ids, key=natural_sort_key)
+        by_number = sorted(pool.ids, key=make_natural_sort_key)
         for here, there in zip(pool.ids, by_number, strict=True):
             if here != there:
                 raise BadInput(

@@ -21,7 +21,7 @@ from nevis_stream.datasets.preparation.write import BUSY, write
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput, RunLocked, unknown
 from nevis_stream.progress import SILENT, Progress
-from nevis_stream.storage import exclusive, recover
+from nevis_stream.storage import lock_exclusively, recover
 
 
 def gather(
@@ -147,7 +147,7 @@ def prepare(
     if prepared.is_ready(dataset_id, "published") and not force:
         recover(prepared.find_directory(dataset_id, "published"))  # a kill may have left something
         if work.exists():
-            with contextlib.suppress(RunLocked), exclusive(lock, BUSY):
+            with contextlib.suppress(RunLocked), lock_exclusively(lock, BUSY):
                 shutil.rmtree(work, ignore_errors=True)
         return prepared.find_directory(dataset_id, "published")
     layout = catalogue.read_file_layouts().get(dataset_id, {})
@@ -157,7 +157,7 @@ def prepare(
         if copy
         else gather(dataset_id, places, download=download, verified=verified, progress=progress)
     )
-    with exclusive(lock, BUSY):
+    with lock_exclusively(lock, BUSY):
         prepared_content = read_content(dataset_id, files, work, progress, copy)
         facts = {
             "name": catalogue.read_datasets()[dataset_id]["name"],

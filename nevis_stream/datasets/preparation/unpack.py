@@ -27,7 +27,7 @@ from nevis_stream.storage import (
     sync_tree,
     write_file,
 )
-from nevis_stream.storage.reading import check_zip, clear_faults, open_file, read_json, real_path
+from nevis_stream.storage.reading import check_zip, clear_faults, open_file, read_json, resolve_path
 
 TARS = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz2", ".tar.Z", ".tar")
 SINGLE = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -79,12 +79,12 @@ def unpack(archive: Path, folder: Path) -> None:
         shutil.rmtree(target)
     # folders of links, so that nothing that follows can change the user's files
     if archive.is_dir():
-        shutil.copytree(real_path(archive), target, copy_function=os.symlink)
+        shutil.copytree(resolve_path(archive), target, copy_function=os.symlink)
         sync_tree(target)
         write_mark(target, origin)
         return
     if strip_suffix(name) == name:
-        target.symlink_to(real_path(archive))
+        target.symlink_to(resolve_path(archive))
         write_mark(target, origin)
         return
     if facts.st_size == 0:

@@ -25,12 +25,12 @@ from nevis_stream.datasets.preparation.content import Content
 from nevis_stream.errors import INSTALL_DATA, BadInput
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.storage import (
-    exclusive,
+    lock_exclusively,
     make_directory,
+    make_temporary,
     remove_leftovers,
     replace_directory,
     sync_tree,
-    temporary,
 )
 from nevis_stream.storage.reading import clear_faults
 
@@ -68,9 +68,9 @@ def write(
             " use --store=array_record."
         )
     make_directory(target.parent)
-    with clear_faults(target), exclusive(target.parent / "lock", BUSY):
+    with clear_faults(target), lock_exclusively(target.parent / "lock", BUSY):
         remove_leftovers(target.parent)
-        with temporary(target, is_folder=True) as work:
+        with make_temporary(target, is_folder=True) as work:
             folder = (_write_raw if form == prepared.RAW else _write_records)(
                 content, work, progress
             )

@@ -11,7 +11,7 @@ from nevis_stream.datasets.dataset import DataSet
 from nevis_stream.datasets.readers import folder, npz, zip_csv
 from nevis_stream.datasets.reading import Choices
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.reading import absence
+from nevis_stream.storage.reading import explain_absence
 from nevis_stream.storage.tables import check_name
 
 READERS = (folder, npz, zip_csv)
@@ -29,7 +29,7 @@ def read(path: Path, dataset_id: str, choices: Choices | None = None) -> DataSet
       BadInput: it does not exist, no reader accepts it, or its content is wrong.
     """
     if not (path.is_file() or path.is_dir()):
-        raise BadInput(f"{path}: {absence(path)} (data set {dataset_id!r}).")
+        raise BadInput(f"{path}: {explain_absence(path)} (data set {dataset_id!r}).")
     for reader in READERS:
         if reader.accepts(path):
             return reader.read(path, dataset_id, choices or Choices())

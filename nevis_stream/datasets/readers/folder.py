@@ -8,7 +8,7 @@ from nevis_stream.datasets.files import check_special, is_image, walk
 from nevis_stream.datasets.images import EncodedImages, SourceImage
 from nevis_stream.datasets.reading import HIDDEN_IMAGES, NO_IMAGES, Choices, describe_left_out
 from nevis_stream.errors import BadInput
-from nevis_stream.storage.reading import read_bytes, real_path
+from nevis_stream.storage.reading import read_bytes, resolve_path
 
 DESCRIPTION = (
     "a directory with one folder of images per class (below train/ and test/, or directly)"
@@ -50,7 +50,7 @@ def _refuse_repeated(path: Path, arranged: Arrangement) -> None:
     for part in arranged.images.values():
         for name, _ in part:
             file = path / name
-            before = first.setdefault(real_path(file), file)
+            before = first.setdefault(resolve_path(file), file)
             if before != file:
                 raise BadInput(
                     f"{file}: is the same file as {before}, through a link. An image belongs to one"

@@ -12,7 +12,7 @@ from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.datasets.reading import Choices, Found, LeftOut, match_parts
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_npz
-from nevis_stream.storage.tables import nfc, similar_names
+from nevis_stream.storage.tables import normalise_name, note_similar_names
 
 DESCRIPTION = (
     "an .npz with images_train, labels_train, images_test, labels_test (or images, labels)"
@@ -65,7 +65,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
         names,
         labels=naming,
         left_out=[LeftOut("arrays of other names", len(others), others[0])] if others else [],
-        notes=similar_names(names),
+        notes=note_similar_names(names),
     )
     number = choices.num_classes or len(names) or None
     return make_dataset(dataset_id, kind, parts, number, str(path), choices, found)
@@ -123,6 +123,6 @@ def _class_names(path: Path, classes) -> list[str]:
         texts = np.char.decode(classes, "utf-8") if classes.dtype.kind == "S" else classes
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: 'classes' is not UTF-8 text ({error.reason}).") from None
-    names = [nfc(text) for text in texts.tolist()]
+    names = [normalise_name(text) for text in texts.tolist()]
     check_names(names, f"{path}[classes]")
     return names

@@ -28,7 +28,7 @@ from nevis_stream.datasets.reading import (
 )
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import check_zip
-from nevis_stream.storage.tables import nfc, read_table
+from nevis_stream.storage.tables import normalise_name, read_table
 
 DESCRIPTION = (
     "a .zip of images with labels.csv (path,split,label; multi label: space-separated class ids),"
@@ -66,10 +66,10 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
             rows = _rows(f"{path}, {_LABELS}", archive.read(top + _LABELS))
             if top + _CLASSES in members:
                 names = read_names(archive.read(top + _CLASSES), f"{path}, {_CLASSES}")
-            by_form = {nfc(_with_slashes(name)): name for name in members}
+            by_form = {normalise_name(_with_slashes(name)): name for name in members}
             for place, row in rows:
                 if top + row["path"] not in members:  # as Windows or a Mac writes it
-                    path_there = by_form.get(nfc(top + _with_slashes(row["path"])))
+                    path_there = by_form.get(normalise_name(top + _with_slashes(row["path"])))
                     if path_there is None:
                         raise BadInput(f"{place}: no file {row['path']!r} in the archive.")
                     row["path"] = path_there.removeprefix(top)
@@ -185,7 +185,9 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
         for column in ("path", "split"):
             if not row[column]:
                 raise BadInput(f"{place}: {column} is empty; it is {_NEEDED[column]}.")
-        before, split = first.setdefault(nfc(_with_slashes(row["path"])), (place, row["split"]))
+        before, split = first.setdefault(
+            normalise_name(_with_slashes(row["path"])), (place, row["split"])
+        )
         if before != place:
             raise BadInput(
                 f"{place}: {row['path']!r} is in part {row['split']!r} here and in part {split!r}"

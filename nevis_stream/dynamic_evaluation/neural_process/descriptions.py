@@ -17,10 +17,10 @@ import numpy as np
 
 from nevis_stream.array_types import Bool, Float
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_models, parts
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, divide_models, draw_models
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
-from nevis_stream.queries.samples import is_observed, numbers
+from nevis_stream.queries.samples import fill_unknown, is_observed
 
 PerSample = Float[np.ndarray, " samples"]
 
@@ -67,7 +67,7 @@ def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
     if rows is not None and groups is not None:
         groups = [groups[row] for row in rows]
     matrix = known.matrix(rows)
-    values, mask = numbers(matrix), is_observed(matrix)
+    values, mask = fill_unknown(matrix), is_observed(matrix)
     features = _features(known, ctx)
     mean, variance, components = _statistics(values, mask, ctx)
     scale = max(float(np.sqrt((components**2).mean(axis=1).max())), 1e-6)
@@ -81,7 +81,7 @@ def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
 
     whole, base = join(mean, variance, components)
     part, without, bases = np.zeros(len(values), np.int64), [], []
-    for number, left_out in enumerate(parts(len(values), groups, PARTS)):
+    for number, left_out in enumerate(divide_models(len(values), groups, PARTS)):
         part[left_out] = number
         rest = np.delete(np.arange(len(values)), left_out)
         mean, variance, turned = _statistics(values[rest], mask[rest], ctx)
@@ -176,7 +176,7 @@ class Sizes(NamedTuple):
     latent: int
 
 
-def sizes(models: int) -> Sizes:
+def choose_sizes(models: int) -> Sizes:
     """Returns the sizes for a number of known models: those of HELM-Lite (23 known models in the
     paper), AlpacaEval (91) and MMLU (1,000).
     """

@@ -27,7 +27,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
 from nevis_stream.dynamic_evaluation import fits
 from nevis_stream.dynamic_evaluation.neural_process.descriptions import Descriptions, Sizes
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 Queries = Float[jax.Array, "... queries width"]
@@ -296,7 +296,9 @@ def draw(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> 
     )
 
 
-def loss(network: NeuralProcessNetwork, parameters: Tree, tasks: Tasks, most: int) -> jax.Array:
+def compute_loss(
+    network: NeuralProcessNetwork, parameters: Tree, tasks: Tasks, most: int
+) -> jax.Array:
     """Returns the negative evidence lower bound of a step's tasks for each predicted cell.
 
     Args:
@@ -346,7 +348,7 @@ def log_likelihood(
     return jnp.where(kinds > 0, of_score, of_outcome)
 
 
-def optimiser() -> optax.GradientTransformation:
+def make_optimiser() -> optax.GradientTransformation:
     """Returns AdamW with a learning rate that falls to 0 along a cosine."""
     return optax.chain(
         optax.clip_by_global_norm(LARGEST_GRADIENT),
@@ -355,7 +357,7 @@ def optimiser() -> optax.GradientTransformation:
 
 
 @make_once
-def program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree, Tasks], Tree]:
+def make_training_program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree, Tasks], Tree]:
     """Returns the program that takes a state and tasks, and returns the state after them.
 
     Args:
@@ -363,12 +365,12 @@ def program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree, Tasks], Tree
       most: number of samples that may have been asked.
       steps: of the whole training.
     """
-    network, update = NeuralProcessNetwork(sizes), optimiser().update
+    network, update = NeuralProcessNetwork(sizes), make_optimiser().update
 
     def advance(state: Tree, tasks: Tasks) -> Tree:
         def step(state: Tree, tasks: Tasks) -> tuple[Tree, None]:
             parameters, memory = state
-            slope = jax.grad(lambda inner: loss(network, inner, tasks, most))(parameters)
+            slope = jax.grad(lambda inner: compute_loss(network, inner, tasks, most))(parameters)
             changes, memory = update(slope, memory, parameters)
             return (optax.apply_updates(parameters, changes), memory), None
 
@@ -392,9 +394,9 @@ def train(described: Descriptions, sizes: Sizes, key: jax.Array, ctx: Compute) -
     parameters = jax.jit(network.init)(
         key, described.all[:1], one[0], one[0].astype(np.int32), one[0] > 1, described.base[:1]
     )
-    start = parameters, optimiser().init(parameters)
-    entropy = numpy_generator(key).integers(2**63)
-    jitted = ctx.jit(program(sizes, most, STEPS))
+    start = parameters, make_optimiser().init(parameters)
+    entropy = make_numpy_generator(key).integers(2**63)
+    jitted = ctx.jit(make_training_program(sizes, most, STEPS))
 
     def advance(state: Tree, part: int) -> Tree:
         random = np.random.default_rng([entropy, part])

@@ -15,15 +15,19 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.neural_process.descriptions import Sizes, describe, sizes
+from nevis_stream.dynamic_evaluation.neural_process.descriptions import (
+    Sizes,
+    choose_sizes,
+    describe,
+)
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import (
     PaddedAnswers,
     ResponsePosterior,
-    normal_information,
+    compute_normal_information,
 )
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 LATENTS = 16  # samples of the latent variable
@@ -65,7 +69,7 @@ class Quantities(NamedTuple):
 
 
 @make_once
-def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Quantities]:
+def make_prediction_program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Quantities]:
     """Returns the program that takes a process and the answers of m models, and returns
     `Quantities`.
     """
@@ -110,7 +114,7 @@ def program(sizes: Sizes) -> Callable[[Process, PaddedAnswers], Quantities]:
 
 
 @make_once
-def representing_program(sizes: Sizes) -> Callable[..., jax.Array]:
+def make_representation_program(sizes: Sizes) -> Callable[..., jax.Array]:
     """Returns the program that takes parameters and descriptions, and returns representations."""
     from nevis_stream.dynamic_evaluation.neural_process.network import NeuralProcessNetwork
 
@@ -136,7 +140,7 @@ def _quantities(
     own = expected * (1 - expected)
     within = jnp.where(kinds > 0, noise**2, own).mean(axis=0)
     entropies = _entropy(mean) - _entropy(expected).mean(axis=0)
-    information = jnp.where(kinds > 0, normal_information(between, within), entropies)
+    information = jnp.where(kinds > 0, compute_normal_information(between, within), entropies)
     free = weights * (1 - asked)
     sums = expected @ free
     away = (sums - sums.mean()) / (len(sums) - 1)
@@ -169,7 +173,7 @@ class ProcessPosterior(ResponsePosterior):
     @functools.cached_property
     def representations(self) -> np.ndarray:
         """See `ResponsePosterior`; float32[n, 16]."""
-        represent = self._ctx.jit(representing_program(self._sizes))
+        represent = self._ctx.jit(make_representation_program(self._sizes))
         return np.asarray(represent(self._process.parameters, self._process.descriptions))
 
     def part(self, columns: np.ndarray) -> "ProcessPosterior":
@@ -182,7 +186,8 @@ class ProcessPosterior(ResponsePosterior):
         """Returns all quantities, as numpy arrays."""
         padded_answers = PaddedAnswers.of(answers, answers.samples.shape[1])
         return jax.tree.map(
-            np.asarray, self._ctx.jit(program(self._sizes))(self._process, padded_answers)
+            np.asarray,
+            self._ctx.jit(make_prediction_program(self._sizes))(self._process, padded_answers),
         )
 
     def moments(self, answers: Responses) -> tuple[np.ndarray, np.ndarray]:
@@ -210,10 +215,12 @@ class NeuralProcess(ScorePredictor):
         """Describes the samples and trains the network."""
         from nevis_stream.dynamic_evaluation.neural_process import network as training
 
-        shape = sizes(known.shape[0])
+        shape = choose_sizes(known.shape[0])
         samples = describe(known, key, ctx)
         parameters = training.train(samples, shape, key, ctx)
-        draws = numpy_generator(jax.random.fold_in(key, 1)).normal(size=(LATENTS, shape.latent))
+        draws = make_numpy_generator(jax.random.fold_in(key, 1)).normal(
+            size=(LATENTS, shape.latent)
+        )
         process = Process(
             parameters,
             samples.all,

@@ -38,9 +38,9 @@ from nevis_stream.errors import BadInput
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.samples import (
     SampleFacts,
+    fill_unknown,
     is_observed,
-    numbers,
-    numpy_generator,
+    make_numpy_generator,
     sample_means,
 )
 from nevis_stream.storage.checkpoint import Tree
@@ -67,7 +67,7 @@ class Clusters(Policy):
 
     def check(self, facts: SampleFacts) -> None:
         """Refuses samples without features where features describe them."""
-        if self.vectors is by_features and facts.features is None:
+        if self.vectors is describe_by_features and facts.features is None:
             raise BadInput(
                 "clusters_features: not every sample has features; import them with the values"
                 " (--features=FILE.npz), or use clusters_values or clusters_items."
@@ -83,8 +83,8 @@ class Clusters(Policy):
         self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Makes the clusters."""
-        random = numpy_generator(key)
-        samples, fractions = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
+        random = make_numpy_generator(key)
+        samples, fractions = choose_anchors(tree["vectors"], tree["weights"], budget, random, ctx)
         return {"samples": samples, "shares": fractions}
 
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
@@ -101,7 +101,7 @@ def repeat_samples(design: Tree, models: int) -> Query:
     return Query(np.broadcast_to(design["samples"], shape), fractions=fractions)
 
 
-def anchors(
+def choose_anchors(
     vectors: np.ndarray,
     weights: np.ndarray,
     count: int,
@@ -142,7 +142,9 @@ def anchors(
     return samples, together[same.ravel()] / (weights[samples] * len(vectors))
 
 
-def by_values(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
+def describe_by_values(
+    known: KnownModels, items: Items | None, key: Key, ctx: Compute
+) -> np.ndarray:
     """Describes a sample by the known models' values; holes are the sample's mean."""
     return _fill(known, MODELS, key).T
 
@@ -150,18 +152,22 @@ def by_values(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -
 def _fill(known: KnownModels, most: int, key: Key) -> Float[np.ndarray, "models samples"]:
     """Returns the values of at most so many known models; holes get the sample's mean."""
     values = known.matrix(draw_models(known, most, key))
-    filled = np.where(is_observed(values), numbers(values), sample_means(values))
+    filled = np.where(is_observed(values), fill_unknown(values), sample_means(values))
     return filled.astype(np.float32)
 
 
-def by_items(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
+def describe_by_items(
+    known: KnownModels, items: Items | None, key: Key, ctx: Compute
+) -> np.ndarray:
     """Describes a sample by its parameters under an item response model."""
     if items is None:
         items, _ = response.fit(known.matrix(), 1, key, ctx)
     return np.asarray(items.mean, np.float32)
 
 
-def by_features(known: KnownModels, items: Items | None, key: Key, ctx: Compute) -> np.ndarray:
+def describe_by_features(
+    known: KnownModels, items: Items | None, key: Key, ctx: Compute
+) -> np.ndarray:
     """Describes a sample by its features."""
     return np.asarray(known.facts.features, np.float32)
 
@@ -178,7 +184,7 @@ class SparseAnchors(Policy):
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Describes the samples by the known models' values."""
-        vectors = by_values(known, None, key, ctx)
+        vectors = describe_by_values(known, None, key, ctx)
         weights = known.facts.weights.astype(np.float32)
         return anchor_weights.centre(known, key, ctx) | {"vectors": vectors, "weights": weights}
 
@@ -188,11 +194,11 @@ class SparseAnchors(Policy):
         """Chooses the anchors."""
         rows = tree["rows"].astype(np.float64)
         benchmark, spread = rows @ tree["weights"], rows.std(axis=0)
-        random = numpy_generator(key)
-        samples, _ = anchors(tree["vectors"], tree["weights"], budget, random, ctx)
+        random = make_numpy_generator(key)
+        samples, _ = choose_anchors(tree["vectors"], tree["weights"], budget, random, ctx)
 
         def fit(samples: Int[np.ndarray, " anchors"]) -> anchor_weights.Weights:
-            return anchor_weights.weights(rows[:, samples], benchmark, benchmark[:, None], ctx)
+            return anchor_weights.fit_weights(rows[:, samples], benchmark, benchmark[:, None], ctx)
 
         current, failures = fit(samples), 0
         refused: set[int] = set()
@@ -242,7 +248,7 @@ class Combinatorial(Policy):
         self, tree: Tree, posterior: ResponsePosterior, budget: int, key: Key, ctx: Compute
     ) -> Tree:
         """Chooses the samples."""
-        random, columns = numpy_generator(key), np.arange(posterior.n)
+        random, columns = make_numpy_generator(key), np.arange(posterior.n)
         if (most := max(SAMPLES, budget)) < posterior.n:
             columns = np.sort(random.choice(posterior.n, most, replace=False))
         values, part = tree["values"][:, columns], posterior.part(columns)

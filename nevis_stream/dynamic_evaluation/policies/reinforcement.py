@@ -53,7 +53,7 @@ class Reinforcement(Policy):
         tree, (models, asked) = plan.tree, answers.samples.shape
         batch = min(-(-plan.budget // STEPS), plan.budget - asked)
         state = training.state_of(answers, plan.posterior.moments(answers))
-        act = ctx.jit(training.acting_program(tree["cold"]))
+        act = ctx.jit(training.make_acting_program(tree["cold"]))
         logits, _ = act(tree["parameters"], tree["descriptions"], state)
         acquisition_score = np.array(logits, np.float64)
         np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)

@@ -30,7 +30,7 @@ from nevis_stream.dynamic_evaluation.neural_process.network import DIMENSION, Se
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.queries.oracle import Query, Responses
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 WIDTH = 32
@@ -127,7 +127,7 @@ class Transitions(NamedTuple):
     returns: np.ndarray
 
 
-def advantages(rewards: PerStep, values: PerStep) -> PerStep:
+def compute_advantages(rewards: PerStep, values: PerStep) -> PerStep:
     """Returns generalised advantage estimates (Schulman et al. 2016), [t, episodes].
 
     Args:
@@ -143,7 +143,7 @@ def advantages(rewards: PerStep, values: PerStep) -> PerStep:
     return result
 
 
-def loss(
+def compute_loss(
     network: ActorCritic,
     parameters: Tree,
     descriptions: jax.Array,
@@ -162,7 +162,7 @@ def loss(
     return VALUE_WEIGHT * error - gain - entropy * spread
 
 
-def optimiser() -> optax.GradientTransformation:
+def make_optimiser() -> optax.GradientTransformation:
     """Returns Adam with clipped gradients."""
     return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), optax.adam(LEARNING_RATE))
 
@@ -172,14 +172,14 @@ def update_program(frozen: bool, entropy: float) -> Callable[..., Tree]:
     """Returns the program that takes a state, descriptions and batches of steps, [batches, b, …],
     and returns the state after them.
     """
-    network, transform = ActorCritic(frozen), optimiser().update
+    network, transform = ActorCritic(frozen), make_optimiser().update
 
     def update(state: Tree, descriptions: jax.Array, batches: Transitions) -> Tree:
         def step(state: Tree, batch: tuple) -> tuple[Tree, None]:
             parameters, memory = state
-            slope = jax.grad(lambda inner: loss(network, inner, descriptions, batch, entropy))(
-                parameters
-            )
+            slope = jax.grad(
+                lambda inner: compute_loss(network, inner, descriptions, batch, entropy)
+            )(parameters)
             changes, memory = transform(slope, memory, parameters)
             return (optax.apply_updates(parameters, changes), memory), None
 
@@ -189,7 +189,7 @@ def update_program(frozen: bool, entropy: float) -> Callable[..., Tree]:
 
 
 @make_once
-def acting_program(frozen: bool) -> Callable[..., tuple[jax.Array, jax.Array]]:
+def make_acting_program(frozen: bool) -> Callable[..., tuple[jax.Array, jax.Array]]:
     """Returns the program of the network: parameters, descriptions and a state to logits and
     values.
     """
@@ -208,7 +208,7 @@ def state_of(answers: Responses, moments: tuple[np.ndarray, np.ndarray]) -> Stat
     return State(asked, values, np.float32(mean), np.float32(deviation))
 
 
-def expected_error(
+def compute_expected_error(
     state: State, truth: Float[np.ndarray, "models samples"]
 ) -> Float[np.ndarray, " models"]:
     """Returns the expected squared error of the cells that were not asked, float64[m]."""
@@ -217,7 +217,7 @@ def expected_error(
     return error.sum(axis=1, dtype=np.float64) / np.maximum(free.sum(axis=1), 1)
 
 
-def episodes(
+def play_episodes(
     parameters: Tree,
     act: Callable[..., Any],
     descriptions: np.ndarray,
@@ -248,7 +248,7 @@ def episodes(
     answers = _answer(seen[start], truth)
     states, actions, likelihood, values, rewards = [], [], [], [], []
     state = state_of(answers, posterior.moments(answers))
-    error = expected_error(state, truth)
+    error = compute_expected_error(state, truth)
     for _ in range(horizon):
         visible = State(*(each[:, seen] for each in state))
         logits, value = (np.asarray(each) for each in act(parameters, descriptions[seen], visible))
@@ -262,7 +262,7 @@ def episodes(
         chosen = np.take_along_axis(shifted, action[:, None], axis=1)[:, 0] - normal
         answers = answers.then(_answer(seen[action][:, None], truth))
         state = state_of(answers, posterior.moments(answers))
-        after = expected_error(state, truth)
+        after = compute_expected_error(state, truth)
         for kept, item in zip(
             (states, actions, likelihood, values, rewards),
             (visible, action, chosen, value, (error - after) * shaped),
@@ -273,7 +273,7 @@ def episodes(
     free = 1 - state.asked
     away = (np.abs(state.mean - truth) * free).sum(axis=1) / np.maximum(free.sum(axis=1), 1)
     rewards[-1] = rewards[-1] + 1 - away
-    estimates = advantages(np.stack(rewards), np.stack(values).astype(np.float64))
+    estimates = compute_advantages(np.stack(rewards), np.stack(values).astype(np.float64))
     returns = estimates + np.stack(values)
     normalised = (estimates - estimates.mean()) / (estimates.std() + 1e-8)
     taken, *rest = (
@@ -305,10 +305,10 @@ def train(
       cold: whether there are samples that no known model has met.
       key: a JAX key.
       ctx: counts FLOPs.
-      shaped: as of `episodes`.
+      shaped: as of `play_episodes`.
     """
     network, entropy = ActorCritic(cold), ENTROPY_COLD if cold else 0.0
-    random, (models, n) = numpy_generator(key), known.shape
+    random, (models, n) = make_numpy_generator(key), known.shape
     rows = None
     if models > MODELS:
         rows = np.sort(random.choice(models, MODELS, replace=False))
@@ -316,14 +316,14 @@ def train(
     horizon = min(HORIZON, n)
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)
-    start = parameters, optimiser().init(parameters)
-    act, update = ctx.jit(acting_program(cold)), ctx.jit(update_program(cold, entropy))
+    start = parameters, make_optimiser().init(parameters)
+    act, update = ctx.jit(make_acting_program(cold)), ctx.jit(update_program(cold, entropy))
     number = random.integers(2**63)
 
     def advance(state: Tree, part: int) -> Tree:
         random = np.random.default_rng([number, part])
         drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
-        steps, seen = episodes(
+        steps, seen = play_episodes(
             state[0], act, descriptions, drawn, posterior, random, horizon, shaped
         )
         ctx.charge(horizon * drawn.size * 6)  # the rewards

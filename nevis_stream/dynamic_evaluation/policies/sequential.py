@@ -12,7 +12,14 @@ from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
-from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, grid, prices_of
+from nevis_stream.dynamic_evaluation.policy import (
+    Key,
+    Plan,
+    Policy,
+    as_tree,
+    make_grid,
+    read_prices,
+)
 from nevis_stream.dynamic_evaluation.predictors import linear_gaussian
 from nevis_stream.dynamic_evaluation.response import (
     Abilities,
@@ -20,13 +27,13 @@ from nevis_stream.dynamic_evaluation.response import (
     PaddedAnswers,
     ResponsePosterior,
     infer,
-    logits,
     moderate,
+    predict_logits,
 )
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 STEPS = 32  # at most; a larger budget is asked in batches of equal size
@@ -78,7 +85,7 @@ class Sequential(Policy):
         )
         np.put_along_axis(acquisition_score, answers.samples, -np.inf, axis=1)
         ctx.charge(models * plan.n)  # the selection
-        if (prices := prices_of(plan.tree)) is not None:
+        if (prices := read_prices(plan.tree)) is not None:
             rest = plan.budget - asked
             rows = zip(answers.samples, acquisition_score, strict=True)
             bought = [buy(score, row, prices, batch, rest) for row, score in rows]
@@ -86,7 +93,7 @@ class Sequential(Policy):
         several = min(batch + self.exposed - 1, plan.n - asked)
         best = np.argsort(-acquisition_score, axis=1, kind="stable")[:, :several]
         if self.exposed > 1:
-            random = numpy_generator(jax.random.fold_in(key, asked))
+            random = make_numpy_generator(jax.random.fold_in(key, asked))
             best = random.permuted(best, axis=1)
         return Query(best[:, :batch].astype(np.int64))
 
@@ -119,7 +126,7 @@ def buy(score: np.ndarray, asked: np.ndarray, prices: Prices, batch: int, rest: 
     return bought
 
 
-def fisher_information(
+def score_fisher_information(
     posterior: ResponsePosterior, answers: Responses, ctx: Compute
 ) -> np.ndarray:
     """Returns the Fisher information of each cell at the model's estimated ability, float32[m, n].
@@ -132,10 +139,10 @@ def fisher_information(
     given.
     """
     padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
-    return np.asarray(ctx.jit(information)(posterior.items, padded_answers))
+    return np.asarray(ctx.jit(compute_information)(posterior.items, padded_answers))
 
 
-def information(items: response.Items, padded_answers: response.PaddedAnswers) -> jax.Array:
+def compute_information(items: response.Items, padded_answers: response.PaddedAnswers) -> jax.Array:
     """Returns the Fisher information of each outcome, float32[m, n]: tr(a aᵀ V) p (1 - p), with V
     the posterior covariance of the ability, which only matters for several factors.
 
@@ -144,12 +151,12 @@ def information(items: response.Items, padded_answers: response.PaddedAnswers) -
       padded_answers: of m models.
     """
     abilities = response.infer(items, padded_answers)
-    mean, ability, _ = response.logits(items, abilities)
+    mean, ability, _ = response.predict_logits(items, abilities)
     p = jax.nn.sigmoid(mean)
     return ability * p * (1 - p)
 
 
-def mutual_information(
+def score_mutual_information(
     posterior: ResponsePosterior, answers: Responses, ctx: Compute
 ) -> np.ndarray:
     """Returns what each cell reveals about what is unknown of the model, float32[m, n] (active
@@ -158,7 +165,7 @@ def mutual_information(
     return posterior.information(answers)
 
 
-def reduction(posterior: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
+def score_reduction(posterior: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
     """Returns by how much each cell reduces the variance of the mean, by the posterior,
     float32[m, n] (Bayesian quadrature, O'Hagan 1991).
 
@@ -167,7 +174,7 @@ def reduction(posterior: ResponsePosterior, answers: Responses, ctx: Compute) ->
     return posterior.reduction(answers)
 
 
-def variance(posterior: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
+def score_variance(posterior: ResponsePosterior, answers: Responses, ctx: Compute) -> np.ndarray:
     """Returns the variance of each value, float32[m, n] (uncertainty sampling; active evaluation
     acquisition, equation 5).
     """
@@ -235,7 +242,7 @@ def score_samples(items: Items, padded_answers: PaddedAnswers, rule: str) -> jax
       rule: "information" or "error".
     """
     abilities = infer(items, padded_answers)
-    mean, ability, item = logits(items, abilities)
+    mean, ability, item = predict_logits(items, abilities)
     variance = ability + item
     p = jax.nn.sigmoid(moderate(mean, variance))
     return RULES[rule](p, items, abilities, mean, ability, variance)
@@ -271,7 +278,7 @@ class Adaptive(Policy):
         budget, (models, asked) = plan.budget, answers.samples.shape
         first = -(-budget // 2)
         if not asked:
-            return grid(plan.tree["order"], models, first)
+            return make_grid(plan.tree["order"], models, first)
         sizes = [len(part) for part in np.array_split(np.arange(budget - first), ROUNDS)]
         batch = sizes[int(np.searchsorted(np.cumsum(sizes), asked - first, side="right"))]
         acquisition_score = ctx.jit(score_samples, static_argnames="rule")(

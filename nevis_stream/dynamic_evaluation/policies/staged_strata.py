@@ -11,18 +11,18 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policies.sequential import Sequential
-from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, prices_of
+from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy, as_tree, read_prices
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
 from nevis_stream.estimation import difference
 from nevis_stream.estimation.allotment import allot
 from nevis_stream.queries.oracle import Query, Responses
 from nevis_stream.queries.prices import Prices
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 
-def stages(budget: int, prices: Prices | None = None) -> list[int]:
+def plan_stages(budget: int, prices: Prices | None = None) -> list[int]:
     """Returns the number of samples of each stage: half and half, or one stage of a few."""
     if prices is not None:
         return allot(prices, 2).counts.sum(axis=1).tolist()
@@ -105,7 +105,7 @@ class StagedStrata(Policy):
 
     def count_affordable(self, prices: Prices) -> int:
         """Returns the number of strata of all stages."""
-        return sum(stages(0, prices))
+        return sum(plan_stages(0, prices))
 
     def fit(self, known: KnownModels, posterior: ResponsePosterior, key: Key, ctx: Compute) -> Tree:
         """Stores the samples' weights."""
@@ -114,12 +114,12 @@ class StagedStrata(Policy):
     def next(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns the draws of one stage."""
         asked, weights = answers.samples.shape[1], np.asarray(plan.tree["weights"])
-        prices = prices_of(plan.tree)
-        ends = np.cumsum(stages(plan.budget, prices))
+        prices = read_prices(plan.tree)
+        ends = np.cumsum(plan_stages(plan.budget, prices))
         count = int(ends[np.searchsorted(ends, asked, side="right")]) - asked
         strata = cut(plan.posterior, answers, weights, count, prices)
         ctx.charge(strata.size)
-        random = numpy_generator(jax.random.fold_in(key, asked))
+        random = make_numpy_generator(jax.random.fold_in(key, asked))
         return draw(strata, weights, count, random, 1.0 if prices is None else prices.each)
 
 
@@ -173,7 +173,7 @@ class PartFirst(Policy):
         place[np.asarray(plan.tree["order"])] = np.arange(n)
         stratum = difference.cut(place / n, weights, count)
         strata = np.broadcast_to(stratum, (len(answers.values), n))
-        return draw(strata, weights, count, numpy_generator(key))
+        return draw(strata, weights, count, make_numpy_generator(key))
 
     def ask_other(self, plan: Plan, answers: Responses, key: Key, ctx: Compute) -> Query:
         """Returns what the other policy asks."""
@@ -254,7 +254,7 @@ class Guard(PartFirst):
         """Returns the draws of the first part, in strata by the values that are expected."""
         count, weights = self.first(plan.budget), np.asarray(plan.tree["weights"])
         strata = cut(plan.posterior, answers, weights, count)
-        return draw(strata, weights, count, numpy_generator(key))
+        return draw(strata, weights, count, make_numpy_generator(key))
 
     def _draw_rest(
         self, plan: Plan, answers: Responses, look: int, key: Key, ctx: Compute
@@ -263,4 +263,4 @@ class Guard(PartFirst):
         count, weights = plan.budget - look, np.asarray(plan.tree["weights"])
         strata = cut(plan.posterior, answers, weights, count)
         ctx.charge(strata.size)
-        return draw(strata, weights, count, numpy_generator(jax.random.fold_in(key, look)))
+        return draw(strata, weights, count, make_numpy_generator(jax.random.fold_in(key, look)))

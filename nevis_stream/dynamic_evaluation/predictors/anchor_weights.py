@@ -18,7 +18,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels, draw_model
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import is_observed, numbers, sample_means
+from nevis_stream.queries.samples import fill_unknown, is_observed, sample_means
 from nevis_stream.storage.checkpoint import Tree
 
 MODELS = 2048  # known models that weights are fitted to, drawn at random if there are more
@@ -45,11 +45,11 @@ def centre(known: KnownModels, key: Key, ctx: Compute) -> Tree:
     mask = is_observed(values)
     mean = sample_means(values)
     ctx.charge(3 * values.size)
-    away = np.where(mask, numbers(values) - mean, 0)
+    away = np.where(mask, fill_unknown(values) - mean, 0)
     return {"mean": mean.astype(np.float32), "rows": away.astype(np.float32)}
 
 
-def weights(
+def fit_weights(
     anchors: Float[np.ndarray, "models anchors"],
     benchmark: Float[np.ndarray, " models"],
     targets: Float[np.ndarray, "models targets"],
@@ -107,7 +107,7 @@ class AnchorWeights(ScorePredictor):
         values = np.empty((len(answers.values), len(mean)), np.float32)
         for number, asked in enumerate(samples):
             models = np.flatnonzero(inverse.ravel() == number)
-            fitted = weights(rows[:, asked], benchmark, rows, ctx).values
+            fitted = fit_weights(rows[:, asked], benchmark, rows, ctx).values
             away = answers.values[models] - mean[asked]
             values[models] = mean + away @ fitted
             ctx.charge(2 * len(models) * fitted.size)

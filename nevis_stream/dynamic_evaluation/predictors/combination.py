@@ -20,11 +20,11 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_grou
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
-from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
+from nevis_stream.dynamic_evaluation.predictors.mean import compute_mean_weights
 from nevis_stream.dynamic_evaluation.response import Items
 from nevis_stream.estimation import intervals
 from nevis_stream.queries.oracle import MatrixOracle, Responses
-from nevis_stream.queries.samples import SampleFacts, is_observed, numpy_generator
+from nevis_stream.queries.samples import SampleFacts, is_observed, make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 COLUMNS = 4096  # at most this many samples take part in the cross-validation
@@ -71,7 +71,7 @@ class View:
         samples, weights = self.answers.samples, self.facts.weights
         away = self.answers.values - np.take_along_axis(p, samples, axis=1).astype(np.float64)
         mean = self.facts.mean(p) + (away * weights[samples]).sum(axis=1)
-        residual = (mean_weights(self.answers, self.facts) * away).sum(axis=1)
+        residual = (compute_mean_weights(self.answers, self.facts) * away).sum(axis=1)
         return mean, residual * self.unasked
 
     @property
@@ -108,7 +108,7 @@ class Combination(ScorePredictor):
         models' means. The fits of the folds are added to the tree.
         """
         key = jax.random.split(key)[1]
-        divided = list(cross_validation.divide(known, numpy_generator(key), COLUMNS))
+        divided = list(cross_validation.divide(known, make_numpy_generator(key), COLUMNS))
         if not divided:
             return DEFAULT
         if "folds" not in tree:
@@ -118,7 +118,7 @@ class Combination(ScorePredictor):
                 for (_, rest), fit in zip(divided, fits, strict=True)
             ]
             tree["folds"] = {"fits": fits, "policies": policies}
-        random, values = numpy_generator(key), [values for values, _ in divided]
+        random, values = make_numpy_generator(key), [values for values, _ in divided]
         truths, views = [cross_validation.fill(each, random) for each in values], []
         fits, policies = tree["folds"]["fits"], tree["folds"]["policies"]
         each_fold = zip(truths, divided, fits, policies, strict=True)
@@ -140,7 +140,7 @@ class Combination(ScorePredictor):
         mean, residual = view.means(p)
         mean = np.clip(mean + budget_fit["correction"] * residual, 0, 1)
         half = budget_fit["widening"] * view.deviation
-        fractions = mean_weights(answers, known.facts)
+        fractions = compute_mean_weights(answers, known.facts)
         seen = 1 / (fractions**2).sum(axis=1)
         fraction = (seen * (fractions * answers.values).sum(axis=1) + 1) / (seen + 2)
         error = np.sqrt(fraction * (1 - fraction) / seen) * view.unasked
@@ -182,7 +182,7 @@ def _calibrate(
     correction = float(np.clip(residual @ missing / squares, 0, 1)) if squares else 0.0
     deviation = np.concatenate([view.deviation for view in views])
     errors = missing - correction * residual
-    widening = float(cross_validation.half_width(errors, deviation, groups, PRIOR_MODELS))
+    widening = float(cross_validation.compute_half_width(errors, deviation, groups, PRIOR_MODELS))
     learned = {"weights": weights, "correction": correction, "widening": widening}
     return learned | {"errors": errors}
 

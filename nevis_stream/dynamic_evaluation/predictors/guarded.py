@@ -30,7 +30,7 @@ from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssis
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
 from nevis_stream.estimation.intervals import NORMAL_975
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
-from nevis_stream.queries.samples import is_observed, numbers
+from nevis_stream.queries.samples import fill_unknown, is_observed
 from nevis_stream.storage.checkpoint import Tree
 
 SURROGATE = ModelAssisted()
@@ -298,7 +298,7 @@ def _known_means(known: KnownModels) -> np.ndarray:
     """Returns the weighted mean of each known model's observed samples, float64[m]."""
     matrix, weights = known.matrix(), known.facts.weights
     mask = is_observed(matrix)
-    return (numbers(matrix) @ weights) / np.where(mask.any(axis=1), mask @ weights, np.nan)
+    return (fill_unknown(matrix) @ weights) / np.where(mask.any(axis=1), mask @ weights, np.nan)
 
 
 def _predict(

@@ -23,10 +23,10 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_grou
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import LinearGaussian
-from nevis_stream.dynamic_evaluation.predictors.mean import mean_weights
-from nevis_stream.dynamic_evaluation.response import ResponsePosterior, normal_information
+from nevis_stream.dynamic_evaluation.predictors.mean import compute_mean_weights
+from nevis_stream.dynamic_evaluation.response import ResponsePosterior, compute_normal_information
 from nevis_stream.queries.oracle import MatrixOracle, Responses
-from nevis_stream.queries.samples import numpy_generator
+from nevis_stream.queries.samples import make_numpy_generator
 from nevis_stream.storage.checkpoint import Tree
 
 Cells = Float[jax.Array, "models samples"]
@@ -79,7 +79,7 @@ def _state(
 ) -> tuple[response.Abilities, Cells, Cells]:
     """Returns the abilities, P(right) and the variance of the ability's part of the logit."""
     abilities = response.infer(items, padded_answers)
-    mean, ability, item = response.logits(items, abilities)
+    mean, ability, item = response.predict_logits(items, abilities)
     return abilities, jax.nn.sigmoid(response.moderate(mean, ability + item)), ability
 
 
@@ -90,7 +90,7 @@ def _moments(items: response.Items, padded_answers: response.PaddedAnswers) -> t
 
 def _information(items: response.Items, padded_answers: response.PaddedAnswers) -> Cells:
     _, p, ability = _state(items, padded_answers)
-    return normal_information(p * (1 - p) * ability, 1.0)
+    return compute_normal_information(p * (1 - p) * ability, 1.0)
 
 
 def _reduction(
@@ -179,7 +179,7 @@ class AveragedResponse(ItemResponse, ABC):
         """Returns the other estimate's weight, `share`, and the `errors` of known models' means,
         float64[k], with the `unit` of each. The fits of the folds are added to the tree.
         """
-        random, parts = numpy_generator(key), [np.empty((3, 0))]
+        random, parts = make_numpy_generator(key), [np.empty((3, 0))]
         trees = tree.setdefault("folds", [])
         for number, (values, rest) in enumerate(cross_validation.divide(known, random)):
             if number == len(trees):
@@ -242,7 +242,7 @@ class GeneralizedItemResponse(AveragedResponse):
         self, tree: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """Returns the weighted mean."""
-        return None, (mean_weights(answers, known.facts) * answers.values).sum(axis=1)
+        return None, (compute_mean_weights(answers, known.facts) * answers.values).sum(axis=1)
 
 
 class ResponseAndGaussian(AveragedResponse):

@@ -26,10 +26,10 @@ from nevis_stream.dynamic_evaluation.policy import Key
 from nevis_stream.dynamic_evaluation.response import (
     PaddedAnswers,
     ResponsePosterior,
-    normal_information,
+    compute_normal_information,
 )
 from nevis_stream.queries.oracle import Responses
-from nevis_stream.queries.samples import is_observed, numbers
+from nevis_stream.queries.samples import fill_unknown, is_observed
 from nevis_stream.storage.checkpoint import Tree
 
 PerSample = Float[jax.Array, " samples"]
@@ -95,7 +95,7 @@ def fit(known: KnownModels, key: Key, ctx: Compute) -> Tree:
     """
     values = known.matrix(draw_models(known, MODELS, key))
     mask = is_observed(values)
-    values = numbers(values).astype(np.float32)
+    values = fill_unknown(values).astype(np.float32)
     overall = values.sum() / max(mask.sum(), 1)
     # One more model, with the overall mean everywhere, keeps samples that all known ones got wrong
     # from being certain.
@@ -365,7 +365,7 @@ def _quantities(model: Model, padded_answers: PaddedAnswers) -> tuple[Cells, Cel
         towards = state.covariance @ (prior.design @ open_weights)
         together = towards @ prior.design + model.weights * prior.noise
         variance = signal + prior.noise
-        information = normal_information(signal, prior.noise)
+        information = compute_normal_information(signal, prior.noise)
         return mean, variance, information, together**2 / variance
 
     answers = padded_answers.samples, padded_answers.values, padded_answers.mask, asked

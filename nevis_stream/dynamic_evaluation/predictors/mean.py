@@ -10,7 +10,10 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
-from nevis_stream.dynamic_evaluation.predictors.sort_and_search import SortAndSearch, threshold
+from nevis_stream.dynamic_evaluation.predictors.sort_and_search import (
+    SortAndSearch,
+    predict_by_threshold,
+)
 from nevis_stream.dynamic_evaluation.sorting import Rank
 from nevis_stream.estimation import intervals
 from nevis_stream.queries import samples
@@ -37,7 +40,7 @@ class Mean(ScorePredictor):
 
     def weights(self, answers: Responses, facts: SampleFacts) -> np.ndarray:
         """Returns the weight of each observed cell in the mean, float64[m, b]."""
-        return mean_weights(answers, facts)
+        return compute_mean_weights(answers, facts)
 
     def predict(
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
@@ -47,7 +50,9 @@ class Mean(ScorePredictor):
         mean = (weights * answers.values).sum(axis=1)
         effective = 1 / (weights**2).sum(axis=1).max()  # number of equally weighted samples
         ctx.charge(2 * answers.values.size)
-        interval = intervals.wilson(mean, intervals.effective(effective, known.shape[1]))
+        interval = intervals.compute_wilson(
+            mean, intervals.count_effective(effective, known.shape[1])
+        )
         cells = np.broadcast_to(mean[:, None], (len(mean), known.shape[1]))
         return Prediction(cells, mean, interval)
 
@@ -69,7 +74,7 @@ class UnweightedMean(Mean):
         return weights / weights.sum(axis=1, keepdims=True)
 
 
-def mean_weights(answers: Responses, facts: SampleFacts) -> np.ndarray:
+def compute_mean_weights(answers: Responses, facts: SampleFacts) -> np.ndarray:
     """Returns the weight of each observed cell in an estimate of the mean over all samples,
     float64[m, b]; the weights of a model add up to 1.
 
@@ -112,7 +117,7 @@ class Stratified(SortAndSearch):
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Gives the mean of the representative cells."""
-        weights = mean_weights(answers, known.facts)
+        weights = compute_mean_weights(answers, known.facts)
         mean = (weights * answers.values).sum(axis=1)
         n, budget = known.shape[1], answers.samples.shape[1]
         seen, design = float(budget), budget_fit["design"]
@@ -121,8 +126,8 @@ class Stratified(SortAndSearch):
             # unequal weights leave fewer draws than the budget (Kish 1965), and the design's
             # variance is that of the unweighted mean
             seen, design = 1 / (weights**2).sum(axis=1).max(), 1.0
-        interval = intervals.wilson(mean, intervals.effective(seen, n, design))
-        return Prediction(threshold(self.rank(tree), answers, ctx), mean, interval)
+        interval = intervals.compute_wilson(mean, intervals.count_effective(seen, n, design))
+        return Prediction(predict_by_threshold(self.rank(tree), answers, ctx), mean, interval)
 
 
 def _variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -> float:
@@ -132,7 +137,7 @@ def _variance_ratio(rank: Rank, known: KnownModels, budget: int, ctx: Compute) -
     Each model is left out of the rank by which it is stratified. If fewer than `FEWEST` known
     models differ from each other, they do not represent a new model, and the ratio is 1.
     """
-    n, bounds = rank.n, samples.strata(rank.n, budget)
+    n, bounds = rank.n, samples.bound_strata(rank.n, budget)
     models = known.shape[0]
     if budget == n or models == 1:
         return 1.0

@@ -80,7 +80,7 @@ class ModelAssisted(ItemResponse):
         """Predicts the cells by all answers, and the mean by the stages of draws that are whole."""
         prediction = super().predict(tree, budget_fit, known, answers, ctx)
         prices = known.facts.prices
-        ends = np.cumsum([0, *staged_strata.stages(budget_fit["budget"], prices)])
+        ends = np.cumsum([0, *staged_strata.plan_stages(budget_fit["budget"], prices)])
         ends = ends[ends <= answers.samples.shape[1]].tolist()
         if len(ends) == 1:  # asked step by step, and the first stage has just begun
             return dataclasses.replace(prediction, deviation=None)

@@ -9,7 +9,7 @@ from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.sorting import rank_samples
-from nevis_stream.queries.oracle import Responses, blank
+from nevis_stream.queries.oracle import Responses, answer_zeros
 from nevis_stream.queries.samples import is_observed
 from nevis_stream.storage.checkpoint import Tree
 
@@ -65,7 +65,7 @@ class Nearest(ScorePredictor):
 
         posterior = self.make_posterior(tree, known, ctx)
         plan = policy.plan(policy.fit(known, posterior, key, ctx), posterior, budget, key, ctx)
-        samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
+        samples = policy.ask(plan, answer_zeros, 1, key, ctx).samples[0]
         cells, (correct, seen) = _fill(tree, known, None, samples), known.row_sums()
         rows = np.flatnonzero(seen > 0)[:: -(-models // HELD_OUT)]
         distance = _distance(cells[rows], cells, ctx)

@@ -4,12 +4,12 @@ import numpy as np
 
 from nevis_stream.array_types import Bool
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation.known_models import KnownModels, parts
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, divide_models
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.dynamic_evaluation.sorting import Rank, find_thresholds, rank_samples
-from nevis_stream.queries.oracle import Responses, blank
+from nevis_stream.queries.oracle import Responses, answer_zeros
 from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.checkpoint import Tree
 
@@ -41,7 +41,7 @@ class SortAndSearch(ScorePredictor):
         self, tree: Tree, budget_fit: Tree, known: KnownModels, answers: Responses, ctx: Compute
     ) -> Prediction:
         """Predicts by the threshold with the fewest errors on the asked samples."""
-        return Prediction(threshold(self.rank(tree), answers, ctx))
+        return Prediction(predict_by_threshold(self.rank(tree), answers, ctx))
 
     def errors(
         self, tree: Tree, known: KnownModels, policy: Policy, budget: int, key: Key, ctx: Compute
@@ -59,7 +59,7 @@ class SortAndSearch(ScorePredictor):
             return None
         rank, (correct, seen) = self.rank(tree), known.row_sums()
         means = np.full(known.shape[0], np.nan)
-        for part in parts(len(means), known.groups):
+        for part in divide_models(len(means), known.groups):
             total, mask = known.column_sums(part)
             without = Rank(rank.total - total, rank.counts - mask, rank.ties)
             ctx.charge((2 * len(part) + without.n.bit_length()) * without.n)
@@ -67,7 +67,7 @@ class SortAndSearch(ScorePredictor):
                 posterior = ResponsePosterior(without.n, without)
                 learned = policy.fit(known, posterior, key, ctx)
                 plan = policy.plan(learned, posterior, budget, key, ctx)
-                samples = policy.ask(plan, blank, 1, key, ctx).samples[0]
+                samples = policy.ask(plan, answer_zeros, 1, key, ctx).samples[0]
                 samples = samples[np.argsort(without.place[samples])]
                 outcomes = known.matrix(part, samples)
                 positions = np.broadcast_to(without.place[samples], outcomes.shape)
@@ -80,7 +80,9 @@ class SortAndSearch(ScorePredictor):
         return errors[~np.isnan(errors)]
 
 
-def threshold(rank: Rank, answers: Responses, ctx: Compute) -> Bool[np.ndarray, "models samples"]:
+def predict_by_threshold(
+    rank: Rank, answers: Responses, ctx: Compute
+) -> Bool[np.ndarray, "models samples"]:
     """Returns predicted outcomes, bool[m, n], true up to the best threshold of each model."""
     places = rank.place[answers.samples]
     order = np.argsort(places, axis=1, kind="stable")

@@ -26,7 +26,13 @@ from nevis_stream.evaluation_cache.importers.joining import (
     keep_metric,
     keep_tasks,
 )
-from nevis_stream.evaluation_cache.importers.record import Context, Format, Log, lines, name_first
+from nevis_stream.evaluation_cache.importers.record import (
+    Context,
+    Format,
+    Log,
+    name_first,
+    summarise_remarks,
+)
 from nevis_stream.evaluation_cache.records import LeftOut
 from nevis_stream.evaluation_cache.tables import RawTable
 from nevis_stream.evaluation_cache.values import Ranges
@@ -50,7 +56,7 @@ def is_log(path: Path) -> bool:
     return path.is_file() and _format(path) is not None
 
 
-def kinds_of_logs() -> str:
+def describe_kinds_of_logs() -> str:
     """Returns the names of files that are logs, for messages."""
     return "; ".join(f"{each.files} ({each.name})" for each in FORMATS)
 
@@ -87,10 +93,10 @@ def read_logs(
     where = ", ".join(map(str, paths))
     logs, left_out = _read(paths, Context(grades or {}))
     if not logs:
-        raise BadInput(f"{where}: has no logs; these are: {kinds_of_logs()}.")
+        raise BadInput(f"{where}: has no logs; these are: {describe_kinds_of_logs()}.")
     logs, others = keep_tasks(logs, tasks)
     left_out += others
-    labels = identity.by_variant(
+    labels = identity.name_variants(
         [(log.model, log.identity, log.task, log.settings) for log in logs]
     )
     labelled = zip(labels, logs, strict=True)
@@ -99,7 +105,7 @@ def read_logs(
     counted, replaced, remarks = choose_counted(rows)
     left_out += replaced
     counted.sort(key=lambda each: (each[0], each[1].task))
-    remarks += lines(remark for _, log in counted for remark in log.remarks)
+    remarks += summarise_remarks(remark for _, log in counted for remark in log.remarks)
     ranges = ranges or Ranges()
     if len(names := ",".join(metrics).split("+")) > 1:
         tables = [

@@ -15,9 +15,9 @@ from nevis_stream.evaluation_cache.importers.record import (
     Context,
     Format,
     Log,
-    inner_object,
-    json_lines,
+    get_object,
     read_beginning,
+    read_json_lines,
 )
 
 _NEEDED = ("model_id", "evaluation_name", "sample_id", "evaluation")
@@ -40,13 +40,13 @@ def read(path: Path, context: Context) -> list[Log]:
     logs: dict[tuple[str, str], Log] = {}
     several = _find_several(path)
     whole = Log(path, "", "", "")
-    for place, line in json_lines(whole):
+    for place, line in read_json_lines(whole):
         missing = [name for name in _NEEDED if not isinstance(line, dict) or name not in line]
         if missing:
             raise BadInput(f"{path}, {place}: has no `{missing[0]}`, so it is not a sample.")
         key = str(line["model_id"]), str(line["evaluation_name"])
         log = logs.setdefault(key, Log(path, *key, "", grades=context.grades))
-        sample, values = str(line["sample_id"]), inner_object(line, "evaluation")
+        sample, values = str(line["sample_id"]), get_object(line, "evaluation")
         if line.get("error"):
             log.failed[sample] = place
         else:
@@ -54,9 +54,9 @@ def read(path: Path, context: Context) -> list[Log]:
                 if values.get(name) is not None:
                     metric = f"{name},{line.get(_RESULT)}" if key in several else name
                     log.add(metric, sample, values[name], place)
-        log.add_price("tokens", sample, inner_object(line, "token_usage").get("total_tokens"))
+        log.add_price("tokens", sample, get_object(line, "token_usage").get("total_tokens"))
         log.add_price(
-            "seconds", sample, inner_object(line, "performance").get("latency_ms"), per=1000
+            "seconds", sample, get_object(line, "performance").get("latency_ms"), per=1000
         )
         if line.get("sample_hash"):
             log.add_hash(sample, str(line["sample_hash"]), place, "`sample_hash`")
@@ -73,7 +73,7 @@ def _find_several(path: Path) -> set[tuple[str, str]]:
     if f'"{_RESULT}"' not in read_beginning(path):
         return set()
     found: dict[tuple[str, str], set[str]] = {}
-    for _, line in json_lines(Log(path, "", "", "")):
+    for _, line in read_json_lines(Log(path, "", "", "")):
         if isinstance(line, dict):
             key = str(line.get("model_id")), str(line.get("evaluation_name"))
             found.setdefault(key, set()).add(str(line.get(_RESULT)))
@@ -86,7 +86,7 @@ def _describe(log: Log, results: list[Any]) -> None:
         if isinstance(each, dict) and each.get("evaluation_name") == log.task:
             own = f"score,{each.get(_RESULT)}"
             name = own if own in log.values else "score"
-            config = inner_object(each, "metric_config")
+            config = get_object(each, "metric_config")
             if isinstance(lower := config.get("lower_is_better"), bool):
                 log.higher_is_better[name] = not lower
             ends = config.get("min_score"), config.get("max_score")

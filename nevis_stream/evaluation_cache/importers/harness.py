@@ -27,10 +27,10 @@ from nevis_stream.evaluation_cache.importers.record import (
     Reported,
     as_texts,
     digest,
-    inner_object,
-    json_array,
-    json_lines,
+    get_object,
     read_beginning,
+    read_json_array,
+    read_json_lines,
 )
 
 SAMPLES = re.compile(r"^samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl?$")
@@ -81,7 +81,7 @@ def read(path: Path, context: Context) -> list[Log]:
         kind = "models named after the folder, as no results file of the same date names them"
         log.remarks.append((kind, f"{log.model} ({path.name})"))
     is_array = path.suffix == ".json"
-    lines = json_array(log, context.json(path)) if is_array else json_lines(log)
+    lines = read_json_array(log, context.json(path)) if is_array else read_json_lines(log)
     return _fill(log, lines, run)
 
 
@@ -138,9 +138,7 @@ def _results(path: Path, task: str, date: str, context: Context) -> dict[str, An
             if each.stem.endswith(f"_{date}") and not SAMPLES.search(each.name)
         )
     if len(files) > 1:
-        files = [
-            f for f in files if task in inner_object(context.json_object(f), "results")
-        ] or files
+        files = [f for f in files if task in get_object(context.json_object(f), "results")] or files
     if len(files) > 1:
         names = ", ".join(each.name for each in files)
         raise BadInput(
@@ -152,9 +150,9 @@ def _results(path: Path, task: str, date: str, context: Context) -> dict[str, An
 
 def describe(log: Log, run: dict[str, Any]) -> None:
     """Adds what the results say of a log."""
-    config, task = inner_object(run, "config"), inner_object(inner_object(run, "configs"), log.task)
-    arguments = arguments_of(config.get("model_args"))
-    shots = inner_object(run, "n-shot").get(log.task, task.get("num_fewshot"))
+    config, task = get_object(run, "config"), get_object(get_object(run, "configs"), log.task)
+    arguments = parse_arguments(config.get("model_args"))
+    shots = get_object(run, "n-shot").get(log.task, task.get("num_fewshot"))
     if config:
         bases = {name: arguments[name] for name in NAMES if name in arguments}
         identity = {name: arguments[name] for name in IDENTITY if name in arguments}
@@ -163,7 +161,7 @@ def describe(log: Log, run: dict[str, Any]) -> None:
     if config or task or shots is not None:
         generation = {}
         if task.get("output_type", "generate_until") == "generate_until":
-            generation = inner_object(task, "generation_kwargs") | arguments_of(
+            generation = get_object(task, "generation_kwargs") | parse_arguments(
                 config.get("gen_kwargs")
             )
         template = {name: task[name] for name in _TEMPLATE if task.get(name)}
@@ -182,11 +180,11 @@ def describe(log: Log, run: dict[str, Any]) -> None:
                 "system_instruction": run.get("system_instruction"),
                 "fewshot_as_multiturn": run.get("fewshot_as_multiturn"),
                 "fewshot_seed": config.get("fewshot_seed") if shots else None,
-                "version": inner_object(run, "versions").get(log.task),
+                "version": get_object(run, "versions").get(log.task),
             }
         )
     _describe_scores(log, run, task)
-    sizes = inner_object(inner_object(run, "n-samples"), log.task)
+    sizes = get_object(get_object(run, "n-samples"), log.task)
     log.size, effective = sizes.get("original"), sizes.get("effective")
     limit = config.get("limit")
     if log.truncation:
@@ -208,9 +206,9 @@ def _describe_scores(log: Log, run: dict[str, Any], task: dict[str, Any]) -> Non
         each["metric"]: each["higher_is_better"]
         for each in listed
         if {"metric", "higher_is_better"} <= each.keys()
-    } | inner_object(inner_object(run, "higher_is_better"), log.task)
-    sizes = inner_object(inner_object(run, "n-samples"), log.task)
-    scores = inner_object(inner_object(run, "results"), log.task)
+    } | get_object(get_object(run, "higher_is_better"), log.task)
+    sizes = get_object(get_object(run, "n-samples"), log.task)
+    scores = get_object(get_object(run, "results"), log.task)
     for key, score in scores.items():
         metric, _, filtered = key.partition(",")
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
@@ -234,7 +232,7 @@ def _aggregation(metric: str, stated: Mapping[str, Any]) -> str:
     return str(stated.get(metric) or (_PERPLEXITY if metric == "perplexity" else "mean"))
 
 
-def arguments_of(arguments: Any) -> dict[str, Any]:
+def parse_arguments(arguments: Any) -> dict[str, Any]:
     """Returns arguments of the harness, which older versions write as "a=1,b=2"."""
     if isinstance(arguments, dict):
         return arguments
@@ -265,9 +263,9 @@ def read_old(path: Path, context: Context) -> list[Log]:
       BadInput: it cannot be read, or it is not clear of which task it is.
     """
     run = context.json_object(path.with_name(_RESULTS))
-    arguments = str(inner_object(run, "config").get("model_args") or "")
+    arguments = str(get_object(run, "config").get("model_args") or "")
     beginning = re.sub("/|=", "__", arguments) + "_"
-    tasks = {*inner_object(run, "configs"), *inner_object(run, "results")}
+    tasks = {*get_object(run, "configs"), *get_object(run, "results")}
     fitting = sorted((task for task in tasks if path.stem.endswith(f"_{task}")), key=len)
     if fitting:
         task = fitting[-1]
@@ -279,12 +277,12 @@ def read_old(path: Path, context: Context) -> list[Log]:
             " arguments of the model, so it is of another run; move each run into a folder of its"
             " own."
         )
-    values = arguments_of(arguments)
+    values = parse_arguments(arguments)
     model = next((values[name] for name in NAMES if name in values), arguments)
     model = model or path.stem.removesuffix(f"_{task}")
     # the results of these versions have no date, so that of two runs the path decides
     log = Log(path, model, task, str(run.get("date") or ""), grades=context.grades)
-    return _fill(log, json_array(log, context.json(path)), run)
+    return _fill(log, read_json_array(log, context.json(path)), run)
 
 
 OLD_FORMAT = Format(
@@ -311,7 +309,7 @@ def read_lmms(path: Path, context: Context) -> list[Log]:
     assert match
     run = context.json_object(path.with_name(f"{match['date']}_results.json"))
     log = _log(path, match, run, context)
-    return _fill(log, _flat(json_lines(log)), run)
+    return _fill(log, _flat(read_json_lines(log)), run)
 
 
 def _flat(lines: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.facts import METRIC, dataset
+from nevis_stream.evaluation_cache.facts import METRIC, get_dataset
 
 
 def group_by_task(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, list[str]]:
     """Returns the ids that samples have within their task, by task.
 
     Args:
-      cache: has the samples; logs and tables with a column `dataset` name them TASK/ID.
+      cache: has the samples; logs and tables with a column `get_dataset` name them TASK/ID.
       samples: their ids.
 
     Raises:
@@ -23,11 +23,12 @@ def group_by_task(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, l
     for sample in samples:
         column = columns[sample]
         facts = next(each for part, each in batches if part.start <= column < part.stop)
-        task, metric = dataset(facts), str(facts.get(METRIC) or "")
+        task, metric = get_dataset(facts), str(facts.get(METRIC) or "")
         if not task:
             raise BadInput(
-                f"sample {sample!r}: the board does not know its task: it has no column `dataset`."
-                " Import logs of the harness, or a table with the columns dataset and sample."
+                f"sample {sample!r}: the board does not know its task: it has no column"
+                " `get_dataset`. Import logs of the harness, or a table with the columns dataset"
+                " and sample."
             )
         name = sample.removeprefix(f"{task}/")
         tasks.setdefault(task, []).append(name.removesuffix(f"#{metric}") if metric else name)
@@ -68,6 +69,6 @@ def format_for_inspect(cache: EvaluationCache, samples: Sequence[str]) -> str:
                 f"sample {others[0]!r} of {task}: has one of , * ? [ which --sample-id reads as"
                 " several ids or a pattern. Give the samples other ids."
             )
-    if len({dataset(facts) for _, facts in cache.sample_provenance()}) == 1:
+    if len({get_dataset(facts) for _, facts in cache.sample_provenance()}) == 1:
         return ",".join(*tasks.values())
     return ",".join(f"{task}:{name}" for task, names in tasks.items() for name in names)

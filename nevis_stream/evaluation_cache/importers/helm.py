@@ -17,7 +17,7 @@ from nevis_stream.evaluation_cache.importers.record import (
     Log,
     as_texts,
     digest,
-    inner_object,
+    get_object,
 )
 
 _NAME = "per_instance_stats.json"
@@ -38,7 +38,7 @@ def read(path: Path, context: Context) -> list[Log]:
     """
     content = context.json(path)
     run = context.json_object(path.with_name("run_spec.json"))
-    adapter = inner_object(run, "adapter_spec")
+    adapter = get_object(run, "adapter_spec")
     task, model = _names(str(run.get("name") or path.resolve().parent.name))
     model = str(adapter.get("model") or model)
     log = Log(path, model, task, "", grades=context.grades)
@@ -58,7 +58,7 @@ def read(path: Path, context: Context) -> list[Log]:
         if not isinstance(stats, list) or not all(isinstance(each, dict) for each in stats):
             raise BadInput(f"{path}, entry {number}: `stats` is not a list of objects.")
         for stat in stats:
-            name, value = inner_object(stat, "name").get("name"), stat.get("mean")
+            name, value = get_object(stat, "name").get("name"), stat.get("mean")
             is_number = isinstance(value, bool | int | float) and value == value
             if not isinstance(name, str) or _BOOKKEEPING.search(name):
                 if is_number:

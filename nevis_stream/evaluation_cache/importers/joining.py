@@ -12,11 +12,16 @@ from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.facts import DIRECTION, HASH, METRIC, RANGE
 from nevis_stream.evaluation_cache.identity import (
     TASKS,
+    compare_settings,
     describe_row,
-    joined_settings,
-    merged_tasks,
+    merge_tasks,
 )
-from nevis_stream.evaluation_cache.importers.record import FAILED, Log, lines, name_first
+from nevis_stream.evaluation_cache.importers.record import (
+    FAILED,
+    Log,
+    name_first,
+    summarise_remarks,
+)
 from nevis_stream.evaluation_cache.records import LeftOut
 from nevis_stream.evaluation_cache.tables import RawTable
 from nevis_stream.evaluation_cache.values import Ranges, is_unbounded, join_words
@@ -256,7 +261,7 @@ def join_logs(
     for task, each in of_task.items():
         said += list_models_without(task, chosen[task], each)
         reported += [_compare(row, log, chosen[task], ranges) for row, log in each]
-    remarks += lines(said) + lines(filter(None, reported))
+    remarks += summarise_remarks(said) + summarise_remarks(filter(None, reported))
     kept = [(row, log) for row, log in logs if log.values.get(chosen.get(log.task, ""))]
     if empty := sorted({row for row, _ in logs} - {row for row, _ in kept}):
         left_out.append(
@@ -284,7 +289,7 @@ def join_logs(
         identity = next((log.identity for log in own if log.identity is not None), None)
         settings = {log.task: log.settings for log in own}
         provenances.append(describe_row(*facts[row], identity, settings))
-    remarks += joined_settings(list(zip(models, provenances, strict=True)))
+    remarks += compare_settings(list(zip(models, provenances, strict=True)))
     return RawTable(
         models,
         [f"{task}/{sample}" for task, sample in columns],
@@ -309,7 +314,7 @@ def join_metrics(tables: Sequence[RawTable]) -> RawTable:
         rows, start = [models.index(model) for model in table.models], len(samples)
         for model, new in zip(table.models, table.model_provenance, strict=True):
             old = provenances.get(model, {})
-            merged = merged_tasks(model, old, new)
+            merged = merge_tasks(model, old, new)
             provenances[model] = old | new | ({TASKS: merged} if merged else {})
         block = np.full((len(models), len(table.samples)), np.nan)
         block[rows] = table.values

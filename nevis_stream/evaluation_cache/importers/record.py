@@ -186,7 +186,7 @@ class Log:
         return f"{self.path.parent.name}/{self.path.name} ({samples}{status})"
 
 
-def json_lines(log: Log) -> Iterator[tuple[str, Any]]:
+def read_json_lines(log: Log) -> Iterator[tuple[str, Any]]:
     """Yields place and content of each line of a log; a last one that is not complete makes a
     truncated log.
 
@@ -205,7 +205,7 @@ def json_lines(log: Log) -> Iterator[tuple[str, Any]]:
                     raise BadInput(f"{log.path}, line {number}: is not JSON ({error}).") from None
 
 
-def json_array(log: Log, content: Any) -> Iterator[tuple[str, Any]]:
+def read_json_array(log: Log, content: Any) -> Iterator[tuple[str, Any]]:
     """Yields place and content of each element of a log that is one JSON array.
 
     Raises:
@@ -225,13 +225,13 @@ def read_beginning(path: Path, size: int = 1 << 16) -> str:
         return ""
 
 
-def inner_object(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def get_object(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Returns the JSON object that another one has under a name, {} if it has none."""
     value = content.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def lines(remarks: Iterable[tuple[str, str]]) -> list[str]:
+def summarise_remarks(remarks: Iterable[tuple[str, str]]) -> list[str]:
     """Returns a line for people for each kind of remark, which names the first few."""
     kinds: dict[str, list[str]] = {}
     for kind, text in remarks:

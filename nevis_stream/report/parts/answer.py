@@ -13,8 +13,8 @@ from nevis_stream.analysis.seeds import shorten_name
 from nevis_stream.analysis.verdict import is_decided, state_costs, state_verdict
 from nevis_stream.cost.meter import format_times
 from nevis_stream.errors import plural
-from nevis_stream.report.notation import cost_spread, error_spread
-from nevis_stream.report.parts.differences import by_estimate
+from nevis_stream.report.notation import format_cost_spread, format_error_spread
+from nevis_stream.report.parts.differences import sort_by_estimate
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
@@ -31,12 +31,12 @@ def html(section: Section) -> Markup:
     published = [run for run in section.runs if run.published]
     own = [method for method in section.methods if not method.group.runs[0].published]
     tasks = len(section.tasks) if section.header.tasks is None else section.header.tasks
-    summary = sentences(own or section.methods, tasks, section.judged)
+    summary = write_sentences(own or section.methods, tasks, section.judged)
     notes: dict[str, list[Path]] = {}
     for run in section.runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.path)
-    pairs = by_estimate(section.against_reference)
+    pairs = sort_by_estimate(section.against_reference)
     clear = [pair for pair in pairs[1:] if is_decided(pair)]
     # the best method is compared even where the data cannot tell
     shown = pairs[:1] + clear[: _MOST_ANSWERS - 1]
@@ -70,7 +70,7 @@ def figures(section: Section) -> dict[str, Drawing]:
     return {}
 
 
-def sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
+def write_sentences(methods: Sequence[MethodPoint], tasks: int, judged: int) -> list[Markup]:
     """Returns a few sentences: what is compared, which method has the lowest error, which are on
     the front, and which have one seed only.
 
@@ -121,13 +121,11 @@ def _learner(method: MethodPoint) -> str:
 
 def _lowest(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Markup:
     ties = [method for method in pointed if method.error.mean == best.error.mean]
-    cost = (
-        ""
-        if math.isnan(best.paper_total.mean)
-        else f", with {cost_spread(best.paper_total) if best.paper_total.mean else 'no'} FLOPs of"
-        " training"
-    )
-    value = f"{error_spread(best.error)} (n = {plural(best.error.n, 'seed')})"
+    total = best.paper_total
+    cost = ""
+    if not math.isnan(total.mean):
+        cost = f", with {format_cost_spread(total) if total.mean else 'no'} FLOPs of training"
+    value = f"{format_error_spread(best.error)} (n = {plural(best.error.n, 'seed')})"
     return Markup("Lowest mean error: {}, {}{}.").format(
         _names(ties), value, cost if len(ties) == 1 else ""
     )
@@ -162,7 +160,7 @@ def _against_alone(best: MethodPoint, pointed: Sequence[MethodPoint]) -> Iterato
     )
     higher = reference.error.mean - best.error.mean
     sentence = Markup(text).format(
-        _names([reference]), error_spread(reference.error), f"{higher:.4f}", _names([best])
+        _names([reference]), format_error_spread(reference.error), f"{higher:.4f}", _names([best])
     )
     costs = reference.paper_total.mean, best.paper_total.mean
     known = bool(best.paper_total.mean) and not math.isnan(sum(costs))

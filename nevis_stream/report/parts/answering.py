@@ -16,7 +16,7 @@ from nevis_stream.analysis.answering import (
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import to_letters
 from nevis_stream.report.section import Across
-from nevis_stream.report.styles import series_styles
+from nevis_stream.report.styles import list_series_styles
 from nevis_stream.report.templates import render
 
 TITLE = "Adaptive streams: errors by rule and round"
@@ -27,12 +27,12 @@ def html(across: Across) -> Markup | None:
     comparisons = _results(across)
     if not comparisons:
         return None
-    pictures = svg.pictures(figures(across))
+    pictures = svg.render_pictures(figures(across))
     views = [
         (
             results,
             picture,
-            list(zip(series_styles(len(results)), results, strict=True)),
+            list(zip(list_series_styles(len(results)), results, strict=True)),
             _rows(results),
         )
         for results, picture in zip(comparisons, pictures.values(), strict=True)
@@ -99,8 +99,8 @@ def _rows(
 
 
 def _figure(results: list[RuleResult]):
-    figure, axes = svg.new_plot(8.8, 3.4)
-    for style, each in zip(series_styles(len(results)), results, strict=True):
+    figure, axes = svg.make_plot(8.8, 3.4)
+    for style, each in zip(list_series_styles(len(results)), results, strict=True):
         rounds = np.arange(1, len(each.errors) + 1)
         axes.plot(
             rounds,

@@ -74,7 +74,7 @@ def html(section: Section) -> Markup:
         section=section,
         methods=methods,
         columns=_columns(methods),
-        pictures=svg.pictures(figures(section), section.number),
+        pictures=svg.render_pictures(figures(section), section.number),
         legend=[(section.styles[m.label], f"{m.label} ({m.over})") for m in methods if m.total],
         unknown=[f"{label}: {reason}" for label, reason in unknown.items() if reason],
     )
@@ -120,7 +120,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     )
     along = svg.Drawing(
         "Cumulative FLOPs along the stream, one line per method",
-        lambda: cumulative_plot(spent, section.styles),
+        lambda: plot_cumulative(spent, section.styles),
         "Line: mean over the n runs of a method; no bands.",
     )
     return {"costs": bars, "costs_along_the_stream": along} if spent else {}
@@ -170,7 +170,7 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
       parts: names, in the order of the pieces.
     """
     parts = [part for part in parts if any(method.parts.get(part) for method in methods)]
-    figure, axes = svg.new_plot(8.4, 1.0 + 0.52 * len(methods))
+    figure, axes = svg.make_plot(8.4, 1.0 + 0.52 * len(methods))
     axes.grid(False, axis="y")
     for row, method in enumerate(methods):
         left = 0.0
@@ -202,7 +202,7 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
     axes.set_ylim(len(methods) - 0.5, -0.7)
     axes.set_yticks([])
     axes.set_xlabel("share of all FLOPs, % (mean over n runs, no bands)")
-    with svg.any_script():
+    with svg.allow_any_script():
         figure.legend(
             loc="outside upper left",
             ncols=len(parts),
@@ -213,14 +213,14 @@ def share_bars(methods: Sequence[MethodCost], parts: Sequence[str]) -> Figure:
     return figure
 
 
-def cumulative_plot(methods: Sequence[MethodCost], styles: Mapping[str, Style]) -> Figure:
+def plot_cumulative(methods: Sequence[MethodCost], styles: Mapping[str, Style]) -> Figure:
     """Draws the FLOPs spent after each task, one line per method.
 
     Args:
       methods: those that spent anything.
       styles: by label.
     """
-    figure, axes = svg.new_plot(8.4, 3.4)
+    figure, axes = svg.make_plot(8.4, 3.4)
     for method in methods:
         before = method.by_task.get("", 0)
         sums = list(

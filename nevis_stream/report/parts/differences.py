@@ -30,7 +30,7 @@ def html(section: Section) -> Markup | None:
     return render(
         "parts/differences.html",
         number=section.number,
-        picture=svg.pictures(figures(section), section.number).get("differences"),
+        picture=svg.render_pictures(figures(section), section.number).get("differences"),
         pairs=compared,
         against=section.against_reference,
         reasons=reasons,
@@ -51,7 +51,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     caption = (
         "n: see pairs.csv. Line: 95% interval over tasks and seeds; pale bar: over seeds alone."
     )
-    drawing = svg.Drawing(title, lambda: forest(against, section.styles), caption)
+    drawing = svg.Drawing(title, lambda: plot_forest(against, section.styles), caption)
     return {"differences": drawing} if against else {}
 
 
@@ -59,12 +59,12 @@ def _pairs(section: Section) -> tuple[list[Comparison], list[str]]:
     return pairs.compare_pairs(section.groups)
 
 
-def by_estimate(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def sort_by_estimate(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Returns comparisons of A with B, those first in which A's error is lowest against B's."""
     return sorted(comparisons, key=lambda comparison: comparison.over_tasks.estimate)
 
 
-def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Figure:
+def plot_forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Figure:
     """Draws mean errors of A minus B in points with 95% intervals: a line over tasks and seeds, a
     pale bar over seeds alone.
 
@@ -72,8 +72,8 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Fi
       comparisons: drawn from the top, the largest gain first.
       styles: by label.
     """
-    shown = by_estimate(comparisons)
-    figure, axes = svg.new_plot(8.4, 1.1 + _ROW * len(shown))
+    shown = sort_by_estimate(comparisons)
+    figure, axes = svg.make_plot(8.4, 1.1 + _ROW * len(shown))
     axes.grid(False, axis="y")
     axes.axvline(0, color=palette.ink(), linewidth=1)
     for row, comparison in enumerate(shown):
@@ -94,7 +94,7 @@ def forest(comparisons: Sequence[Comparison], styles: Mapping[str, Style]) -> Fi
         )
     names = [f"{shorten(pair.a.label)} − {shorten(pair.b.label)}" for pair in shown]
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    with svg.any_script():
+    with svg.allow_any_script():
         axes.set_yticks(range(len(shown)), names, parse_math=False)
         axes.tick_params(axis="y", colors=palette.ink(), labelsize=9)
     axes.set_xlabel("difference in mean error, percentage points")

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from nevis_stream.report import palette, svg
 from nevis_stream.report.evaluation_plots import (
-    budget_plot,
-    decomposition_plot,
     fit_text,
-    outcomes_plot,
+    plot_budgets,
+    plot_decomposition,
+    plot_outcomes,
 )
 from nevis_stream.report.section import Across
-from nevis_stream.report.styles import MARKERS, styles_of
+from nevis_stream.report.styles import MARKERS, assign_styles
 from nevis_stream.report.summaries import Evaluation
 from nevis_stream.report.templates import render
 from nevis_stream.terminal import as_text
@@ -36,7 +36,9 @@ def html(across: Across) -> Markup | None:
     views = [
         _view(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)
     ]
-    first = render("parts/dynamic_evaluation_overview.html", rows=overview(across.evaluations))
+    first = render(
+        "parts/dynamic_evaluation_overview.html", rows=summarise_additions(across.evaluations)
+    )
     return first + Markup("").join(
         render("parts/dynamic_evaluation.html", it=view) for view in views
     )
@@ -56,7 +58,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
             ("sample_groups", lambda e: e.summary.get("sample_groups", [])),
         )
     }
-    frames["overview"] = overview(across.evaluations)
+    frames["overview"] = summarise_additions(across.evaluations)
     return {f"evaluation_{name}": pd.DataFrame(rows) for name, rows in frames.items()}
 
 
@@ -78,26 +80,26 @@ def _drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
         "budget": svg.Drawing(
             f"Error of predicted outcomes against budget on {name}, n = {summary['seeds']} random"
             " splits",
-            lambda: budget_plot(summary, styles_of(summary["methods"])),
+            lambda: plot_budgets(summary, assign_styles(summary["methods"])),
             "Line: mean over n random splits of the models. Bands: ± one standard deviation over"
             " splits.",
         ),
         "outcomes": svg.Drawing(
             f"All values on {name}",
-            lambda: outcomes_plot(evaluation.picture, summary),
+            lambda: plot_outcomes(evaluation.picture, summary),
             "Pixel: one outcome (n = 1), or the mean of several; no bands.",
         ),
     }
     if _has_parts(summary):
         drawings["parts"] = svg.Drawing(
             f"Aleatoric and epistemic error against budget on {name}",
-            lambda: decomposition_plot(summary),
+            lambda: plot_decomposition(summary),
             "Line: mean over new models and n random splits; no bands.",
         )
-    if judged := judged_models(summary):
+    if judged := list_judged_models(summary):
         drawings["truth"] = svg.Drawing(
             f"Estimated accuracies of new models against the true ones on {name}",
-            lambda: truth_plot(judged),
+            lambda: plot_truth(judged),
             "Dot: a new model. Bars: 95% intervals. Dashed line: the estimate equals the truth.",
         )
     return drawings
@@ -136,7 +138,7 @@ def _dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
 def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
     """What the template shows of one cache."""
     summary = evaluation.summary
-    styles = styles_of(summary["methods"])
+    styles = assign_styles(summary["methods"])
     kind = summary.get("group_kind", "runs")  # summaries of earlier versions do not have it
     by = f"{kind} (with all of their models)" if summary.get("by_run") else "models"
     split = (
@@ -148,7 +150,7 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
         for name, drawing in _drawings(evaluation).items()
         if name != "outcomes"  # the page has its pixels
     }
-    pictures = svg.pictures(drawings)
+    pictures = svg.render_pictures(drawings)
     return SimpleNamespace(
         number=number,
         name=evaluation.name,
@@ -187,7 +189,7 @@ def _account(row: dict) -> dict:
     )
 
 
-def overview(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
+def summarise_additions(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
     """Returns a row for each cache, method and number of asked samples, over the new models that
     this method added with this number.
 
@@ -197,7 +199,7 @@ def overview(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
     """
     rows = []
     for evaluation in evaluations:
-        additions = pd.DataFrame(added_models(evaluation.summary))
+        additions = pd.DataFrame(list_added_models(evaluation.summary))
         if additions.empty:
             continue
         additions = additions.reindex(columns=[*additions, *_NUMBERS.difference(additions.columns)])
@@ -208,15 +210,15 @@ def overview(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
     return rows
 
 
-def added_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
+def list_added_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the accounts of added models, the latest of each model, data set and method."""
     models = [row for row in summary["additions"] if row["kind"] == "model"]
     return list({(row["name"], row.get("dataset"), row["method"]): row for row in models}.values())
 
 
-def judged_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
+def list_judged_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the accounts of added models whose true accuracy is known."""
-    known = (row for row in added_models(summary) if row.get("truth") is not None)
+    known = (row for row in list_added_models(summary) if row.get("truth") is not None)
     return [row for row in known if row["accuracy"] is not None]
 
 
@@ -238,13 +240,13 @@ def _worth(additions: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def truth_plot(judged: Sequence[dict[str, Any]]) -> Figure:
+def plot_truth(judged: Sequence[dict[str, Any]]) -> Figure:
     """Draws each added model's estimated accuracy, with its 95% interval, against the truth.
 
     Args:
-      judged: one or more accounts, as `judged_models` returns them.
+      judged: one or more accounts, as `list_judged_models` returns them.
     """
-    figure, axes = svg.new_plot(8.4, 3.8)
+    figure, axes = svg.make_plot(8.4, 3.8)
     start = judged[0]["truth"]
     look = {"color": palette.ink(), "linewidth": 1, "linestyle": (0, (4, 3))}
     axes.axline((start, start), slope=1, **look)

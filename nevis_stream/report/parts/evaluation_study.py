@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter
 from nevis_stream.report import palette, svg
 from nevis_stream.report.evaluation_plots import mark_budgets
 from nevis_stream.report.section import Across
-from nevis_stream.report.styles import Style, styles_of
+from nevis_stream.report.styles import Style, assign_styles
 from nevis_stream.report.summaries import Study
 from nevis_stream.report.templates import render
 from nevis_stream.terminal import as_text
@@ -65,17 +65,17 @@ def _crossed_budget(study: Study, matrix: dict) -> int | None:
     """The budget of the crossing that is drawn, the middle one; None where too few were crossed."""
     budgets = sorted({cell["budget"] for cell in matrix["cells"]})
     budget = budgets[len(budgets) // 2]
-    cells = crossing(matrix, study.summary["pairs"], budget)
+    cells = cross_methods(matrix, study.summary["pairs"], budget)
     sizes = [len({key[k] for key in cells}) for k in (0, 1)]
     return budget if min(sizes) >= _FEWEST else None
 
 
 def _drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]:
-    drawn = drawn_methods(matrix)
+    drawn = choose_drawn_methods(matrix)
     drawings = {
         f"study_error_{number}": svg.Drawing(
             f"Error of the mean against budget on {matrix['name']}, n = {matrix['splits']} splits",
-            lambda: error_plot(matrix, styles_of(drawn)),
+            lambda: plot_errors(matrix, assign_styles(drawn)),
             "Line: mean over n splits of the models, new models averaged. Bands: ± one standard"
             " error over splits.",
         )
@@ -83,7 +83,7 @@ def _drawings(study: Study, matrix: dict, number: str) -> dict[str, svg.Drawing]
     if (budget := _crossed_budget(study, matrix)) is not None:
         drawings[f"study_crossing_{number}"] = svg.Drawing(
             f"Policies and predictors on {matrix['name']}, n = {matrix['splits']} splits",
-            lambda: crossing_plot(matrix, study.summary["pairs"], budget),
+            lambda: plot_crossing(matrix, study.summary["pairs"], budget),
             "Cell: mean absolute error of the mean over n splits; no bands.",
         )
     return drawings
@@ -94,9 +94,9 @@ def _view(number: int, study: Study) -> SimpleNamespace:
     summary, matrices = study.summary, []
     for place, matrix in enumerate(summary["matrices"], start=1):
         ids = f"{number}_{place}"
-        pictures = svg.pictures(_drawings(study, matrix, ids))
-        drawn = drawn_methods(matrix)
-        styles = styles_of(drawn)
+        pictures = svg.render_pictures(_drawings(study, matrix, ids))
+        drawn = choose_drawn_methods(matrix)
+        styles = assign_styles(drawn)
         matrices.append(
             SimpleNamespace(
                 matrix=matrix,
@@ -110,7 +110,7 @@ def _view(number: int, study: Study) -> SimpleNamespace:
     return SimpleNamespace(number=number, path=study.path, summary=summary, matrices=matrices)
 
 
-def by_method(matrix: Mapping[str, Any]) -> dict[str, list[dict]]:
+def group_by_method(matrix: Mapping[str, Any]) -> dict[str, list[dict]]:
     """Returns the cells of one matrix of a summary by method, in order of their budgets."""
     cells: dict[str, list[dict]] = {}
     for cell in sorted(matrix["cells"], key=lambda cell: cell["budget"]):
@@ -118,9 +118,9 @@ def by_method(matrix: Mapping[str, Any]) -> dict[str, list[dict]]:
     return cells
 
 
-def drawn_methods(matrix: Mapping[str, Any]) -> list[str]:
+def choose_drawn_methods(matrix: Mapping[str, Any]) -> list[str]:
     """Returns the methods whose curves are drawn: the best few by geometric mean error."""
-    methods = by_method(matrix)
+    methods = group_by_method(matrix)
     complete = max(len(cells) for cells in methods.values())
 
     def mean_error(name: str) -> tuple[bool, float]:
@@ -130,7 +130,7 @@ def drawn_methods(matrix: Mapping[str, Any]) -> list[str]:
     return sorted(methods, key=mean_error)[:MOST_LINES]
 
 
-def error_plot(matrix: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure:
+def plot_errors(matrix: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure:
     """Draws the error of the mean against the budget, for the methods that have a style: means over
     splits, and bands of ± 1 standard error.
 
@@ -138,12 +138,12 @@ def error_plot(matrix: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure
       matrix: of a summary.
       styles: by method.
     """
-    figure, axes = svg.new_plot(8.4, 3.8)
+    figure, axes = svg.make_plot(8.4, 3.8)
     axes.set_yscale("log")
     mark_budgets(axes, {cell["budget"] for cell in matrix["cells"]})
     axes.set_xlabel(f"samples asked of each new model, of {matrix['samples']:,} (log scale)")
     axes.set_ylabel("absolute error of the mean (log scale)")
-    methods = by_method(matrix)
+    methods = group_by_method(matrix)
     for name, style in styles.items():
         cells, colour = methods[name], palette.series(style.colour)
         x = [cell["budget"] for cell in cells]
@@ -159,7 +159,7 @@ def error_plot(matrix: Mapping[str, Any], styles: Mapping[str, Style]) -> Figure
     return figure
 
 
-def crossing(
+def cross_methods(
     matrix: Mapping[str, Any], pairs: Mapping[str, Sequence[str]], budget: int
 ) -> dict[tuple[str, str], dict]:
     """Returns the cells at one budget by (policy, predictor)."""
@@ -167,7 +167,7 @@ def crossing(
     return {(pairs[cell["method"]][0], pairs[cell["method"]][1]): cell for cell in cells}
 
 
-def crossing_plot(
+def plot_crossing(
     matrix: Mapping[str, Any], pairs: Mapping[str, Sequence[str]], budget: int
 ) -> Figure:
     """Draws the error of the mean of each policy (row) with each predictor (column) at one budget.
@@ -179,13 +179,13 @@ def crossing_plot(
       pairs: policy and predictor of each method.
       budget: the budget.
     """
-    cells = crossing(matrix, pairs, budget)
+    cells = cross_methods(matrix, pairs, budget)
     policies, predictors = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
     values = np.full((len(policies), len(predictors)), np.nan)
     for (policy, predictor), cell in cells.items():
         values[policies.index(policy), predictors.index(predictor)] = cell["error"]
     best, row = np.nanmin(values), 0.3
-    figure, axes = svg.new_plot(8.4, 1.5 + row * len(policies))
+    figure, axes = svg.make_plot(8.4, 1.5 + row * len(policies))
     axes.grid(False)
     # relative to the best, up to three times its error
     shade = np.log(np.maximum(values / max(best, 1e-9), 1)) / math.log(3)

@@ -26,7 +26,7 @@ from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import to_letters
 from nevis_stream.report.section import Section
-from nevis_stream.report.styles import Style, domain_styles
+from nevis_stream.report.styles import Style, assign_domain_styles
 from nevis_stream.report.templates import render
 from nevis_stream.run_directory.records import TrainRecord
 
@@ -102,8 +102,8 @@ def html(section: Section) -> Markup | None:
     linked = [graph for graph in graphs if _has_edge(graph)]
     if not linked:
         return None
-    styles = domain_styles(task.domain for task in section.tasks)
-    pictures = svg.pictures(figures(section), section.number)
+    styles = assign_domain_styles(task.domain for task in section.tasks)
+    pictures = svg.render_pictures(figures(section), section.number)
     return render(
         "parts/finetuning_graph.html",
         section=section,
@@ -136,20 +136,20 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `finetuning_graph_a`, `_b`, … and as many `finetuning_depths`, one for each method
     that starts tasks from earlier ones, in the page's order.
     """
-    styles = domain_styles(task.domain for task in section.tasks)
+    styles = assign_domain_styles(task.domain for task in section.tasks)
     linked = [graph for graph in section.once(_graphs) if _has_edge(graph)]
     drawings = {}
     for i, graph in enumerate(linked):
         name, nodes = f"{graph.label}, seed {graph.run.header.seed}", graph.nodes
         drawings[f"finetuning_graph_{to_letters(i)}"] = svg.Drawing(
             f"Fine-tuning graph of {name}: {_in_words(graph)}",
-            lambda nodes=nodes: arc_diagram(nodes, styles),
+            lambda nodes=nodes: plot_arcs(nodes, styles),
             "Arc: from a task to one that started from its predictor, in one run (n = 1); no"
             " bands.",
         )
         drawings[f"finetuning_depths_{to_letters(i)}"] = svg.Drawing(
             f"Tasks by number of fine-tunings before them in {name}",
-            lambda nodes=nodes: depth_bars(count_depths(nodes)),
+            lambda nodes=nodes: plot_depths(count_depths(nodes)),
             "Bar: tasks with this many fine-tunings before them, in one run (n = 1).",
         )
     return drawings
@@ -185,7 +185,7 @@ def _sources(graph: Graph) -> str:
     return f"starts every task from {' or '.join(sources)}"
 
 
-def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
+def plot_arcs(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
     """Draws the tasks along the stream, by their numbers; arcs have the colour of the domain
     that they come from, the longest chain is darker.
 
@@ -197,7 +197,7 @@ def arc_diagram(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
     spans = [places[node.task_id] - places[node.parent] for node in nodes if node.parent]
     reach = max([*spans, len(nodes) // 3, 1])  # short arcs stay low where there are no long ones
     top = _height(max(spans, default=1), reach) + 0.05
-    figure, axes = svg.new_plot(_WIDTH, 2.6 * top + 0.6)
+    figure, axes = svg.make_plot(_WIDTH, 2.6 * top + 0.6)
     axes.grid(False)
     axes.set_yticks([])
     chain = {node.task_id for node in find_longest_chain(nodes)[1:]}
@@ -248,9 +248,9 @@ def _arc(start: int, end: int, reach: int) -> list[tuple[float, float]]:
     return [(start, 0.0), (start, depth), (end, depth), (end, 0.0)]
 
 
-def depth_bars(counts: Sequence[int]) -> Figure:
+def plot_depths(counts: Sequence[int]) -> Figure:
     """Draws how many tasks (`counts`) have 0, 1, 2, … fine-tunings before them."""
-    figure, axes = svg.new_plot(_WIDTH, 1.7)
+    figure, axes = svg.make_plot(_WIDTH, 1.7)
     axes.grid(False, axis="x")
     axes.stairs(
         counts,

@@ -56,7 +56,7 @@ def html(section: Section) -> Markup | None:
     return render(
         "parts/forward_transfer.html",
         number=section.number,
-        picture=svg.pictures(figures(section), section.number)["forward_transfer"],
+        picture=svg.render_pictures(figures(section), section.number)["forward_transfer"],
         legend=[(section.styles[method.group.label], method.name) for method in methods],
         methods=methods,
         repeats=list(_panels(methods)),
@@ -102,7 +102,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     caption = (
         "Each pair of lines is one run, n per method; no bands. Dev accuracy of the chosen trial."
     )
-    drawing = svg.Drawing(title, lambda: transfer_plot(panels, section.styles, names), caption)
+    drawing = svg.Drawing(title, lambda: plot_transfer(panels, section.styles, names), caption)
     return {"forward_transfer": drawing} if methods else {}
 
 
@@ -137,7 +137,7 @@ def _fwt(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:+.3f}".replace("-", "−")
 
 
-def transfer_plot(
+def plot_transfer(
     repeats: Mapping[str, Labelled],
     styles: Mapping[str, Style],
     names: Mapping[str, str],
@@ -152,11 +152,11 @@ def transfer_plot(
     """
     columns = min(3, len(repeats))
     rows = -(-len(repeats) // columns)
-    figure = svg.new_figure(8.4, (3.0 if columns < 3 else 2.5) * rows)
+    figure = svg.make_figure(8.4, (3.0 if columns < 3 else 2.5) * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(repeats) :]:
         axes.set_axis_off()
-    with svg.any_script():
+    with svg.allow_any_script():
         for axes, (title, shown) in zip(grid.flat, repeats.items(), strict=False):
             svg.style_axes(axes)
             look = {"loc": "left", "color": palette.ink(), "size": 9, "parse_math": False}

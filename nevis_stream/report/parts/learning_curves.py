@@ -16,7 +16,7 @@ from nevis_stream.analysis.points import list_learning_curves
 from nevis_stream.analysis.seeds import SeedGroup
 from nevis_stream.analysis.tables import tabulate_curves
 from nevis_stream.report import palette, svg
-from nevis_stream.report.names import legend_at_the_foot, legend_height, sample_line
+from nevis_stream.report.names import add_legend_below, make_line, measure_legend
 from nevis_stream.report.section import Section
 from nevis_stream.report.styles import Style
 from nevis_stream.report.svg import Drawing
@@ -38,7 +38,7 @@ def html(section: Section) -> Markup:
     return render(
         "parts/learning_curves.html",
         data=data,
-        embedded=embedded(data),
+        embedded=embed_json(data),
         legend=_legend(section),
         number=section.number,
     )
@@ -53,12 +53,12 @@ def figures(section: Section) -> dict[str, Drawing]:
     """Returns `tabulate_curves`: all tasks in one grid; nothing if no run has a curve."""
     data = section.once(_data)
     drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
-    drawing = Drawing(TITLE, lambda: curve_grid(data | drawn, _legend(section)), "")
+    drawing = Drawing(TITLE, lambda: plot_curves(data | drawn, _legend(section)), "")
     return {"curves": drawing} if drawn["tasks"] else {}
 
 
 def _data(section: Section) -> dict:
-    return curve_data([row.task_id for row in section.tasks], section.groups, section.styles)
+    return collect_curves([row.task_id for row in section.tasks], section.groups, section.styles)
 
 
 def _legend(section: Section) -> list[tuple]:
@@ -68,32 +68,32 @@ def _legend(section: Section) -> list[tuple]:
     ]
 
 
-def curve_grid(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) -> Figure:
+def plot_curves(data: Mapping[str, Any], legend: Sequence[tuple[Style, str]]) -> Figure:
     """Draws one panel per task: dev error against steps, on its own scales from zero.
 
     Args:
-      data: as `curve_data` makes it, less the tasks without a line.
+      data: as `collect_curves` makes it, less the tasks without a line.
       legend: style and text of each method.
     """
     tasks = data["tasks"]
     columns = min(_COLUMNS, len(tasks))
     rows = math.ceil(len(tasks) / columns)
-    named = {name: sample_line(style) for style, name in legend}
-    foot = _FOOT + legend_height(named, _WIDTH)
+    named = {name: make_line(style) for style, name in legend}
+    foot = _FOOT + measure_legend(named, _WIDTH)
     height = rows * _ROW + foot
     # the constrained layout takes minutes for 106 panels
-    figure = svg.new_figure(_WIDTH, height, layout=None)
+    figure = svg.make_figure(_WIDTH, height, layout=None)
     low, high = foot / height, 1 - 0.25 / height
     figure.subplots_adjust(left=0.06, right=0.98, bottom=low, top=high, wspace=0.32, hspace=0.75)
     for place, task in enumerate(tasks, start=1):
         _panel(figure.add_subplot(rows, columns, place), task, data["runs"])
-    with svg.any_script():
+    with svg.allow_any_script():
         style = {"ha": "center", "va": "top", "size": 8, "color": palette.ink()}
         tail = (
             "dev error of the chosen trial against training steps; a line is one run of n, no bands"
         )
         figure.text(0.5, low - 0.36 / height, tail, **style)
-        legend_at_the_foot(figure, named)
+        add_legend_below(figure, named)
     return figure
 
 
@@ -121,7 +121,7 @@ def _panel(axes, task: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> 
     axes.yaxis.set_major_locator(MaxNLocator(3))
 
 
-def curve_data(
+def collect_curves(
     tasks: Sequence[str], groups: Sequence[SeedGroup], styles: Mapping[str, Style]
 ) -> dict[str, Any]:
     """Returns `runs` (how each is named and drawn) and `tasks`: for each its name, `steps`, `lines`
@@ -147,7 +147,7 @@ def curve_data(
     }
 
 
-def embedded(data: Any) -> Markup:
+def embed_json(data: Any) -> Markup:
     """Returns the data as JSON that no HTML parser takes for markup."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return Markup(text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026"))

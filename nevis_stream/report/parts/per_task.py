@@ -8,7 +8,7 @@ from nevis_stream.analysis.published_comparison import (
     PublishedComparison,
     compare_with_published,
 )
-from nevis_stream.report.run_files import overlaps
+from nevis_stream.report.run_files import read_overlaps
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
@@ -50,7 +50,7 @@ def _overlap_lines(section: Section) -> list[str]:
         f"{row['task_id']}: of {row['samples']} {split} images {row['exact']} are in the train or"
         f" dev split of {row['earlier']}, {row['near']} more look like one of it (the same"
         " perceptual hash, only a hint)"
-        for row in overlaps(section.runs)
+        for row in read_overlaps(section.runs)
         if row["split"] == split
     ]
 

@@ -24,8 +24,8 @@ _SUBS = ((1, 2, 5), (1, 3))  # labelled multiples of a power of ten, as many as 
 
 def html(section: Section) -> Markup:
     """Returns the plane, the table of points, and what each learner's budgets reach together."""
-    drawn = [method for method in section.methods if drawable(method)]
-    picture = svg.pictures(figures(section), section.number).get("points")
+    drawn = [method for method in section.methods if is_drawable(method)]
+    picture = svg.render_pictures(figures(section), section.number).get("points")
     lines = [method for method in section.methods if has_line(method)]
     undrawn = [method.group.label for method in section.methods if method not in (*drawn, *lines)]
     named = {
@@ -50,14 +50,16 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `points`: the plane; nothing where no method has a place in it."""
-    if not any(map(drawable, section.methods)):
+    if not any(map(is_drawable, section.methods)):
         return {}
     title = "Mean error against training FLOPs, one mark per method, with the Pareto front"
     caption = (
         f"Mark: mean over a method's n seeds (points.csv). Bars: {svg.OVER_SEEDS}. Solid lines: the"
         " front; hollow marks: dominated."
     )
-    return {"points": svg.Drawing(title, lambda: plane(section.methods, section.styles), caption)}
+    return {
+        "points": svg.Drawing(title, lambda: plot_plane(section.methods, section.styles), caption)
+    }
 
 
 def _fronts(section: Section) -> Markup:
@@ -78,7 +80,7 @@ def _fronts(section: Section) -> Markup:
     )
 
 
-def drawable(method: MethodPoint) -> bool:
+def is_drawable(method: MethodPoint) -> bool:
     """Whether a method has a place in the plane: its mean error is defined and its cost is
     above zero."""
     return not math.isnan(method.error.mean) and method.paper_total.mean > 0
@@ -90,19 +92,19 @@ def has_line(method: MethodPoint) -> bool:
     return not math.isnan(method.error.mean) and math.isnan(method.paper_total.mean)
 
 
-def plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> Figure:
+def plot_plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> Figure:
     """Draws error against training FLOPs (log axis); marks on the front are filled, others hollow.
 
     Args:
-      methods: points of one stream and protocol, at least one of them `drawable`; a joined one is
-        drawn as a horizontal line, others are skipped.
+      methods: points of one stream and protocol, at least one of them `is_drawable`; a joined one
+        is drawn as a horizontal line, others are skipped.
       styles: by label.
     """
-    figure, axes = svg.new_plot(8.4, 4.3)
+    figure, axes = svg.make_plot(8.4, 4.3)
     axes.set_xscale("log")
     axes.set_xlabel("training FLOPs, all trials (log scale)")
     axes.set_ylabel("mean error over the judged tasks")
-    shown = [method for method in methods if drawable(method)]
+    shown = [method for method in methods if is_drawable(method)]
     for method in shown:
         style = styles[method.group.label]
         axes.errorbar(

@@ -108,7 +108,7 @@ def html(section: Section) -> Markup | None:
     return render(
         "parts/regret.html",
         number=section.number,
-        pictures=svg.pictures(figures(section), section.number),
+        pictures=svg.render_pictures(figures(section), section.number),
         legend=[
             (section.styles[c.group.label], f"{c.group.label} (n = {c.n})") for c in judged if c.n
         ],
@@ -145,7 +145,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     return {
         name: svg.Drawing(
             titles[name],
-            lambda panels=panels: regret_plot(panels, section.styles),
+            lambda panels=panels: plot_regret(panels, section.styles),
             captions[name],
         )
         for name, panels in curves.panels().items()
@@ -195,7 +195,7 @@ def _end(curve: MethodRegret) -> float:
     return curve.curve[-1].mean if curve.curve else math.nan
 
 
-def regret_plot(panels: Sequence[Panel], styles: Mapping[str, Style]) -> Figure:
+def plot_regret(panels: Sequence[Panel], styles: Mapping[str, Style]) -> Figure:
     """Draws regret after each task, one line per method.
 
     Args:
@@ -203,7 +203,7 @@ def regret_plot(panels: Sequence[Panel], styles: Mapping[str, Style]) -> Figure:
       styles: by label.
     """
     count = len(panels)
-    figure = svg.new_figure(8.4, 3.6)
+    figure = svg.make_figure(8.4, 3.6)
     grid = figure.subplots(1, count, squeeze=False)
     label_on_the_left = ""
     for axes, panel in zip(grid.flat, panels, strict=True):

@@ -3,7 +3,7 @@
 import pandas as pd
 from markupsafe import Markup
 
-from nevis_stream.report.run_files import environment, readings
+from nevis_stream.report.run_files import collect_environment, collect_readings
 from nevis_stream.report.section import Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
@@ -19,8 +19,8 @@ def html(section: Section) -> Markup:
     return render(
         "parts/runs.html",
         section=section,
-        environment=environment(section.runs),
-        readings=readings(section.runs),
+        environment=collect_environment(section.runs),
+        readings=collect_readings(section.runs),
     )
 
 

@@ -11,7 +11,13 @@ from matplotlib.figure import Figure
 from nevis_stream.analysis.runs import Run
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import to_letters
-from nevis_stream.report.run_files import PITCH, Mistakes, pixels, read_mistakes, thumbnail
+from nevis_stream.report.run_files import (
+    PITCH,
+    Mistakes,
+    decode_picture,
+    find_thumbnail,
+    read_mistakes,
+)
 from nevis_stream.report.section import ErrorRow, Section
 from nevis_stream.report.svg import Drawing
 from nevis_stream.report.templates import render
@@ -63,7 +69,7 @@ def html(section: Section) -> Markup:
     methods, most = (_MANY_METHODS, _MANY_IMAGES) if long_stream else (_FEW_METHODS, _FEW_IMAGES)
     shown = section.once(_with_mistakes)[:methods]
     images = [
-        (task, sheet_of(place))
+        (task, find_sheet(place))
         for place, task in enumerate(_images(section, shown, most, small=long_stream))
     ]
     seeds = [(label, run.header.seed) for label, run in shown]
@@ -97,7 +103,7 @@ def figures(section: Section) -> dict[str, Drawing]:
     """Returns `samples_a`, `_b`, …: what the page shows, and what it leaves out for its size: 12
     mistakes, two methods.
     """
-    return sheets(
+    return draw_sheets(
         _images(section, section.once(_with_mistakes)[:_FEW_METHODS], _FEW_IMAGES, small=False)
     )
 
@@ -110,7 +116,7 @@ def _images(
     for task in section.tasks:
         mistakes_of = [(label, read_mistakes(run, task.task_id, most)) for label, run in shown]
         known = [(label, mistakes) for label, mistakes in mistakes_of if mistakes]
-        images.append(TaskImages(task, thumbnail(task.task_id, section.runs, small), known))
+        images.append(TaskImages(task, find_thumbnail(task.task_id, section.runs, small), known))
     return images
 
 
@@ -133,12 +139,12 @@ def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
     return runs
 
 
-def sheet_of(place: int) -> str:
+def find_sheet(place: int) -> str:
     """Returns the name of the sheet that has the task of this place in the stream, from 0."""
     return f"samples_{to_letters(place // _TASKS_OF_SHEET)}"
 
 
-def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
+def draw_sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
     """Returns figures of all tasks, by name; without the tasks that have no picture.
 
     Args:
@@ -147,7 +153,7 @@ def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
     by_sheet: dict[str, list[TaskImages]] = {}
     for place, task in enumerate(images):
         if task.pictured:
-            by_sheet.setdefault(sheet_of(place), []).append(task)
+            by_sheet.setdefault(find_sheet(place), []).append(task)
     title = "Training images and worst mistakes"
     return {
         name: svg.Drawing(title, lambda shown=shown: _sheet(shown), _CAPTION)
@@ -157,7 +163,7 @@ def sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
 
 def _sheet(shown: Sequence[TaskImages]) -> Figure:
     top = height = sum(map(_height, shown))
-    figure = svg.new_figure(_WIDTH, height, layout=None)
+    figure = svg.make_figure(_WIDTH, height, layout=None)
     for task in shown:
         _write(figure, _MARGIN, top, task.heading, size=9, color=palette.ink())
         top -= _HEADING
@@ -214,7 +220,7 @@ def _pitch() -> float:
 
 def _strip(figure: Figure, address: str, top: float) -> None:
     """Draws a row of images with its upper edge `top` inches above the figure's lower edge."""
-    row = pixels(address)
+    row = decode_picture(address)
     width, height = figure.get_size_inches()
     scale = _pitch() / PITCH  # inches of a pixel
     across, up = row.shape[1] * scale, row.shape[0] * scale
@@ -226,5 +232,5 @@ def _strip(figure: Figure, address: str, top: float) -> None:
 def _write(figure: Figure, left: float, top: float, text: str, **style) -> None:
     width, height = figure.get_size_inches()
     place = {"x": left / width, "y": top / height, "va": "top", "ha": "left"}
-    with svg.any_script():
+    with svg.allow_any_script():
         figure.text(s=text, parse_math=False, **place, **style)

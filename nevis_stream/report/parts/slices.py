@@ -44,7 +44,7 @@ def html(section: Section) -> Markup | None:
         "parts/slices.html",
         section=section,
         split=PROTOCOLS[section.header.protocol].split,
-        picture=svg.pictures(figures(section), section.number).get("slices"),
+        picture=svg.render_pictures(figures(section), section.number).get("slices"),
         legend=[(section.styles[label], label) for label in drawn],
         undrawn=[label for label in able if label not in drawn],
         labels=list(by_method),
@@ -66,7 +66,7 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
         "n: tasks in a slice. Bars: 95% interval of the mean difference to indep (studentised"
         " bootstrap)."
     )
-    drawing = svg.Drawing(title, lambda: slice_plot(drawn, section.styles), caption)
+    drawing = svg.Drawing(title, lambda: plot_slices(drawn, section.styles), caption)
     return {"slices": drawing} if drawn else {}
 
 
@@ -94,7 +94,7 @@ def _draw(section: Section) -> dict[str, Sequence[Slice]]:
     }
 
 
-def slice_plot(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Style]) -> Figure:
+def plot_slices(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Style]) -> Figure:
     """Draws the difference to indep of each slice: one mark per method, with bars for its 95%
     interval over tasks and runs; two panels in a row.
 
@@ -106,7 +106,7 @@ def slice_plot(methods: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
     recorded = {cell.dimension for cell in every if cell.name != NOT_RECORDED}
     dimensions = [dimension for dimension in DIMENSIONS if dimension in recorded]
     rows = math.ceil(len(dimensions) / 2)
-    figure = svg.new_figure(8.4, 2.9 * rows)
+    figure = svg.make_figure(8.4, 2.9 * rows)
     grid = figure.subplots(rows, 2, squeeze=False)
     for axes, dimension in zip(grid.flat, dimensions, strict=False):
         panel = {
@@ -158,7 +158,7 @@ def _panel(axes, panel: Mapping[str, Sequence[Slice]], styles: Mapping[str, Styl
     if not every:
         place = {"ha": "center", "va": "bottom", "transform": axes.transAxes}
         axes.text(0.5, 0.55, "no difference to indep known", color=palette.muted(), size=8, **place)
-    with svg.any_script():
+    with svg.allow_any_script():
         axes.set_xticks(
             range(len(names)),
             [f"{name} (n = {pairs[name]})" for name in names],

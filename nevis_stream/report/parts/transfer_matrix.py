@@ -16,7 +16,7 @@ from nevis_stream.analysis.transfer_matrix import (
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import to_letters
 from nevis_stream.report.section import Across
-from nevis_stream.report.styles import domain_styles
+from nevis_stream.report.styles import assign_domain_styles
 from nevis_stream.report.templates import render
 from nevis_stream.terminal import as_text
 
@@ -33,9 +33,9 @@ def html(across: Across) -> Markup | None:
         return None
     views = []
     for matrix, picture in zip(
-        across.matrices, svg.pictures(figures(across)).values(), strict=True
+        across.matrices, svg.render_pictures(figures(across)).values(), strict=True
     ):
-        styles = domain_styles(matrix.domains.values())
+        styles = assign_domain_styles(matrix.domains.values())
         legend = [(style, domain) for domain, style in styles.items()]
         rows = (
             tabulate_best_sources(matrix).to_dict("records"),
@@ -62,7 +62,7 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
     return {
         f"transfer_matrix_{to_letters(i)}": svg.Drawing(
             f"Transfer matrix of {matrix.path}: gain over indep for each pair of tasks",
-            lambda matrix=matrix: heat_map(matrix),
+            lambda matrix=matrix: plot_heat_map(matrix),
             "Cell: one run (n = 1); no bands.",
         )
         for i, matrix in enumerate(across.matrices)
@@ -80,7 +80,7 @@ def _join(across: Across, frame) -> pd.DataFrame:
     )
 
 
-def heat_map(matrix: TransferMatrix) -> Figure:
+def plot_heat_map(matrix: TransferMatrix) -> Figure:
     """Draws gains in percentage points: sources from top to bottom, targets from left to right,
     both in stream order, white at zero.
 
@@ -94,7 +94,7 @@ def heat_map(matrix: TransferMatrix) -> Figure:
     named = max(len(columns), len(rows)) <= _NAMED
     margin = 1.5 if named else 0.7
     width = min(_SIDE, 3.4 + cell * len(columns))
-    figure, axes = svg.new_plot(width, margin + 0.5 + cell * len(rows))
+    figure, axes = svg.make_plot(width, margin + 0.5 + cell * len(rows))
     axes.grid(False)
     ground = Rectangle(
         (-0.5, -0.5), len(columns), len(rows), facecolor=palette.line(), linewidth=0, zorder=0
@@ -128,7 +128,7 @@ def heat_map(matrix: TransferMatrix) -> Figure:
 def _mark_domains(
     axes, matrix: TransferMatrix, columns: list[str], rows: list[str], cell: float
 ) -> None:
-    styles = domain_styles(matrix.domains.values())
+    styles = assign_domain_styles(matrix.domains.values())
     size = min(28.0, max(3.0, (60 * cell) ** 2))
     edge = -0.5 - max(0.4, 0.07 / cell)
     for domain, style in styles.items():

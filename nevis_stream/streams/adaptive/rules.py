@@ -17,7 +17,7 @@ from nevis_stream import user_code
 from nevis_stream.datasets.dataset import MULTI_LABEL
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.evaluation_cache import INDEX, EvaluationCache
-from nevis_stream.queries.samples import is_observed, numbers
+from nevis_stream.queries.samples import fill_unknown, is_observed
 
 UNMISSED = 1e-6
 """Weight of a sample that a rule wants only when the others are used up."""
@@ -236,7 +236,7 @@ def get(name: str) -> Rule:
     return rule
 
 
-def identity(name: str) -> str:
+def identify(name: str) -> str:
     """Returns the rule's name; of one's own rule with a digest of the named module's source and of
     its class's, so that a changed rule makes another stream."""
     if ":" not in name:
@@ -311,7 +311,7 @@ def _shares(values: np.ndarray, samples: list[str]) -> dict[str, float]:
     a known cell."""
     there = is_observed(values)
     names, place = np.unique(np.array(samples), return_inverse=True)
-    wrong = np.bincount(place, np.where(there, 1 - numbers(values), 0).sum(axis=0))
+    wrong = np.bincount(place, np.where(there, 1 - fill_unknown(values), 0).sum(axis=0))
     count = np.bincount(place, there.sum(axis=0))
     return {
         str(name): float(wrong[number] / count[number])

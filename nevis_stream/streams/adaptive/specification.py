@@ -8,9 +8,9 @@ from typing import Any
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.streams.rows import (
     PARTIAL,
-    fixed_rows,
     is_stream,
-    rows_of_datasets,
+    list_dataset_rows,
+    read_fixed_rows,
 )
 from nevis_stream.vocabulary import ADAPTIVE
 
@@ -149,18 +149,18 @@ def _value(name: str, key: dataclasses.Field, text: str) -> Any:
     return text
 
 
-def pool_rows(specification: Specification) -> tuple[str, list[dict[str, str]]]:
+def list_pool_rows(specification: Specification) -> tuple[str, list[dict[str, str]]]:
     """Returns the origin of the pool's rows and one row for each of its data sets, as
-    `streams.rows.fixed_rows` does.
+    `streams.rows.read_fixed_rows` does.
 
     Raises:
       BadInput: an unknown stream or data set.
     """
     pool = specification.pool
     if is_stream(pool):
-        origin, rows = fixed_rows(pool)
+        origin, rows = read_fixed_rows(pool)
         first: dict[str, dict[str, str]] = {}
         for row in rows:
             first.setdefault(row["dataset_id"], row)
         return origin, list(first.values())
-    return rows_of_datasets(pool.removesuffix(PARTIAL).split("+"))
+    return list_dataset_rows(pool.removesuffix(PARTIAL).split("+"))

@@ -30,8 +30,12 @@ from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.seeds import generator
 from nevis_stream.streams.adaptive import rules
 from nevis_stream.streams.adaptive.rules import KnownMisses, PoolState, draw
-from nevis_stream.streams.adaptive.specification import Specification, pool_rows, read_specification
-from nevis_stream.streams.stream import Schedule, Stream, stream_of_rows
+from nevis_stream.streams.adaptive.specification import (
+    Specification,
+    list_pool_rows,
+    read_specification,
+)
+from nevis_stream.streams.stream import Schedule, Stream, build_stream
 from nevis_stream.streams.task import Draw, Event, Task
 from nevis_stream.vocabulary import POOL
 
@@ -39,14 +43,14 @@ Source = tuple[int, ...]
 """The rounds on whose errors something is collected: one model's, or those of a vote's members."""
 
 
-def sources(specification: Specification, number: int) -> list[Source]:
+def list_sources(specification: Specification, number: int) -> list[Source]:
     """Returns whose errors the training set of a round was collected at, in order (section 4).
 
     Args:
       specification: its design and width.
       number: of the round, from 0.
 
-    >>> sources(Specification("mnist", design="hierarchical", width=2), 3)
+    >>> list_sources(Specification("mnist", design="hierarchical", width=2), 3)
     [(0, 1), (2,)]
     """
     if specification.design == "path":
@@ -90,7 +94,7 @@ class AdaptiveSchedule(Schedule):
     def __init__(self, specification: Specification, dataset_ids: Sequence[str]):
         self.specification = specification
         self._rule = rules.get(specification.rule)
-        identity = rules.identity(specification.rule)
+        identity = rules.identify(specification.rule)
         cache = specification.cache
         if getattr(self._rule, "needs_cache", False) != bool(cache):
             reason = "needs no cache" if cache else "needs a folder of caches: cache=FOLDER"
@@ -166,7 +170,7 @@ class AdaptiveSchedule(Schedule):
             title += "" if own.across else f", data set {group[0]!r}"
             draws = generator(run.seed, "collect", number, *group)
             chosen = draw(title, self._rule, _join(known), samples * len(group), draws)
-            begin, source = 0, sources(own, number)[-1]
+            begin, source = 0, list_sources(own, number)[-1]
             for name, candidates in zip(group, known, strict=True):
                 end = begin + len(candidates)
                 inside = chosen[(chosen >= begin) & (chosen < end)]
@@ -175,7 +179,7 @@ class AdaptiveSchedule(Schedule):
     def _known(self, run: _Run, history: History, name: str, number: int) -> PoolState:
         """Returns what the rule may know of a data set's candidates before a round."""
         answers = [_answers(history, f"{name}.round{earlier + 1}") for earlier in range(number)]
-        chain = sources(self.specification, number)
+        chain = list_sources(self.specification, number)
         members = [np.stack([answers[i] for i in source]) for source in chain]
         candidates = run.candidates[name]
         collected = np.zeros(len(candidates), bool)
@@ -200,7 +204,7 @@ class AdaptiveSchedule(Schedule):
 
     def _draw(self, run: _Run, number: int, name: str) -> Draw:
         """Returns what a round trains a data set's model on, and how many labels it used so far."""
-        parts = [(), *sources(self.specification, number)]
+        parts = [(), *list_sources(self.specification, number)]
         indices = np.unique(np.concatenate([run.collected[name, source] for source in parts]))
         candidates = run.candidates[name]
         return Draw({"train": candidates.take(indices), POOL: candidates}, *self._count_labels(run))
@@ -260,11 +264,11 @@ def load_adaptive(name: str, trust: Sequence[str] | None = None) -> Stream:
     if ":" in specification.rule:
         user_code.check_trusted(specification.rule, trust, "rule")
         if trust is None:
-            own = user_code.written_name(specification.rule)
+            own = user_code.resolve_written_name(specification.rule)
             specification = replace(specification, rule=own)
     rules.get(specification.rule)
-    origin, rows = pool_rows(specification)
-    base = stream_of_rows(specification.pool, origin, rows, chronological=False)
+    origin, rows = list_pool_rows(specification)
+    base = build_stream(specification.pool, origin, rows, chronological=False)
     tasks = [
         replace(task, order=place, task_id=task.dataset_id, meta_split="test")
         for place, task in enumerate(base.tasks, start=1)

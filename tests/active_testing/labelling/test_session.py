@@ -18,7 +18,7 @@ from nevis_stream.active_testing.surrogate import SurrogateData
 from nevis_stream.errors import BadInput, RunLocked
 from nevis_stream.experiments.labelling.forms import read_labels
 from nevis_stream.queries import session_log
-from nevis_stream.storage import exclusive
+from nevis_stream.storage import lock_exclusively
 from nevis_stream.storage.record import append_checked, encode, read_checked
 from tests.active_testing.labelling.sessions import begin, example, truth
 from tests.killed_child import survives
@@ -466,7 +466,10 @@ def test_two_people_who_disagree_are_told(tmp_path):
 
 def test_two_draws_at_once_are_refused(tmp_path):
     session, _ = begin(tmp_path)
-    with exclusive(tmp_path / "lock", ""), pytest.raises(RunLocked, match="is drawing samples"):
+    with (
+        lock_exclusively(tmp_path / "lock", ""),
+        pytest.raises(RunLocked, match="is drawing samples"),
+    ):
         session.next(5)
 
 

@@ -16,7 +16,7 @@ from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.report.build import write_report
 from nevis_stream.report.parts import dynamic_evaluation
-from nevis_stream.report.parts.dynamic_evaluation import overview
+from nevis_stream.report.parts.dynamic_evaluation import summarise_additions
 from nevis_stream.report.summaries import Evaluation
 from tests.dynamic_evaluation.making import file_asks
 from tests.dynamic_evaluation.test_adding import ordered, table
@@ -143,7 +143,7 @@ def test_additions_are_told_together(cache):
         {**account, **unknown, "name": "other", "method": "b"},
         {**account, **unknown, "name": "9 samples", "kind": "samples"},
     ]
-    a, b = overview([Evaluation(cache.directory, {"about": {}, "additions": rows}, "")])
+    a, b = summarise_additions([Evaluation(cache.directory, {"about": {}, "additions": rows}, "")])
     assert (a["new"], a["judged"], a["inside"], a["intervals"], a["share_saved"]) == (
         3,
         2,

@@ -11,7 +11,7 @@ from nevis_stream.report.build import write_report
 from nevis_stream.report.names import add_legend
 from nevis_stream.report.parts import finetuning_graph as part
 from nevis_stream.report.section import Section
-from nevis_stream.report.styles import domain_styles
+from nevis_stream.report.styles import assign_domain_styles
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
 
@@ -61,7 +61,7 @@ def test_unfinished_runs_have_the_graph_so_far(tmp_path, events):
 
 
 def test_every_domain_has_a_style_of_its_own():
-    styles = domain_styles(["face", *map(str, range(90)), "face"])
+    styles = assign_domain_styles(["face", *map(str, range(90)), "face"])
     assert len({(style.colour, style.marker) for style in styles.values()}) == 91
     assert next(iter(styles)) == "face"
     assert all("<svg" in style.swatch for style in styles.values())
@@ -69,6 +69,8 @@ def test_every_domain_has_a_style_of_its_own():
 
 def test_a_domain_that_looks_like_mathematics_is_written_as_it_is():
     domain = r"from $1 to \$2 and $3"
-    figure = part.arc_diagram([Node(1, "a", domain, "random", None, 0, 0)], domain_styles([domain]))
+    figure = part.plot_arcs(
+        [Node(1, "a", domain, "random", None, 0, 0)], assign_domain_styles([domain])
+    )
     add_legend(figure)
-    assert f">{domain}</text>" in svg.inline(figure, "graph", "")
+    assert f">{domain}</text>" in svg.render_inline(figure, "graph", "")

@@ -9,7 +9,7 @@ import pytest
 from nevis_stream.analysis.transfer_matrix import read_matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.report.build import write_report
-from nevis_stream.report.parts.transfer_matrix import heat_map
+from nevis_stream.report.parts.transfer_matrix import plot_heat_map
 from tests.analysis.test_transfer_matrix import write
 from tests.report.page_reader import Page
 from tests.report.synthetic import SyntheticRun
@@ -50,6 +50,6 @@ def test_beside_runs_it_stands_behind_them_and_a_damaged_one_is_left_out(tmp_pat
 
 
 def test_colours_are_centred_at_zero(tmp_path):
-    picture = heat_map(read_matrix(write(tmp_path))).axes[0].images[0]
+    picture = plot_heat_map(read_matrix(write(tmp_path))).axes[0].images[0]
     assert picture.norm.vmin == -picture.norm.vmax == pytest.approx(-10)
     assert np.isnan(np.asarray(picture.get_array().filled(np.nan))).sum() == 2

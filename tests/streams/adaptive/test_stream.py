@@ -17,7 +17,7 @@ from nevis_stream.run_directory.records import PredictRecord, TrainRecord
 from nevis_stream.streams.adaptive import rules
 from nevis_stream.streams.adaptive.rules import PoolState, draw
 from nevis_stream.streams.adaptive.specification import Specification, read_specification
-from nevis_stream.streams.adaptive.stream import load_adaptive, sources
+from nevis_stream.streams.adaptive.stream import list_sources, load_adaptive
 from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import replay
 from nevis_stream.vocabulary import SPLITS
@@ -103,10 +103,10 @@ def test_labels_are_charged(whole, tmp_path):
 def test_sources_of_a_hierarchy():
     path = Specification("x", rounds=4)
     deep = Specification("x", rounds=6, design="hierarchical", width=3)
-    assert sources(path, 3) == [(0,), (1,), (2,)]
-    assert sources(deep, 2) == [(0,), (1,)]
-    assert sources(deep, 3) == [(0, 1, 2)]
-    assert sources(deep, 5) == [(0, 1, 2), (3,), (4,)]
+    assert list_sources(path, 3) == [(0,), (1,), (2,)]
+    assert list_sources(deep, 2) == [(0,), (1,)]
+    assert list_sources(deep, 3) == [(0, 1, 2)]
+    assert list_sources(deep, 5) == [(0, 1, 2), (3,), (4,)]
 
 
 def test_a_hierarchy_starts_each_block_anew(tmp_path):
