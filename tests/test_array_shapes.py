@@ -14,7 +14,7 @@ QUICK = (
     "estimation/test_difference.py",
     "estimation/test_intervals.py",
     "active_testing/test_outcome_patterns.py",
-    "dynamic_evaluation/test_cross_validation.py",
+    "dynamic_evaluation/test_known_models.py",
     "dynamic_evaluation/test_linear_gaussian.py",
 )
 EVERY = (*array_shapes.PACKAGES, "test_array_shapes.py::test_a_wrong_shape_is_found")

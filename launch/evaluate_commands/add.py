@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from absl.flags import FlagValues
 
-from nevis_stream.dynamic_evaluation import adding, known_models, methods
+from nevis_stream.dynamic_evaluation import adding, methods
 from nevis_stream.dynamic_evaluation.board import Board, convert_budget
 from nevis_stream.dynamic_evaluation.choice import Choice
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means, read_population
@@ -175,8 +175,8 @@ def _add(
     cells = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
-    complete = known_models.complete_models(cache, list(asks))
-    before = known_models.count_observed_cells(cache, list(asks))
+    complete = adding.complete_models(cache, list(asks))
+    before = adding.count_observed_cells(cache, list(asks))
     measure = _measure(cache)
     parts = {part.name: part for part in facts.parts}
     for model in complete:
@@ -410,7 +410,7 @@ def _measure(cache: EvaluationCache) -> str:
     return "mean score" if cache.scores else "mean" if lower else "accuracy"
 
 
-def _print_complete(model: known_models.CompleteModel, measure: str, part: Part) -> None:
+def _print_complete(model: adding.CompleteModel, measure: str, part: Part) -> None:
     where = f" on {model.dataset}" if model.dataset else ""
     print(f"model {model.name}{where}: already complete: nothing to ask")
     mean = part.unscale(model.accuracy)

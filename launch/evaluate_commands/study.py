@@ -21,12 +21,11 @@ from nevis_stream.dynamic_evaluation import (
     study_summary,
 )
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
-from nevis_stream.dynamic_evaluation.known_models import name_groups
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.dynamic_evaluation.model_splits import GROUP, ModelSplit
 from nevis_stream.errors import BadInput, plural, unknown
 from nevis_stream.evaluation_cache.additions import read_additions
-from nevis_stream.evaluation_cache.facts import read_features, read_model_facts, repeat
+from nevis_stream.evaluation_cache.facts import name_groups, read_features, read_model_facts, repeat
 from nevis_stream.evaluation_cache.files import ValueTable, read_values
 from nevis_stream.evaluation_cache.records import Imported
 from nevis_stream.launch import entry

@@ -4,6 +4,7 @@ account of the cost is kept.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -21,19 +22,14 @@ from nevis_stream.dynamic_evaluation.fits import (
     read_for_method,
     transpose,
 )
-from nevis_stream.dynamic_evaluation.known_models import (
-    KNOWN_FRACTION,
-    InMemory,
-    complete_models,
-    read_groups,
-    read_known,
-)
+from nevis_stream.dynamic_evaluation.known_models import KNOWN_FRACTION, InMemory, rank, read_known
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
 from nevis_stream.evaluation_cache.entries import EACH
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
+from nevis_stream.evaluation_cache.facts import read_groups
 from nevis_stream.progress import SILENT, Progress, Within
 from nevis_stream.queries.oracle import Cost, Oracle, Query, Responses, ask_checked, check_budget
 from nevis_stream.queries.prices import Prices
@@ -151,6 +147,51 @@ def add_models(
     for model, values in expected.items():
         report_values(model, values)
     return accounts
+
+
+@dataclass(frozen=True)
+class CompleteModel:
+    """A model of a cache that is observed on every sample.
+
+    Attributes:
+      name: the model's id.
+      dataset: "" for all samples; else the data set that the mean is of, where data sets differ in
+        direction or range.
+      accuracy: its mean over these samples.
+      rank: its place by accuracy among the known models, of which it is one; 1 is the best.
+      models: number of known models.
+    """
+
+    name: str
+    dataset: str
+    accuracy: float
+    rank: int
+    models: int
+
+
+def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
+    """Returns those of these models that are observed on every sample, so that nothing is left to
+    ask or to predict: one entry for each part of the samples that has a common mean.
+    """
+    samples = cache.shape[1]
+    counts = count_observed_cells(cache, models)
+    complete = [model for model in models if counts[model] == samples > 0]
+    if not complete:
+        return []
+    places = []
+    for part in cache.facts().parts:
+        known, accuracies, names = read_known(cache, part.columns)
+        by_name = dict(zip(names, accuracies.tolist(), strict=True))
+        for model in complete:
+            place = rank(accuracies, by_name[model], part) or 0
+            places.append(CompleteModel(model, part.name, by_name[model], place, len(names)))
+    return places
+
+
+def count_observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, int]:
+    """Returns the number of observed cells of each model; 0 if the cache does not have it."""
+    counts = dict(zip(cache.models(), cache.row_sums()[1].tolist(), strict=True))
+    return {model: int(counts.get(model, 0)) for model in models}
 
 
 def check_priced(facts: SampleFacts) -> None:

@@ -30,13 +30,7 @@ from nevis_stream.dynamic_evaluation.fits import (
     prepare_evaluator,
     read_for_method,
 )
-from nevis_stream.dynamic_evaluation.known_models import (
-    KnownModels,
-    rank,
-    read_groups,
-    read_known,
-    set_prices,
-)
+from nevis_stream.dynamic_evaluation.known_models import KnownModels, rank, read_known, set_prices
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
 from nevis_stream.dynamic_evaluation.policy import Substitutes, count_others
@@ -50,6 +44,7 @@ from nevis_stream.evaluation_cache.exchange import (
     bound_means,
     find_askable_cells,
 )
+from nevis_stream.evaluation_cache.facts import read_groups
 from nevis_stream.progress import Progress, Within
 from nevis_stream.queries.oracle import NOBODY, Cost, Oracle, Query, Responses
 from nevis_stream.queries.prices import Prices

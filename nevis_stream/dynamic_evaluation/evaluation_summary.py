@@ -17,7 +17,7 @@ import pandas as pd
 
 from nevis_stream.dynamic_evaluation import agreement, methods
 from nevis_stream.dynamic_evaluation.estimates import compute_group_means
-from nevis_stream.dynamic_evaluation.known_models import find_known, name_groups, read_groups
+from nevis_stream.dynamic_evaluation.known_models import find_known
 from nevis_stream.dynamic_evaluation.method import make_context
 from nevis_stream.dynamic_evaluation.method_study import MEASURES, Matrix
 from nevis_stream.dynamic_evaluation.model_splits import split
@@ -26,6 +26,7 @@ from nevis_stream.dynamic_evaluation.sorting import sort
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, digest_errata, read_additions
+from nevis_stream.evaluation_cache.facts import name_groups, read_groups
 from nevis_stream.queries.oracle import MatrixOracle
 from nevis_stream.queries.samples import SampleFacts, fill_unknown, is_observed
 from nevis_stream.storage import write_file

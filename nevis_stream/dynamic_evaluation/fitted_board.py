@@ -10,17 +10,18 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Uncounted
-from nevis_stream.dynamic_evaluation import cross_validation, methods, response
+from nevis_stream.dynamic_evaluation import known_models, methods, response
 from nevis_stream.dynamic_evaluation.board import check_common_mean
 from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening, with_missing
 from nevis_stream.dynamic_evaluation.fits import FOLDER, find_fit, read_for_method
-from nevis_stream.dynamic_evaluation.known_models import digest, read_groups, read_known
+from nevis_stream.dynamic_evaluation.known_models import digest, read_known
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, make_context
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, NevisStreamError
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import read_additions
 from nevis_stream.evaluation_cache.exchange import bound_means
+from nevis_stream.evaluation_cache.facts import read_groups
 from nevis_stream.queries.oracle import (
     NOBODY,
     SAMPLES,
@@ -84,9 +85,9 @@ class FittedBoard:
 
         Returns: what the known model would have cost, where samples differ in price.
         """
-        row = cross_validation.fill(
-            self.known.matrix(np.array([0])), np.random.default_rng(0)
-        ).clip(0, 1)
+        row = known_models.fill(self.known.matrix(np.array([0])), np.random.default_rng(0)).clip(
+            0, 1
+        )
         prices, budget = self.known.facts.prices, self._budget
         for values in (1 - row, row):
             answers = self._evaluator.evaluate(MatrixOracle(values), 1, budget, self._key).answers

@@ -1,19 +1,20 @@
 """The known models as methods read them: sums and single cells, from a matrix in memory or from a
-cache on disk; which models of a cache are known ones, their groups (the models of one run, and runs
-that have copies of each other's models), and a model's place among them.
+cache on disk; which models of a cache are known ones, and a model's place among them; and
+cross-validation on them: whole groups are left out in turn, evaluated as if they were new, and the
+width of an interval follows from their errors.
 """
 
 import functools
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import stdtrit
 
 from nevis_stream.errors import BadInput
+from nevis_stream.estimation.intervals import FEWEST, PerModel
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.prices import Prices
 from nevis_stream.queries.samples import (
@@ -235,21 +236,6 @@ def draw_models(known: KnownModels, most: int, key: Any) -> np.ndarray | None:
     return np.sort(make_numpy_generator(key).choice(known.shape[0], most, replace=False))
 
 
-def divide_models(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
-    """Returns at most `most` sets of models to leave out in turn, int64 each, which keep groups
-    together; [] if there is a single group.
-    """
-    _, group = np.unique(
-        np.arange(models) if groups is None else np.asarray(groups), return_inverse=True
-    )
-    count = int(group.max()) + 1
-    return (
-        [np.flatnonzero(group % most == part) for part in range(min(count, most))]
-        if count > 1
-        else []
-    )
-
-
 def find_known(mask: np.ndarray) -> np.ndarray:
     """Returns which models are known, bool[m].
 
@@ -285,51 +271,6 @@ def find_known_rows(
 
 def _sharing(shared: np.ndarray) -> np.ndarray:
     return (shared > 0) & (shared >= KNOWN_FRACTION * shared.max(initial=0))
-
-
-@dataclass(frozen=True)
-class CompleteModel:
-    """A model of a cache that is observed on every sample.
-
-    Attributes:
-      name: the model's id.
-      dataset: "" for all samples; else the data set that the mean is of, where data sets differ in
-        direction or range.
-      accuracy: its mean over these samples.
-      rank: its place by accuracy among the known models, of which it is one; 1 is the best.
-      models: number of known models.
-    """
-
-    name: str
-    dataset: str
-    accuracy: float
-    rank: int
-    models: int
-
-
-def complete_models(cache: EvaluationCache, models: Sequence[str]) -> list[CompleteModel]:
-    """Returns those of these models that are observed on every sample, so that nothing is left to
-    ask or to predict: one entry for each part of the samples that has a common mean.
-    """
-    samples = cache.shape[1]
-    counts = count_observed_cells(cache, models)
-    complete = [model for model in models if counts[model] == samples > 0]
-    if not complete:
-        return []
-    places = []
-    for part in cache.facts().parts:
-        known, accuracies, names = read_known(cache, part.columns)
-        by_name = dict(zip(names, accuracies.tolist(), strict=True))
-        for model in complete:
-            place = rank(accuracies, by_name[model], part) or 0
-            places.append(CompleteModel(model, part.name, by_name[model], place, len(names)))
-    return places
-
-
-def count_observed_cells(cache: EvaluationCache, models: Sequence[str]) -> dict[str, int]:
-    """Returns the number of observed cells of each model; 0 if the cache does not have it."""
-    counts = dict(zip(cache.models(), cache.row_sums()[1].tolist(), strict=True))
-    return {model: int(counts.get(model, 0)) for model in models}
 
 
 def read_known(
@@ -387,66 +328,114 @@ def rank(accuracies: np.ndarray, value: float | None, part: Part) -> int | None:
     return 1 + int((sign * accuracies > sign * value + 1e-9).sum())
 
 
-DUPLICATES = 0.5  # two groups are one if at least this fraction of either's models are duplicates
+FOLDS = 5
+HELD_OUT = 250  # at most this many known models are treated as new
 
 
-def read_groups(
-    cache: EvaluationCache, models: Sequence[str], outcomes: Iterable[np.ndarray]
-) -> list[str] | None:
-    """Returns each model's group: its run, or its `group` in an imported file; None if each model
-    is a group of its own.
+def divide_into_folds(
+    models: int, groups: Sequence[str] | None, random: np.random.Generator
+) -> list[np.ndarray]:
+    """Returns at most five sets of models to leave out, int64 each, that keep groups together; []
+    if there is only one group.
 
-    Duplicates are in one group: in cross-validation, that of a left-out model would be known,
-    and its error too small. Runs of one seed often share models to the last bit (FT-prev's first
-    task is Indep's).
+    All folds have the same number of groups, so that they need only one compiled program: some
+    groups may be left out twice. If there are very many models, not all of them are left out.
+    """
+    group, count = _number_groups(models, groups)
+    if count < 2:
+        return []
+    size = min(-(-count // FOLDS), max(HELD_OUT * count // (FOLDS * models), 1))
+    drawn = random.permutation(count)
+    parts = [
+        drawn[np.arange(start, start + size) % count]
+        for start in range(0, min(FOLDS * size, count), size)
+    ]
+    return [np.flatnonzero(np.isin(group, part)) for part in parts]
+
+
+def divide_models(models: int, groups: Sequence[str] | None, most: int = 20) -> list[np.ndarray]:
+    """Returns at most `most` sets of models to leave out in turn, int64 each, which keep groups
+    together; [] if there is a single group.
+    """
+    group, count = _number_groups(models, groups)
+    sets = min(count, most) if count > 1 else 0
+    return [np.flatnonzero(group % most == place) for place in range(sets)]
+
+
+def _number_groups(models: int, groups: Sequence[str] | None) -> tuple[np.ndarray, int]:
+    """Returns the number of each model's group, int64 from 0, and how many groups there are."""
+    names = np.arange(models) if groups is None else np.asarray(groups)
+    group = np.unique(names, return_inverse=True)[1]
+    return group, int(group.max()) + 1
+
+
+def divide(
+    known: KnownModels, random: np.random.Generator, columns: int | None = None
+) -> Iterator[tuple[np.ndarray, InMemory]]:
+    """Yields the values of the models of each fold, [k, n], and the other models.
+
+    A fold is skipped if nothing is observed of the other models.
 
     Args:
-      cache: has the models' provenance.
-      models: m ids.
-      outcomes: of the models, uint8[m, n]; or m rows in any form that is equal for equal models,
-        read one at a time.
+      known: the known models.
+      random: draws the folds.
+      columns: if there are more samples, this number of them is drawn.
     """
-    provenances = cache.models()
-    facts = [provenances[model] for model in models]
-    groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
-    names = merge_groups(
-        [group or model for group, model in zip(groups, models, strict=True)], outcomes
-    )
-    return names if any(groups) or len(set(names)) < len(names) else None
+    matrix, facts, n = known.matrix(), known.facts, known.shape[1]
+    if columns and n > columns:
+        chosen = np.sort(random.choice(n, columns, replace=False))
+        matrix, facts = matrix[:, chosen], facts.take(chosen)
+    whole = InMemory(matrix, known.groups, facts)
+    for part in divide_into_folds(len(matrix), known.groups, random):
+        rest = whole.without(part)
+        if is_observed(rest.values).any():
+            yield matrix[part], rest
 
 
-def name_groups(cache: EvaluationCache) -> str:
-    """Returns what the groups of a cache's models are: "runs", or "groups" of an imported file."""
-    return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
+def fill(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Fills the holes of models that are asked as if they were new: outcomes are drawn with the
+    model's mean as probability, scores are that mean.
+    """
+    mask = is_observed(values)
+    fraction = (fill_unknown(values).sum(axis=1, dtype=np.float64) + 1) / (mask.sum(axis=1) + 2)
+    if values.dtype.kind == "f":
+        return np.where(mask, values, fraction[:, None]).astype(np.float32)
+    drawn = random.random(values.shape) < fraction[:, None]
+    return np.where(mask, values, drawn).astype(np.uint8)
 
 
-def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
-    """Returns the groups; two of them get one name if one has duplicates of at least half of
-    the other's models.
+def compute_half_width(
+    errors: PerModel, unit: PerModel, independent: int, prior: float = 0.0
+) -> float:
+    """Returns the half-width, in units, of the 95% interval of an estimate whose error is like some
+    known errors: Student's t at 97.5% times their root mean square.
 
     Args:
-      groups: of m models.
-      outcomes: m rows, equal for duplicates.
+      errors: float[m], the known errors.
+      unit: float[m], the unit of each error; an error with unit 0 is left out.
+      independent: number of independent errors (groups), which limits the degrees of freedom.
+      prior: number of further errors of one unit that are assumed.
     """
-    holders: dict[bytes, set[str]] = defaultdict(set)
-    sizes: Counter[str] = Counter()
-    for group, row in zip(groups, outcomes, strict=True):
-        sharing = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
-        if group not in sharing:  # equal models of one group count once
-            sharing.add(group)
-            sizes[group] += 1
-    shared = Counter(
-        pair for sharing in holders.values() for pair in combinations(sorted(sharing), 2)
+    usable = unit > 0
+    squares = ((errors[usable] / unit[usable]) ** 2).sum()
+    freedom = min(usable.sum(), independent) + prior
+    return (
+        float(np.sqrt((squares + prior) / (usable.sum() + prior)) * stdtrit(freedom, 0.975))
+        if freedom
+        else np.nan
     )
-    names = {group: group for group in groups}
 
-    def first(group: str) -> str:
-        while names[group] != group:
-            group = names[group]
-        return group
 
-    for (first_group, second_group), count in shared.items():
-        if count >= DUPLICATES * min(sizes[first_group], sizes[second_group]):
-            low, high = sorted((first(first_group), first(second_group)))
-            names[high] = low
-    return [first(group) for group in groups]
+def error_width(errors: PerModel, unit: PerModel, groups: Sequence) -> float:
+    """Returns the half-width, in units, of the 95% interval of an accuracy, given cross-validation
+    errors.
+
+    Args:
+      errors: float[k], of the accuracies of known models.
+      unit: float[k], the unit of each error.
+      groups: of all known models; errors within a group are not independent.
+
+    Returns: NaN if there are fewer than `FEWEST` groups, or errors.
+    """
+    independent = min(len(set(groups)), len(errors))
+    return compute_half_width(errors, unit, independent) if independent >= FEWEST else np.nan

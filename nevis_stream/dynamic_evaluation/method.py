@@ -16,7 +16,7 @@ import numpy as np
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import multiply_in_full_precision
 from nevis_stream.cost.meter import total
-from nevis_stream.dynamic_evaluation import cross_validation
+from nevis_stream.dynamic_evaluation import known_models
 from nevis_stream.dynamic_evaluation.estimates import (
     Estimates,
     is_lower,
@@ -25,11 +25,7 @@ from nevis_stream.dynamic_evaluation.estimates import (
     turn_oracle,
     turn_upright,
 )
-from nevis_stream.dynamic_evaluation.known_models import (
-    KnownModels,
-    count_groups,
-    wrap_known_models,
-)
+from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.policy import Key, Plan, Policy
 from nevis_stream.dynamic_evaluation.response import ResponsePosterior
 from nevis_stream.errors import BadInput
@@ -212,7 +208,7 @@ class Method:
         Raises:
           BadInput: the values are scores, which the method does not take.
         """
-        groups = count_groups(known)
+        groups = known_models.count_groups(known)
         if groups < intervals.FEWEST and self.fallback:
             return self.fallback(known)
         if known.scores and not self.takes_scores:
@@ -249,7 +245,7 @@ class Method:
           key: a JAX key.
           ctx: counts FLOPs of this and of all evaluations; None: a new context.
         """
-        known = wrap_known_models(known, groups)
+        known = known_models.wrap_known_models(known, groups)
         method, ctx, higher = self.for_known(known), ctx or make_context(), turn_upright(known)
         with ctx.phase("train"):
             predictor = method.predictor.fit(higher, key, ctx)
@@ -390,7 +386,7 @@ class Evaluator:
                     else:
                         errors, unit = self.cross_validate(tree, budget)
                     groups = self.known.groups or range(self.known.shape[0])
-                    half = cross_validation.error_width(errors, unit, groups)
+                    half = known_models.error_width(errors, unit, groups)
                     learned = {"errors": errors}
             self.tree["tuned"][name] = {"predictor": tree, "half": half} | learned
         return self.tree["tuned"][name]
@@ -490,11 +486,11 @@ class Evaluator:
         """
         method, ctx, errors, units = self.method, self.ctx, [np.empty(0)], [np.empty(0)]
         random, trees = make_numpy_generator(self.key), self.tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(cross_validation.divide(self.known, random)):
+        for number, (values, rest) in enumerate(known_models.divide(self.known, random)):
             if number == len(trees):
                 trees.append(method.fit(rest, None, self.key, ctx).tree)
             evaluator = Evaluator(method, rest, trees[number], self.key, ctx)
-            oracle = MatrixOracle(cross_validation.fill(values, random))
+            oracle = MatrixOracle(known_models.fill(values, random))
             answers = evaluator._answers(oracle, len(values), budget, self.key)
             prediction, mean = evaluator._prediction(budget_fit, answers)
             errors.append(rest.facts.mean(oracle.truth) - mean)

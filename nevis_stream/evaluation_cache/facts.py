@@ -1,12 +1,16 @@
 """Facts about samples and models: those that the provenance of samples gives (data set, group,
-metric, and the range of their scores), and those of files.
+metric, and the range of their scores), those of files, and the groups of models: those of one run,
+and runs that have copies of each other's models.
 """
 
 import dataclasses
+import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +18,9 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.queries.samples import SampleFacts
 from nevis_stream.storage.reading import explain_absence, read_npz
 from nevis_stream.storage.tables import read_table
+
+if TYPE_CHECKING:
+    from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 
 RANGE = ("low", "high")  # samples with these have scores in this range, not outcomes
 OUTCOME_RANGE = (0.0, 1.0)
@@ -241,3 +248,68 @@ def read_model_facts(path: str | Path, models: list[str]) -> dict[str, np.ndarra
         for name in names
         if name != "model"
     }
+
+
+DUPLICATES = 0.5  # two groups are one if at least this fraction of either's models are duplicates
+
+
+def read_groups(
+    cache: "EvaluationCache", models: Sequence[str], outcomes: Iterable[np.ndarray]
+) -> list[str] | None:
+    """Returns each model's group: its run, or its `group` in an imported file; None if each model
+    is a group of its own.
+
+    Duplicates are in one group: in cross-validation, that of a left-out model would be known,
+    and its error too small. Runs of one seed often share models to the last bit (FT-prev's first
+    task is Indep's).
+
+    Args:
+      cache: has the models' provenance.
+      models: m ids.
+      outcomes: of the models, uint8[m, n]; or m rows in any form that is equal for equal models,
+        read one at a time.
+    """
+    provenances = cache.models()
+    facts = [provenances[model] for model in models]
+    groups = [str(fact.get("group") or fact.get("run") or "") for fact in facts]
+    names = merge_groups(
+        [group or model for group, model in zip(groups, models, strict=True)], outcomes
+    )
+    return names if any(groups) or len(set(names)) < len(names) else None
+
+
+def name_groups(cache: "EvaluationCache") -> str:
+    """Returns what the groups of a cache's models are: "runs", or "groups" of an imported file."""
+    return "runs" if any("run" in facts for facts in cache.models().values()) else "groups"
+
+
+def merge_groups(groups: Sequence[str], outcomes: Iterable[np.ndarray]) -> list[str]:
+    """Returns the groups; two of them get one name if one has duplicates of at least half of
+    the other's models.
+
+    Args:
+      groups: of m models.
+      outcomes: m rows, equal for duplicates.
+    """
+    holders: dict[bytes, set[str]] = defaultdict(set)
+    sizes: Counter[str] = Counter()
+    for group, row in zip(groups, outcomes, strict=True):
+        sharing = holders[hashlib.sha256(np.ascontiguousarray(row)).digest()]
+        if group not in sharing:  # equal models of one group count once
+            sharing.add(group)
+            sizes[group] += 1
+    shared = Counter(
+        pair for sharing in holders.values() for pair in combinations(sorted(sharing), 2)
+    )
+    names = {group: group for group in groups}
+
+    def first(group: str) -> str:
+        while names[group] != group:
+            group = names[group]
+        return group
+
+    for (first_group, second_group), count in shared.items():
+        if count >= DUPLICATES * min(sizes[first_group], sizes[second_group]):
+            low, high = sorted((first(first_group), first(second_group)))
+            names[high] = low
+    return [first(group) for group in groups]

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import fits
-from nevis_stream.dynamic_evaluation.adding import add_models, add_samples, fit_method
-from nevis_stream.dynamic_evaluation.known_models import InMemory, complete_models, find_known
+from nevis_stream.dynamic_evaluation.adding import (
+    add_models,
+    add_samples,
+    complete_models,
+    fit_method,
+)
+from nevis_stream.dynamic_evaluation.known_models import InMemory, find_known
 from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache

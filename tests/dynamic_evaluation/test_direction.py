@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from nevis_stream.dynamic_evaluation import methods
-from nevis_stream.dynamic_evaluation.adding import add_models, fit_method
+from nevis_stream.dynamic_evaluation.adding import add_models, complete_models, fit_method
 from nevis_stream.dynamic_evaluation.evaluation_summary import audit, draw_outcomes
-from nevis_stream.dynamic_evaluation.known_models import InMemory, complete_models
+from nevis_stream.dynamic_evaluation.known_models import InMemory
 from nevis_stream.dynamic_evaluation.method_study import Matrix
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import EvaluationCache

@@ -7,8 +7,8 @@ import numpy as np
 
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.adding import add_models
-from nevis_stream.dynamic_evaluation.known_models import merge_groups, name_groups, read_groups
 from nevis_stream.evaluation_cache import EvaluationCache
+from nevis_stream.evaluation_cache.facts import merge_groups, name_groups, read_groups
 from nevis_stream.evaluation_cache.files import ValueTable
 from nevis_stream.queries.oracle import MatrixOracle
 from tests.dynamic_evaluation.making import file_asks

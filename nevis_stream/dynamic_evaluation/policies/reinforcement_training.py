@@ -24,7 +24,7 @@ from flax import linen as nn
 from nevis_stream.array_types import Float
 from nevis_stream.cost.compute import Compute
 from nevis_stream.cost.counted import make_once
-from nevis_stream.dynamic_evaluation import cross_validation, fits
+from nevis_stream.dynamic_evaluation import fits, known_models
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, digest
 from nevis_stream.dynamic_evaluation.neural_process.network import DIMENSION, SetLayer
 from nevis_stream.dynamic_evaluation.predictors.linear_gaussian import MODELS
@@ -299,7 +299,7 @@ def train(
     """Returns the parameters of a policy that was trained on the known models.
 
     Args:
-      known: the known models; holes are filled as `cross_validation.fill` does.
+      known: the known models; holes are filled as `known_models.fill` does.
       posterior: of the predictor, fitted to them.
       descriptions: float32[n, d], of the samples.
       cold: whether there are samples that no known model has met.
@@ -312,7 +312,7 @@ def train(
     rows = None
     if models > MODELS:
         rows = np.sort(random.choice(models, MODELS, replace=False))
-    truth = cross_validation.fill(known.matrix(rows), random).astype(np.float32)
+    truth = known_models.fill(known.matrix(rows), random).astype(np.float32)
     horizon = min(HORIZON, n)
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation import cross_validation, members
+from nevis_stream.dynamic_evaluation import known_models, members
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
@@ -108,7 +108,7 @@ class Combination(ScorePredictor):
         models' means. The fits of the folds are added to the tree.
         """
         key = jax.random.split(key)[1]
-        divided = list(cross_validation.divide(known, make_numpy_generator(key), COLUMNS))
+        divided = list(known_models.divide(known, make_numpy_generator(key), COLUMNS))
         if not divided:
             return DEFAULT
         if "folds" not in tree:
@@ -119,7 +119,7 @@ class Combination(ScorePredictor):
             ]
             tree["folds"] = {"fits": fits, "policies": policies}
         random, values = make_numpy_generator(key), [values for values, _ in divided]
-        truths, views = [cross_validation.fill(each, random) for each in values], []
+        truths, views = [known_models.fill(each, random) for each in values], []
         fits, policies = tree["folds"]["fits"], tree["folds"]["policies"]
         each_fold = zip(truths, divided, fits, policies, strict=True)
         for truth, (_, rest), fit, learned in each_fold:
@@ -182,7 +182,7 @@ def _calibrate(
     correction = float(np.clip(residual @ missing / squares, 0, 1)) if squares else 0.0
     deviation = np.concatenate([view.deviation for view in views])
     errors = missing - correction * residual
-    widening = float(cross_validation.compute_half_width(errors, deviation, groups, PRIOR_MODELS))
+    widening = float(known_models.compute_half_width(errors, deviation, groups, PRIOR_MODELS))
     learned = {"weights": weights, "correction": correction, "widening": widening}
     return learned | {"errors": errors}
 

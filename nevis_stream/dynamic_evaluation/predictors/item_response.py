@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from nevis_stream.array_types import Float, Int
 from nevis_stream.cost.compute import Compute
-from nevis_stream.dynamic_evaluation import cross_validation, response
+from nevis_stream.dynamic_evaluation import known_models, response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, count_groups
 from nevis_stream.dynamic_evaluation.method import Prediction, ScorePredictor
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
@@ -181,12 +181,12 @@ class AveragedResponse(ItemResponse, ABC):
         """
         random, parts = make_numpy_generator(key), [np.empty((3, 0))]
         trees = tree.setdefault("folds", [])
-        for number, (values, rest) in enumerate(cross_validation.divide(known, random)):
+        for number, (values, rest) in enumerate(known_models.divide(known, random)):
             if number == len(trees):
                 model = self.fit(rest, key, ctx)
                 learned = policy.fit(rest, self.make_posterior(model, rest, ctx), key, ctx)
                 trees.append({"model": model, "policy": learned})
-            oracle = MatrixOracle(cross_validation.fill(values, random))
+            oracle = MatrixOracle(known_models.fill(values, random))
             model = trees[number]["model"]
             plan = policy.plan(
                 trees[number]["policy"], self.make_posterior(model, rest, ctx), budget, key, ctx
