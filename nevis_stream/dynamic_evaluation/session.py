@@ -230,8 +230,6 @@ class Session:
         """When it ends."""
         return Stopping(self.settings, self.cache, self.facts, lambda: self.fitted)
 
-    # Asking
-
     def ask(
         self, count: int | None = None, model: str | None = None, *, worker: str = ""
     ) -> list[SampleId]:
@@ -295,8 +293,6 @@ class Session:
         ids = [self.ids[column] for column in query.samples[0].tolist()]
         self.log.add_round(round_line(model, query, places, int(track.asked.sum()), ids))
         return True
-
-    # Telling
 
     def tell(
         self, answers: Mapping[Any, Any], model: str | None = None, *, correct: bool = False
@@ -421,8 +417,6 @@ class Session:
     def rule(self) -> str:
         """When the session ends, in a sentence."""
         return str(self.stopping)
-
-    # Loops
 
     def __iter__(self) -> Iterator[list[SampleId]]:
         """Yields samples to evaluate the only model on, until nothing more is asked."""
