@@ -175,7 +175,8 @@ def train_epochs(
     step, answer = ctx.jit(make_training_step()), ctx.jit(predict)
     generator = ctx.generator("training", *name)
     parameters = initialise(generator, pool.classes)
-    moments, key = make_optimiser().init(parameters), key_of(ctx.seed_for("dropout", *name))
+    moments = jax.jit(make_optimiser().init)(parameters)
+    key = key_of(ctx.seed_for("dropout", *name))
 
     def predict_pool() -> np.ndarray:
         with ctx.phase("predict"):

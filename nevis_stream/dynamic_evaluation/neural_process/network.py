@@ -394,7 +394,7 @@ def train(described: Descriptions, sizes: Sizes, key: jax.Array, ctx: Compute) -
     parameters = jax.jit(network.init)(
         key, described.all[:1], one[0], one[0].astype(np.int32), one[0] > 1, described.base[:1]
     )
-    start = parameters, make_optimiser().init(parameters)
+    start = parameters, jax.jit(make_optimiser().init)(parameters)
     entropy = make_numpy_generator(key).integers(2**63)
     jitted = ctx.jit(make_training_program(sizes, most, STEPS))
 

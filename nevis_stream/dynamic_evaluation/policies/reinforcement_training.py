@@ -316,7 +316,7 @@ def train(
     horizon = min(HORIZON, n)
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)
-    start = parameters, make_optimiser().init(parameters)
+    start = parameters, jax.jit(make_optimiser().init)(parameters)
     act, update = ctx.jit(make_acting_program(cold)), ctx.jit(update_program(cold, entropy))
     number = random.integers(2**63)
 
