@@ -31,7 +31,7 @@ KINDS = (
     ("compilation", "compiler.py", "backend_compile"),
     ("writing", "nevis_stream/storage/", ""),
     ("writing", "run_directory/", ""),
-    ("validation", "learners/parts/fit.py", "look_at_dev"),
+    ("validation", "learners/parts/fit.py", "evaluate_on_dev"),
     ("selection", "learners/parts/relatedness.py", ""),
     ("input", "learners/parts/feed.py", ""),
     ("prediction", "learners/", "predict"),

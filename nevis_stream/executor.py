@@ -39,7 +39,7 @@ class Trial:
 
     def finished(self) -> Result | None:
         """Returns the result if the trial was finished before a kill, else None."""
-        return self.workspace.finished(self.number) if self.workspace else None
+        return self.workspace.load_finished(self.number) if self.workspace else None
 
     def finish(self, result: Result) -> Result:
         """Keeps a result and returns it."""
@@ -60,7 +60,7 @@ class Trial:
         """Returns the trial for another process: with what its workspace shares, and without its
         function, which may be large and is sent once for all trials.
         """
-        workspace = self.workspace.shared() if self.workspace else None
+        workspace = self.workspace.share() if self.workspace else None
         return replace(
             self,
             function=None,

@@ -223,7 +223,7 @@ class Context(Compute):
             optax, and `restore` was not called with `like`.
           LearnerFault: the tree has another structure than `like`.
         """
-        if self._workspace and self._workspace.due(self.trial):
+        if self._workspace and self._workspace.is_due(self.trial):
             saved = tree() if self._like is None else flatten_leaves(tree(), self._like)
             self._workspace.save(self.trial, step, saved, self.meter.counts())
 

@@ -6,7 +6,7 @@ python -m experiments.evaluation_studies.acquisition --out=FOLDER --print_only
 Each split draws 60% of the models (or groups) of a matrix as known; the others are new, at most 150
 of them. The results go to one record for each matrix, and a run continues where its record ends, so
 that several matrices can run at the same time. The tables compare the mean absolute error of the
-estimated mean with `BARS`, the best results of prototypes, and with the stratified mean on
+estimated mean with `REFERENCES`, the best results of prototypes, and with the stratified mean on
 the same splits. The matrices come from the folder that NEVIS_STREAM_SHARED names.
 """  # noqa: E501
 
@@ -27,11 +27,11 @@ from nevis_stream.storage.reading import read_npz
 BUDGETS = (5, 10, 20, 50, 100, 200)
 KNOWN = 0.6
 NEW = 150
-FEW = 35  # known models of metabench_gsm8k in its second row
+FEW_KNOWN = 35  # known models in the row metabench_gsm8k_35
 METHODS = ("linear_gaussian", "quadrature+linear_gaussian", "recommended", "strata+mean")
 BASELINE = "strata+mean"
 # Mean absolute errors at the budgets.
-BARS: dict[str, tuple[float, ...] | None] = {
+REFERENCES: dict[str, tuple[float, ...] | None] = {
     "alpaca_eval2": (0.038, 0.029, 0.022, 0.0145, 0.0112, 0.0075),
     "mmlu_pro": (0.068, 0.055, 0.044, 0.032, 0.025, 0.0185),
     "nlu_concat15": (0.046, 0.038, 0.031, 0.021, 0.0165, 0.0136),
@@ -45,7 +45,9 @@ def main() -> None:
     """Runs what is missing, and prints the tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the records")
-    parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
+    parser.add_argument(
+        "--matrices", default=",".join(REFERENCES), help="names, separated by commas"
+    )
     parser.add_argument("--methods", default=",".join(METHODS), help="names, separated by commas")
     parser.add_argument("--splits", type=parse_positive, default=30)
     parser.add_argument("--print_only", action="store_true", help="run nothing")
@@ -70,7 +72,7 @@ def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
       name: of the file, or with the suffix of one of the rows.
       model_facts: a csv of facts about the models.
     """
-    file_name = name.removesuffix("_datasets").removesuffix(f"_{FEW}")
+    file_name = name.removesuffix("_datasets").removesuffix(f"_{FEW_KNOWN}")
     file = read_npz(find_shared_directory() / "matrices" / f"{file_name}.npz")
     values = file["correct"]
     if "score" in file:
@@ -81,19 +83,19 @@ def load(name: str, model_facts: Path | None = None) -> tuple[Matrix, float]:
     if name.endswith("_datasets"):
         weights = check_weights("equal", Counter(dataset.tolist()))
         facts = SampleFacts(values.shape[1], dataset=dataset, dataset_weights=weights)
-    known = FEW / len(values) if name.endswith(f"_{FEW}") else KNOWN
+    known = FEW_KNOWN / len(values) if name.endswith(f"_{FEW_KNOWN}") else KNOWN
     columns = {} if model_facts is None else read_model_facts(model_facts, models)
     return Matrix(name, values, groups, facts, columns), known
 
 
 def print_table(name: str, rows: pd.DataFrame) -> None:
     """Prints a matrix's errors: means over splits with standard errors, and the comparisons."""
-    bar = BARS.get(name)
+    reference = REFERENCES.get(name)
     errors = rows.pivot_table(index="seed", columns=["method", "budget"], values="accuracy_error")
     print(f"\n### {name}\n")
     heads = " | ".join(f"K = {budget}" for budget in BUDGETS)
     print(
-        f"| method | splits | {heads} | to the bar | worst | to the stratified mean |"
+        f"| method | splits | {heads} | to the reference | worst | to the stratified mean |"
         " worst difference | covered |"
     )
     print("|---|---:|" + "---:|" * (len(BUDGETS) + 5))
@@ -105,7 +107,7 @@ def print_table(name: str, rows: pd.DataFrame) -> None:
         cells = " | ".join(
             f"{means[budget]:.4f} ± {part[budget].sem():.4f}" for budget in means.index
         )
-        ratios = np.array([means[budget] for budget in BUDGETS]) / (bar or np.nan)
+        ratios = np.array([means[budget] for budget in BUDGETS]) / (reference or np.nan)
         baseline = errors[BASELINE].loc[part.index] if BASELINE in errors else part * np.nan
         relative = np.exp(np.log(means / baseline.mean()).mean())
         # paired over splits, in standard errors; above 3 the method loses to the stratified mean
@@ -116,8 +118,12 @@ def print_table(name: str, rows: pd.DataFrame) -> None:
             f"| `{method}` | {len(part)} | {cells} | {np.exp(np.log(ratios).mean()):.2f} |"
             f" {ratios.max():.2f} | {relative:.2f} | {shown} | {covered:.3f} |"
         )
-    if bar:
-        print("| bar | | " + " | ".join(f"{value:g}" for value in bar) + " | 1 | 1.15 | | 3 | |")
+    if reference:
+        print(
+            "| reference | | "
+            + " | ".join(f"{value:g}" for value in reference)
+            + " | 1 | 1.15 | | 3 | |"
+        )
 
 
 if __name__ == "__main__":

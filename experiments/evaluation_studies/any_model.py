@@ -5,7 +5,7 @@ guessers and broken ones.
     python -m experiments.evaluation_studies.any_model table --out=FOLDER
 
 `run` adds the cells that FOLDER/study.jsonl lacks, all splits of one matrix after another, and
-may be stopped at any time; `print_table` prints error, coverage and width, means over new models
+may be stopped at any time; `table` prints error, coverage and width, means over new models
 and splits, then each regime over all matrices, which weigh the same, with bootstrap intervals over
 new models.
 """
@@ -35,7 +35,7 @@ from nevis_stream.storage.reading import read_npz
 from nevis_stream.storage.study_record import StudyRecord
 
 FAQ = "faq"
-# of which `choose_default` is what `add-model` uses unless another method is clearly better in
+# of which `default` is what `add-model` uses unless another method is clearly better in
 # cross-validation, guarded; `unguarded` the same method as it is
 METHODS = ("default", "unguarded", "model_assisted", "stratified_mean", FAQ)
 PASSES = (METHODS[:1], METHODS[1:-1], METHODS[-1:])  # the last method takes much longer than others

@@ -6,7 +6,7 @@ python -m experiments.evaluation_studies.default_method --out=FOLDER --print_onl
 The splits are those of `acquisition`. On each, the candidates and the stratified mean
 are fitted to the known models; their cross-validation errors choose one for each budget, as without
 `--method` (except that nothing limits its FLOPs), and its estimates of the new models are compared
-with the truth. A method named `choose_default` has the chosen method's results. The record has a line for
+with the truth. A method named `default` has the chosen method's results. The record has a line for
 each matrix and split, which is not computed again.
 """  # noqa: E501
 
@@ -21,10 +21,10 @@ from nevis_stream.dynamic_evaluation import choice, method_study, methods
 from nevis_stream.dynamic_evaluation.known_models import count_groups
 from nevis_stream.dynamic_evaluation.method_study import Matrix, StudyDesign
 from nevis_stream.experiments.evaluation_studies.acquisition import (
-    BARS,
     BASELINE,
     BUDGETS,
     NEW,
+    REFERENCES,
     load,
     print_table,
 )
@@ -41,7 +41,9 @@ def main() -> None:
     """Runs what is missing, and prints the tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the record")
-    parser.add_argument("--matrices", default=",".join(BARS), help="names, separated by commas")
+    parser.add_argument(
+        "--matrices", default=",".join(REFERENCES), help="names, separated by commas"
+    )
     parser.add_argument("--splits", type=parse_positive, default=10)
     parser.add_argument("--print_only", action="store_true", help="run nothing")
     options = parser.parse_args()

@@ -7,7 +7,7 @@ MNIST as in `under_shift`: a tested model and heads that have never seen a 7, po
 7s. Each repetition has its own pool, networks and draws. 200 labels are asked, 20 at a time. The
 surrogate is the tested model, or heads that are retrained as the labels come. `run` adds to the
 record --record and continues where it was stopped; two of them must not work on the same loss.
-`print_table` prints interval_coverage.csv beside this file, the measures over all repetitions; where the
+`table` prints interval_coverage.csv beside this file, the measures over all repetitions; where the
 record is, it makes that file anew.
 The numbers are those of one core (`taskset -c 0`); with more the networks' last digits differ, and
 so do the draws.

@@ -1,5 +1,5 @@
-"""Rollouts of dynamic benchmarks on images: does the risk stall, what does z_4 say early, and is a
-hierarchy worth its labels?
+"""Rollouts of dynamic benchmarks on images: does the risk stall, what do the errors that the first
+four classifiers share say early (z_4), and is a hierarchy worth its labels?
 
     python -m experiments.rollouts.on_images --out=runs/rollouts                    # all that is missing; hours
     python -m experiments.rollouts.on_images --out=runs/rollouts --data=cifar10_12k --path=20 --hierarchical=20

@@ -226,9 +226,9 @@ def run_rollouts(
                 f" needs at least {BATCH}. Give more --images or a higher --base_accuracy, and"
                 " choose a new --out."
             )
-        while workspace.finished(rollouts):
+        while workspace.load_finished(rollouts):
             rollouts += 1
         trees = ctx.map(_Rollout(kept, base.epochs, settings.design), list(range(rollouts)))
-        flops = [total(workspace.finished(number)[1]) for number in range(rollouts)]
+        flops = [total(workspace.load_finished(number)[1]) for number in range(rollouts)]
     predicted = np.stack([_predict(tree, kept.labels) for tree in trees])
     return Rollouts(settings, base, predicted, kept.labels, flops)

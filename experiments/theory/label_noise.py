@@ -86,7 +86,7 @@ def compute_noisy_fractions(noisy: NoisyPopulation, outcome: Outcome) -> np.ndar
     return np.stack([compute_risk(noisy.noisy, outcome.trained_on[place]) for place in places])
 
 
-def clean_risks(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:
+def compute_clean_risks(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:
     """Returns float64[rounds], the risk of each h_t on the clean part alone."""
     clean = noisy.population.target * ~noisy.noisy
     places = sorted(outcome.trained_on)

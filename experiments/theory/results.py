@@ -67,7 +67,7 @@ def fit_exponent(eps: np.ndarray, risks: np.ndarray) -> Exponent:
 INVERSE_EPS = (10, 16, 24, 32, 48, 64)
 PADDINGS = (0.02, 0.05, 0.1, 0.2, 0.3)
 STEPS = (1.0, 0.3, 0.1, 0.03)  # of hinge updates
-KEPT = 1 + 1e-9  # a fit risk above eps by rounding alone
+TOLERANCE = 1 + 1e-9  # a fit risk above eps by rounding alone
 
 
 def compute_three_round_bound(eps, distance):
@@ -83,7 +83,7 @@ def _measure(population: Population, minimiser: Minimiser, design: Design, eps) 
 
 
 def _check_promise(outcome: Outcome, eps) -> None:
-    if np.any(outcome.largest_fit_risk > np.asarray(eps) * KEPT + 1e-12):
+    if np.any(outcome.largest_fit_risk > np.asarray(eps) * TOLERANCE + 1e-12):
         raise ArithmeticError("a minimiser exceeded eps on what it was trained on")
 
 
@@ -277,7 +277,7 @@ def measure_noise(
             noisy = label_noise.NoisyPopulation.make(delta, 400, 20_000)
             outcome = label_noise.run_noisy_path(noisy, eps, int(ratio) + 1, seed)
             shares = label_noise.compute_noisy_fractions(noisy, outcome)
-            clean = label_noise.clean_risks(noisy, outcome)
+            clean = label_noise.compute_clean_risks(noisy, outcome)
             facts = {"delta": delta, "eps": eps, "round": np.arange(len(shares))}
             tables.append(pd.DataFrame(facts | {"share": shares, "clean_risk": clean}))
     return pd.concat(tables, ignore_index=True)

@@ -45,7 +45,7 @@ from nevis_stream.run_directory.ledger import FILE_NAME
 from nevis_stream.storage import write_file
 from nevis_stream.storage.reading import explain_absence, resolve_path
 from nevis_stream.terminal import TerminalProgress
-from nevis_stream.trained_runs.caches import CheckpointOracle, MovableCheckpoint, open_cache
+from nevis_stream.trained_runs.caches import CheckpointOracle, MovedCheckpointOracle, open_cache
 from nevis_stream.trained_runs.predictors import (
     describe_predictor,
     find_predictor,
@@ -92,9 +92,9 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
     if values.name is not None and values.name not in table.models:
         raise BadInput(f"{model}: {unknown('model', values.name, table.models)}")
     names = table.models if values.name is None else [values.name]
-    asks = {name: FileOracle(table, name, cache.samples, str(model)) for name in names}
+    oracles = {name: FileOracle(table, name, cache.samples, str(model)) for name in names}
     columns = cache.samples()
-    available = {name: oracle.available(columns) for name, oracle in asks.items()}
+    available = {name: oracle.available(columns) for name, oracle in oracles.items()}
     if not any(each.any() for each in available.values()):
         raise BadInput(
             f"{model}: has none of the cache's samples, for example {columns[0]!r}; its own are"
@@ -104,7 +104,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
     stated = dict(
         zip(table.models, table.model_provenance or [{}] * len(table.models), strict=True)
     )
-    _add(cache, asks, values, {name: stated[name] for name in names}, available, from_file=True)
+    _add(cache, oracles, values, {name: stated[name] for name in names}, available, from_file=True)
 
 
 def _check(values: FlagValues) -> None:
@@ -144,19 +144,19 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         added = {p.predictor_id: p for p in predictors if p.task.dataset_id == dataset_id}
         directory = open_one_cache(Path(values.cache), dataset_id).directory
         cache = open_cache(directory, run, next(iter(added.values())))
-        asks = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
+        oracles = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
         prices = {name: run.flops_each(predictor) for name, predictor in added.items()}
         provenances = {
             name: describe_predictor(run, predictor)
             | ({} if prices[name] is None else {EACH: prices[name]})
             for name, predictor in added.items()
         }
-        _add(cache, asks, values, provenances)
+        _add(cache, oracles, values, provenances)
 
 
 def _add(
     cache: EvaluationCache,
-    asks: Mapping[str, Oracle],
+    oracles: Mapping[str, Oracle],
     values: FlagValues,
     provenances: Mapping[str, dict[str, Any]] | None = None,
     available: Mapping[str, np.ndarray] | None = None,
@@ -175,20 +175,20 @@ def _add(
     cells = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
-    complete = adding.complete_models(cache, list(asks))
-    before = adding.count_observed_cells(cache, list(asks))
+    complete = adding.complete_models(cache, list(oracles))
+    before = adding.count_observed_cells(cache, list(oracles))
     measure = _measure(cache)
     parts = {part.name: part for part in facts.parts}
     for model in complete:
         _print_complete(model, measure, parts[model.dataset])
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
-    with TerminalProgress(title, lines=len(complete) < len(asks)) as progress:
+    with TerminalProgress(title, lines=len(complete) < len(oracles)) as progress:
         each = 1 if size == facts.n else facts.n // facts.points
-        asking = _Asking(progress, cells * each * (len(asks) - len(complete)))
+        asking = _Asking(progress, cells * each * (len(oracles) - len(complete)))
         asking.stage("learning from the known models")
         accounts = adding.add_models(
             cache,
-            asking.counting(asks),
+            asking.count_answers(oracles),
             asked,
             values.method,
             seed=values.seed,
@@ -280,14 +280,14 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         raise BadInput("add-samples needs either --samples=FILE or --splits=NAME.")
     _check(values)
     cache = open_one_cache(Path(values.cache))
-    asks: dict[str, Oracle]
+    oracles: dict[str, Oracle]
     if values.samples:
         table = read_for(cache, values.samples, **get_reading_choices(values))
         source = Path(values.samples)
         print_import(str(source), Imported(source.name, table.remarks, table.left_out))
         samples = list(table.samples)
         models = [model for model in cache.models() if model in set(table.models)]
-        asks = {
+        oracles = {
             model: FileOracle(table, model, partial(_choose, samples), values.samples)
             for model in models
         }
@@ -302,8 +302,8 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
         parts = run.samples(task, values.splits)
         samples = [cell for part in parts for cell in list_cell_ids(task, part)]
-        asks = {
-            model: MovableCheckpoint(model, path, trial, opened, partial(_choose, samples))
+        oracles = {
+            model: MovedCheckpointOracle(model, path, trial, opened, partial(_choose, samples))
             for model, (path, trial) in checkpoints.items()
         }
         provenances = [
@@ -318,7 +318,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
         account = adding.add_samples(
             cache,
             samples,
-            asking.counting(asks),
+            asking.count_answers(oracles),
             cells,
             values.method,
             seed=values.seed,
@@ -390,11 +390,11 @@ class _Asking(Silent):
         """A stage begins."""
         self._progress.stage(name, self._done, self._cells)
 
-    def counting(self, asks: Mapping[str, Oracle]) -> dict[str, Oracle]:
-        """Returns asks that also report the number of answers."""
-        return {model: self._counting(oracle) for model, oracle in asks.items()}
+    def count_answers(self, oracles: Mapping[str, Oracle]) -> dict[str, Oracle]:
+        """Returns oracles that also report the number of answers."""
+        return {model: self._count_answers(oracle) for model, oracle in oracles.items()}
 
-    def _counting(self, oracle: Oracle) -> Oracle:
+    def _count_answers(self, oracle: Oracle) -> Oracle:
         def call(wanted: Query) -> Responses:
             answers = oracle(wanted)
             self._done += wanted.samples.size

@@ -181,7 +181,7 @@ class Frontier(ClosedForm):
         source = earlier if self.config.chained else ""
         start = ctx.predictor(source)["network"] if source else None
         flip = tree["facts"]["hyper"]["mirrored"]
-        network, course = train_network(ctx, task, start, self.config.network_steps, flip)
+        network, training_facts = train_network(ctx, task, start, self.config.network_steps, flip)
         rows = examples.rows[left_out.positions[from_dev]] - len(task.train)
         single, scores = task.kind == SINGLE_LABEL, left_out.scores[from_dev]
         with ctx.phase("validate"):
@@ -191,7 +191,7 @@ class Frontier(ClosedForm):
             weight = choose_weight(ctx, ridge, answers, labels, task.kind)
             both = average(ctx, ridge, answers, weight, task.kind)
         dev_error = measure_error(task.kind, labels, both)
-        facts = tree["facts"] | {"dev_error": dev_error, "network": course}
+        facts = tree["facts"] | {"dev_error": dev_error, "network": training_facts}
         facts["hyper"] = facts["hyper"] | {"network_weight": weight}
         return tree | {"network": network, "weight": weight, "facts": facts}, source or "random"
 

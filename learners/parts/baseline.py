@@ -131,13 +131,13 @@ class Baseline:
         """
         if self.initialisation.flops:
             ctx.charge(self.initialisation.flops)
-        initialise, look, step = list_programs(self.recipe, classes=1, n_train=1)
+        initialise, evaluation, step = list_programs(self.recipe, classes=1, n_train=1)
         heads = (
             linear_probe.list_programs(self.recipe, self.search.at_once, 1, 1)
             if self.frozen
             else ()
         )
-        ctx.compile([initialise, look, *(heads or [step])])
+        ctx.compile([initialise, evaluation, *(heads or [step])])
         return {}
 
     def train(

@@ -62,7 +62,7 @@ def fit(
         learning rate still spans all steps.
       drawn: at each step so many of the helpers are drawn; the heads of the others stay as they
         are. None: each step uses all.
-      stop: called with the curve after each look; the trial ends early when it returns True.
+      stop: called with the curve after each evaluation; the trial ends early when it returns True.
       side: `side(step)` is the side of that step's training views in pixels, for networks whose
         parameters fit every size; each size has a program. Looks use the network's resolution.
       learned: the parameters that are updated, such as ("head", "backbone/BasicBlock_3"); empty
@@ -71,8 +71,8 @@ def fit(
         gradients of convolutions are 15 to 35 times slower inside a scan.
 
     Returns:
-      {"variables", "step" (of the best look), "info" (see docs/run-directory.md)}, and "position"
-      if `until` paused it.
+      {"variables", "step" (of the best evaluation), "info" (see docs/run-directory.md)}, and
+      "position" if `until` paused it.
     """
     seed = position["seed"] if position else ctx.seed
     rates = SCHEDULES[recipe.schedule](hyper["learning_rate"], recipe.steps, recipe.warmup_share)
@@ -133,7 +133,7 @@ def fit(
         name=f"task {task.task_id!r}",
         begin=lambda: begin(variables),
         advance=advance,
-        look=lambda carry: [(look_at_dev(ctx, task, recipe.network, carry), {})],
+        evaluate=lambda carry: [(evaluate_on_dev(ctx, task, recipe.network, carry), {})],
         keep=lambda carry, _: on_host(carry, ("backbone", "head")),
     )
     try:
@@ -251,7 +251,9 @@ def report(carry: Tree, steps: int) -> tuple[Tree, list[tuple[float, int]]]:
     return carry | {"loss_sum": np.float32(0)}, [(loss, finite)]
 
 
-def look_at_dev(ctx: Context, task: TaskView, network: Network, carry: Mapping[str, Any]) -> float:
+def evaluate_on_dev(
+    ctx: Context, task: TaskView, network: Network, carry: Mapping[str, Any]
+) -> float:
     """Returns the dev error of the parameters in a carry; infinity if an answer is not finite.
 
     Its FLOPs are charged to the phase `validate`.

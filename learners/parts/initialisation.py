@@ -70,7 +70,7 @@ class FromPrevious:
 
     def choose(self, task: TaskView, ctx: Context, network: Network) -> Start:
         """Returns the predictor of the previous task."""
-        return _past(ctx, ctx.past_tasks[-1]) if ctx.past_tasks else Start()
+        return _start_from(ctx, ctx.past_tasks[-1]) if ctx.past_tasks else Start()
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class FromRelated:
         source = [name for name, score in scores.items() if score >= enough][-1]
         if self.pretrained and source == PRETRAINED:
             return Start(source, self.pretrained.choose(task, ctx, network).variables, scores)
-        return _past(ctx, source, scores)
+        return _start_from(ctx, source, scores)
 
 
 def compute_standard_error(score: float, n: int) -> float:
@@ -163,5 +163,5 @@ def compute_standard_error(score: float, n: int) -> float:
     return math.sqrt(share * (1 - share) / (n + 4))
 
 
-def _past(ctx: Context, task_id: str, scores: Mapping[str, float] | None = None) -> Start:
+def _start_from(ctx: Context, task_id: str, scores: Mapping[str, float] | None = None) -> Start:
     return Start(task_id, ctx.predictor(task_id)["variables"], scores or {})

@@ -134,7 +134,7 @@ def fit_heads(
       task: the current task.
       backbone: {"params": {"backbone"}, "batch_stats"}.
       hypers: `learning_rate` and `label_smoothing` of each trial.
-      recipe: network, steps, looks, batch size and optimiser; images are not augmented.
+      recipe: network, steps, evaluations, batch size and optimiser; images are not augmented.
 
     Returns:
       For each trial what `fit` returns, but "variables" has only the head: {"params": {"head"}}.
@@ -187,7 +187,7 @@ def _train(
             [np.stack([order(step) for step in range(start, stop)]) for order in orders]
         ).astype(np.int32)
         program = make_training_program(stop - start, recipe.momentum, recipe.weight_decay)
-        heads, momenta, losses = _shared(
+        heads, momenta, losses = _call_for_all(
             contexts,
             "train",
             program,
@@ -208,11 +208,11 @@ def _train(
         ]
         return {"heads": heads, "momenta": momenta}, reports
 
-    def look(state: Tree) -> list[tuple[float, dict[str, Any]]]:
+    def evaluate(state: Tree) -> list[tuple[float, dict[str, Any]]]:
         program, parts = make_prediction_program(), []
         for start in range(0, len(dev_features), EVALUATION_BATCH):
             rows = np.arange(start, start + EVALUATION_BATCH) % len(dev_features)
-            answers = _shared(
+            answers = _call_for_all(
                 contexts, "validate", program, state["heads"], dev_features[rows], shape
             )
             parts.append(np.asarray(answers)[:, : len(dev_features) - start, : task.num_classes])
@@ -223,7 +223,7 @@ def _train(
         head = {name: np.asarray(array[number]) for name, array in state["heads"].items()}
         return {"params": {"head": {"Dense_0": head}}}
 
-    training = Training(f"task {task.task_id!r}", begin, advance, look, keep)
+    training = Training(f"task {task.task_id!r}", begin, advance, evaluate, keep)
     return train(contexts, training, hypers, rates, every=recipe.validate_every)
 
 
@@ -237,7 +237,7 @@ def _rows(examples: int) -> int:
     return max(1024, 1 << (examples - 1).bit_length())
 
 
-def _shared(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
+def _call_for_all(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
     """Calls a program of all trials and charges each its share, the first also the remainder."""
     result, flops = count_flops(program).charge_call(*args)
     share, rest = divmod(flops, len(contexts))

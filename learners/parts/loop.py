@@ -1,6 +1,6 @@
 """The training loop: steps, evaluations on the dev split, best parameters, curve, and positions.
 
-It trains one trial, or several that share a program. A step and a look (an evaluation on the dev
+It trains one trial, or several that share a program. A step and an evaluation (on the dev
 split) are functions of a state, which is a tree of arrays; the loop does everything else.
 """
 
@@ -31,15 +31,15 @@ class Training:
       advance: `advance(state, start, stop)` runs the steps from `start` up to `stop` and returns
         the new state and, for each trial, the mean loss of these steps and the number of steps from
         0 on that precede the first whose loss was not finite.
-      look: returns, for each trial, the dev error and the facts that `info` gets if this look turns
-        out to be the best.
+      evaluate: returns, for each trial, the dev error and the facts that `info` gets if this
+        evaluation turns out to be the best.
       keep: `keep(state, number)` returns a copy of a trial's parameters on the host.
     """
 
     name: str
     begin: Callable[[], Tree]
     advance: Callable[[Tree, int, int], tuple[Tree, Sequence[tuple[float, int]]]]
-    look: Callable[[Tree], Sequence[tuple[float, Mapping[str, Any]]]]
+    evaluate: Callable[[Tree], Sequence[tuple[float, Mapping[str, Any]]]]
     keep: Callable[[Tree, int], Tree]
 
 
@@ -57,27 +57,28 @@ def train(
 ) -> list[Tree]:
     """Trains and returns each trial's parameters with the lowest dev error, of several the last.
 
-    A trial whose loss stops being finite ends at the next look. After each look the first trial's
-    context may save the position, from which training continues after a kill.
+    A trial whose loss stops being finite ends at the next evaluation. After each evaluation the
+    first trial's context may save the position, from which training continues after a kill.
 
     Args:
       contexts: the contexts of the trials.
       training: the functions of the training.
       hypers: hyper-parameters of each trial, for the record.
       rates: float32[steps] for each trial, the learning rate of each step.
-      every: steps between two looks.
+      every: steps between two evaluations.
       position: the position that an earlier call with `until` returned, from which to continue.
       until: the step at which to pause, a multiple of `every`; None trains to the last step.
-      stop: called with a trial's curve after each look; the trial ends early when it returns True.
+      stop: called with a trial's curve after each evaluation; the trial ends early when it returns
+        True.
       start_counts: whether the parameters before the first step are a candidate.
 
     Returns:
-      For each trial {"variables", "step" (of the best look), "info" (see docs/run-directory.md)},
-      and "position" if `until` paused it.
+      For each trial {"variables", "step" (of the best evaluation), "info" (see
+      docs/run-directory.md)}, and "position" if `until` paused it.
     """
-    lead, steps = contexts[0], len(rates[0])
+    first, steps = contexts[0], len(rates[0])
     last = min(until or steps, steps)
-    saved = lead.restore() or (position and (position["step"], position))
+    saved = first.restore() or (position and (position["step"], position))
     if saved:
         step, state = saved[0], saved[1]["state"]
         trials = [trial | {"curve": list(trial["curve"])} for trial in saved[1]["trials"]]
@@ -98,16 +99,16 @@ def train(
                     "variables": training.keep(state, number),
                 },
             }
-            for number, (error, facts) in enumerate(training.look(state))
+            for number, (error, facts) in enumerate(training.evaluate(state))
         ]
     for ctx, trial, rate in zip(contexts, trials, rates, strict=True):
         for row in trial["curve"]:
             _log(ctx, row, rate)
-    state = lead.replicate(state)
+    state = first.replicate(state)
     while step < last and any(trial["going"] for trial in trials):
         start, step = step, min(step - step % every + every, last)
         state, reports = training.advance(state, start, step)
-        lead.progress(step, steps)
+        first.progress(step, steps)
         going = [number for number, trial in enumerate(trials) if trial["going"]]
         for number in going:
             trials[number]["steps"] = step
@@ -120,9 +121,9 @@ def train(
         going = [number for number in going if trials[number]["going"]]
         if not going:
             break
-        looks = training.look(state)
+        evaluations = training.evaluate(state)
         for number in going:
-            trial, (error, facts) = trials[number], looks[number]
+            trial, (error, facts) = trials[number], evaluations[number]
             trial["curve"].append([step, round_value(reports[number][0]), round_value(error)])
             _log(contexts[number], trial["curve"][-1], rates[number])
             if error <= trial["best"]["error"]:
@@ -134,7 +135,7 @@ def train(
                     "variables": parameters,
                 }
             trial["going"] = not (stop and stop(trial["curve"]))
-        lead.checkpoint(
+        first.checkpoint(
             step,
             lambda: {
                 "state": state,  # noqa: B023 - called at once

@@ -12,7 +12,7 @@ import numpy as np
 
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Feed
-from nevis_stream.learners.parts.fit import look_at_dev, on_host, report
+from nevis_stream.learners.parts.fit import evaluate_on_dev, on_host, report
 from nevis_stream.learners.parts.loop import Training, round_value, train
 from nevis_stream.learners.parts.model import begin, choose_head_size, initialise_program
 from nevis_stream.learners.parts.recipe import SCHEDULES, Recipe
@@ -82,9 +82,11 @@ def fit_jointly(
         carry, reports = report(carry, stop - start)
         return {"carry": carry, "heads": heads}, reports
 
-    def look(state: Tree) -> list[tuple[float, dict[str, Any]]]:
+    def evaluate(state: Tree) -> list[tuple[float, dict[str, Any]]]:
         errors = {
-            task.task_id: look_at_dev(ctx, task, recipe.network, _with_head(state["carry"], head))
+            task.task_id: evaluate_on_dev(
+                ctx, task, recipe.network, _with_head(state["carry"], head)
+            )
             for task, head in zip(tasks, state["heads"], strict=True)
         }
         facts = {"dev_errors": {name: round_value(error) for name, error in errors.items()}}
@@ -94,7 +96,7 @@ def fit_jointly(
         name="pre-training",
         begin=begin_all,
         advance=advance,
-        look=look,
+        evaluate=evaluate,
         keep=lambda state, _: on_host(state["carry"], ["backbone"]),
     )
     try:

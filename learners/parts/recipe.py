@@ -39,7 +39,7 @@ class Recipe:
     Attributes:
       network: backbone and resolution.
       steps: number of updates.
-      validate_every: updates between two evaluations ("looks") on the dev split.
+      validate_every: updates between two evaluations on the dev split.
       augmentation: how training views are made.
       largest_batch: B of NEVIS'22, eq. 4.
       warmup_share: share of the updates in which the learning rate rises.
@@ -129,22 +129,26 @@ def count_training_flops(
 
     No trial is assumed to diverge.
     """
-    step, look = _step_and_look(recipe, classes, n_train)
+    step, evaluation = _count_step_and_evaluation(recipe, classes, n_train)
     helping = _step_with_helper(recipe, classes, n_train) - step if helpers else 0
-    looks = (1 + -(-recipe.steps // recipe.validate_every)) * -(-n_dev // EVALUATION_BATCH)
+    evaluations = (1 + -(-recipe.steps // recipe.validate_every)) * -(-n_dev // EVALUATION_BATCH)
     return {
         "train": trials * recipe.steps * (step + helpers * helping),
-        "validate": trials * looks * look,
+        "validate": trials * evaluations * evaluation,
     }
 
 
 def count_prediction_flops(recipe: Recipe, classes: int, images: int, members: int = 1) -> int:
     """Returns the FLOPs of the answers of an ensemble of `members` trials."""
-    return members * -(-images // EVALUATION_BATCH) * _step_and_look(recipe, classes, 1)[1]
+    return (
+        members * -(-images // EVALUATION_BATCH) * _count_step_and_evaluation(recipe, classes, 1)[1]
+    )
 
 
 def list_programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Callable, tuple, dict]]:
-    """Returns the programs of initialisation, look and step: function, arguments, `jit` options."""
+    """Returns the programs of initialisation, evaluation and step: function, arguments, `jit`
+    options.
+    """
     network, outputs = recipe.network, choose_head_size(classes)
     words, array = jax.ShapeDtypeStruct((4,), jnp.uint32), jax.ShapeDtypeStruct
     variables = jax.eval_shape(initialise_program(network, outputs), words)
@@ -172,11 +176,11 @@ def list_programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Call
     ]
 
 
-def _step_and_look(recipe: Recipe, classes: int, n_train: int) -> list[int]:
-    _, look, step = list_programs(recipe, classes, n_train)
+def _count_step_and_evaluation(recipe: Recipe, classes: int, n_train: int) -> list[int]:
+    _, evaluation, step = list_programs(recipe, classes, n_train)
     return [
         count_flops(function, **options).flops(*arguments)
-        for function, arguments, options in (step, look)
+        for function, arguments, options in (step, evaluation)
     ]
 
 

@@ -39,8 +39,8 @@ class Facts:
     Attributes:
       network: name, options and resolution of the network (`Network` as JSON).
       trained_on: description of the training data.
-      flops: FLOPs of pre-training, including all trials and looks; of imported weights, what the
-        user stated.
+      flops: FLOPs of pre-training, including all trials and evaluations; of imported weights, what
+        the user stated.
       stand_in: the data set that these weights replace because it is not available; else empty.
     """
 

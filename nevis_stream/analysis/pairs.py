@@ -16,7 +16,7 @@ from nevis_stream.analysis.points import point
 from nevis_stream.analysis.regret import REFERENCE
 from nevis_stream.analysis.runs import LeftOut, Run, read_runs
 from nevis_stream.analysis.seeds import SeedGroup, group_by_seed, spread
-from nevis_stream.analysis.verdict import mark
+from nevis_stream.analysis.verdict import abbreviate_verdict
 from nevis_stream.errors import BadInput
 from nevis_stream.run_directory.ledger import find_run_dirs
 
@@ -81,7 +81,7 @@ def make_table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
             "seeds_low": comparison.over_seeds.low,
             "seeds_high": comparison.over_seeds.high,
             "cost_ratio": comparison.paper.ratio,
-            "says": mark(comparison),
+            "says": abbreviate_verdict(comparison),
             "remarks": "; ".join(comparison.remarks),
         }
         for comparison in comparisons

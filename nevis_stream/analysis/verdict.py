@@ -114,7 +114,7 @@ def _elsewhere(label: str, better: str, tasks: Interval) -> str:
     )
 
 
-def mark(comparison: "Comparison") -> str:
+def abbreviate_verdict(comparison: "Comparison") -> str:
     """Returns the verdict in a few words, for a table."""
     seeds, tasks = comparison.over_seeds, comparison.over_tasks
     word = "A better" if tasks.estimate < 0 else "A worse"

@@ -190,8 +190,8 @@ def _dot_general(eqn: JaxprEqn) -> int:
     return 2 * math.prod(eqn.outvars[0].aval.shape) * width
 
 
-# XLA's counts for real numbers without lowering the equation, which takes 15 ms for each shape
-# and, of elementwise functions, in each process for each kind of number: of an element,
+# What XLA counts for each element of real numbers: to lower the equation takes 15 ms for each shape
+# or, of elementwise functions, in each process for each kind of number.
 _OF_AN_ELEMENT = {
     **dict.fromkeys(
         str.split(
@@ -207,7 +207,7 @@ _OF_AN_ELEMENT = {
     ),
     "logistic": 3,
 }
-# and of all of them.
+# What XLA counts for the whole equation, for the same reason.
 _QUICK = {
     "dot_general": _dot_general,
     "reduce_max": _reduction,
@@ -364,7 +364,7 @@ _REDUCTIONS_BY_NUMPY = {
 }
 
 
-def constant(value: Any) -> Value:
+def read_constant(value: Any) -> Value:
     """Returns a constant of a program, or None if it is not of whole numbers, or is too large."""
     array = np.asarray(value) if isinstance(value, int | np.generic | np.ndarray) else value
     if not _whole(getattr(array, "dtype", None)) or array.size > LARGEST:
@@ -376,10 +376,10 @@ def _whole(dtype: object) -> bool:
     return getattr(dtype, "kind", "f") in "biu"
 
 
-def value_of(atom: object, known: dict) -> Value:
+def find_value(atom: object, known: dict) -> Value:
     """Returns the value of an equation's operand."""
     if isinstance(atom, Literal):
-        value = constant(atom.val)
+        value = read_constant(atom.val)
         return None if value is None else value.astype(atom.aval.dtype)
     return known.get(atom)
 

@@ -37,11 +37,11 @@ from nevis_stream.cost.equations import (
     LARGEST,
     POISSON_DRAW,
     Value,
-    constant,
     count_once,
     evaluate_equation,
+    find_value,
     is_poisson,
-    value_of,
+    read_constant,
 )
 from nevis_stream.errors import CostUnknown
 
@@ -133,14 +133,14 @@ class _Walk:
         if values is not None:
             known = dict(zip(live.invars, values, strict=True))
             constants = zip(live.constvars, getattr(jaxpr, "consts", ()), strict=False)
-            known |= {var: constant(value) for var, value in constants}
+            known |= {var: read_constant(value) for var, value in constants}
         total = 0
         for eqn in live.eqns:
-            operands = [value_of(atom, known) if follow else None for atom in eqn.invars]
+            operands = [find_value(atom, known) if follow else None for atom in eqn.invars]
             flops, results = self._equation(eqn, runs, operands, follow)
             total += flops
             known.update(zip(eqn.outvars, results, strict=True))
-        return total, [value_of(atom, known) for atom in live.outvars]
+        return total, [find_value(atom, known) for atom in live.outvars]
 
     def chooses(self, jaxpr: Any) -> bool:
         """Whether a program contains a branch, or a loop that is not a scan."""
@@ -290,7 +290,7 @@ def _step_of(body: Any, n_consts: int, place: int) -> Step:
 
 
 def _literal(atom: Any) -> Step:
-    value = constant(atom.val) if isinstance(atom, Literal) else None
+    value = read_constant(atom.val) if isinstance(atom, Literal) else None
     return int(value[0]) if value is not None and value.size == 1 else None
 
 
@@ -358,7 +358,7 @@ def _count_trips(eqn: JaxprEqn, operands: Sequence[Value]) -> np.ndarray:
 
     def side(atom: Any) -> tuple[Value, Step]:
         if isinstance(atom, Literal):
-            return value_of(atom, {}), 0
+            return find_value(atom, {}), 0
         at = condition.invars.index(atom)
         return values[at], 0 if at < n_condition else _step_of(body, n_body, at - n_condition)
 

@@ -95,7 +95,7 @@ def list_suffixes() -> frozenset[str]:
     return frozenset(suffix for suffix, name in extensions.items() if name in read)
 
 
-def colour(text: str) -> Colour:
+def parse_colour(text: str) -> Colour:
     """Returns red, green and blue, 0 to 255, of a colour: "white", "#ff0000", …; white if empty.
 
     Raises:
@@ -294,15 +294,15 @@ def _eight_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image
     return scaled
 
 
-def count_others(names: Sequence[str]) -> str:
+def mention_others(names: Sequence[str]) -> str:
     """Returns how many files a message that names the first is about."""
     return f"; the same holds for {len(names) - 1} more" if len(names) > 1 else ""
 
 
-def name_of(background: Colour) -> str:
+def name_colour(background: Colour) -> str:
     """Returns a colour as a person would write it.
 
-    >>> name_of((255, 255, 255)), name_of((7, 7, 7))
+    >>> name_colour((255, 255, 255)), name_colour((7, 7, 7))
     ('white', '#070707')
     """
     return "white" if background == WHITE else "#{:02x}{:02x}{:02x}".format(*background)
@@ -321,9 +321,9 @@ def summarise_changes(
     for name, of_file in changes:
         for change in of_file:
             by_change.setdefault(change, []).append(name)
-    said = {TRANSPARENT: f"{TRANSPARENT}, {name_of(background)}"}
+    said = {TRANSPARENT: f"{TRANSPARENT}, {name_colour(background)}"}
     return [
-        f"{by_change[change][0]}: {said.get(change, change)}{count_others(by_change[change])}."
+        f"{by_change[change][0]}: {said.get(change, change)}{mention_others(by_change[change])}."
         for change in CHANGES
         if change in by_change
     ]

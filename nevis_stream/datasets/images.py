@@ -290,7 +290,7 @@ class ArrayImages(Images):
             if (array[..., 3] < 255).any():
                 self.notes = [
                     f"{origin}: the fourth channel is opacity, composited on the background,"
-                    f" {decoding.name_of(background)}."
+                    f" {decoding.name_colour(background)}."
                 ]
                 array = np.stack([decoding.flatten(pixels, background) for pixels in array])
             array = array[..., :3]

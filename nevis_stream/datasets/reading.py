@@ -75,9 +75,9 @@ class Choices:
         Raises:
           BadInput: `background` is not a colour.
         """
-        from nevis_stream.datasets.decoding import colour
+        from nevis_stream.datasets.decoding import parse_colour
 
-        return colour(self.background)
+        return parse_colour(self.background)
 
     def refuse_for_folders(self, origin: str, why: str) -> None:
         """Refuses choices about class folders, for data that have none.

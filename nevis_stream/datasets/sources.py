@@ -6,7 +6,7 @@
 | `nevis22:ID`      | a data set of NEVIS'22: prepared from the published files, else `local:ID`                          |
 | `local:ID`        | prepared from the user's file, else read directly from the folder of shared data sets                |
 | `classes:ID.0-9`  | some classes of a data set; `ID.s3.0-9` in the order drawn with seed 3                              |
-| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `read_shared_files` next to the project) |
+| `shared:PATH`     | a file below the folder of shared data sets (NEVIS_STREAM_SHARED, else `shared` next to the project) |
 | `file:PATH`       | a file or directory of the user                                                                     |
 """  # noqa: E501
 

@@ -45,7 +45,7 @@ from nevis_stream.vocabulary import MULTI_LABEL
 
 def add_models(
     cache: EvaluationCache,
-    asks: Mapping[str, Oracle],
+    oracles: Mapping[str, Oracle],
     budget: int | Prices,
     method: str | None = None,
     *,
@@ -74,8 +74,8 @@ def add_models(
     Args:
       cache: the cache. The method learns from its known models (see
         `known_models.learned_from`), except those that are added.
-      asks: by the id of each new model, what answers for it: takes columns of the cache, int64[1,
-        b].
+      oracles: by the id of each new model, what answers for it: takes columns of the cache,
+        int64[1, b].
       budget: number of samples to observe of each model; in a multi-label data set of images, each
         of which is observed on all of its labels. Or prices of the samples with a budget in their
         unit: then the method is one that takes prices, by default `PRICED`.
@@ -108,9 +108,9 @@ def add_models(
     samples = facts.n
     if method is not None:
         methods.get_within_budget(method)  # a wrong name is an error before anything is read
-    complete = {each.name for each in complete_models(cache, list(asks))}
-    asks = {model: oracle for model, oracle in asks.items() if model not in complete}
-    if not asks:
+    complete = {each.name for each in complete_models(cache, list(oracles))}
+    oracles = {model: oracle for model, oracle in oracles.items() if model not in complete}
+    if not oracles:
         return []
     budgets: Sequence[int | Prices]
     if isinstance(budget, Prices):
@@ -119,11 +119,11 @@ def add_models(
     else:
         check_budget(budget, samples if available and facts.prompt is None else facts.points)
         budgets = _divide_budget(budget, facts)
-    expected = {model: np.full(samples, np.nan, np.float32) for model in asks}
+    expected = {model: np.full(samples, np.nan, np.float32) for model in oracles}
     accounts = []
     adders: dict[int, PartAdder] = {}
     for place, part in enumerate(facts.parts):
-        adder = PartAdder(cache, part, place if part.name else None, list(asks))
+        adder = PartAdder(cache, part, place if part.name else None, list(oracles))
         if part.asked_with is None:
             adders[place] = adder
         else:
@@ -131,7 +131,7 @@ def add_models(
     for (place, adder), part_budget in zip(adders.items(), budgets, strict=True):
         part = facts.parts[place]
         accounts += adder.add(
-            asks,
+            oracles,
             part_budget,
             method,
             seed,
@@ -279,7 +279,7 @@ def fit_method(
 def add_samples(
     cache: EvaluationCache,
     samples: Sequence[str],
-    asks: Mapping[str, Oracle],
+    oracles: Mapping[str, Oracle],
     budget: int,
     method: str = "sort_and_search",
     *,
@@ -294,12 +294,12 @@ def add_samples(
     Args:
       cache: the cache; its known models (see `known_models.learned_from`) are asked, or predicted.
       samples: ids of the new samples.
-      asks: by the id of a model, what answers for it: takes positions in `samples`, int64[1, b].
+      oracles: by the id of a model, what answers for it: takes positions in `samples`, int64[1, b].
       budget: number of models to observe on each sample.
       method: name of a method, or a pair.
       seed: of the method's random choices.
       provenances: of each sample; a sample with `low` and `high` has scores.
-      source: what the asks read, for messages; default: the cache.
+      source: what the oracles read, for messages; default: the cache.
       remedy: what to do if a model has no `Oracle`, for messages.
       progress: is told the stages.
 
@@ -323,7 +323,7 @@ def add_samples(
     unanswered = [
         name
         for name, count in zip(names, asked_before, strict=True)
-        if count < len(samples) and name not in asks
+        if count < len(samples) and name not in oracles
     ]
     if unanswered:
         raise BadInput(_cannot_answer(source or str(cache.directory), unanswered, names, remedy))
@@ -339,7 +339,7 @@ def add_samples(
                 new = new[~is_observed(values[new, model])]
             if len(new):
                 name, ids = names[model], [samples[i] for i in new.tolist()]
-                answers = ask_checked(asks[name], Query(new[None]), cache.scores)
+                answers = ask_checked(oracles[name], Query(new[None]), cache.scores)
                 confidence = None if answers.confidence is None else answers.confidence[0]
                 values[new, model] = answers.values[0]
                 cache.append(name, ids, answers.values[0], confidence)

@@ -33,7 +33,7 @@ from nevis_stream.dynamic_evaluation.fits import (
 from nevis_stream.dynamic_evaluation.known_models import KnownModels, rank, read_known, set_prices
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method
 from nevis_stream.dynamic_evaluation.methods import count_affordable
-from nevis_stream.dynamic_evaluation.policy import Substitutes, count_others
+from nevis_stream.dynamic_evaluation.policy import Substitutes, mention_others
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.estimation import intervals
 from nevis_stream.evaluation_cache import EvaluationCache
@@ -88,7 +88,7 @@ class PartAdder:
 
     def add(
         self,
-        asks: Mapping[str, Oracle],
+        oracles: Mapping[str, Oracle],
         budget: int | Prices,
         method: str | None,
         seed: int,
@@ -114,7 +114,7 @@ class PartAdder:
             budget = count_affordable(method, known)
         if available:  # a file may lack some labels of an image
             known.facts = dataclasses.replace(known.facts, image=None)
-        rows = self._look_up(asks, provenances, expected)
+        rows = self._look_up(oracles, provenances, expected)
         if not rows:
             return []
         additions, choice = read_additions(self._cache.directory), None
@@ -157,7 +157,7 @@ class PartAdder:
 
     def _look_up(
         self,
-        asks: Mapping[str, Oracle],
+        oracles: Mapping[str, Oracle],
         provenances: Mapping[str, dict[str, Any]],
         expected: Mapping[str, np.ndarray],
     ) -> list[CachedOracle]:
@@ -166,7 +166,7 @@ class PartAdder:
         """
         columns, image = self._part.columns, self._known.facts.image
         rows = []
-        for model, oracle in asks.items():
+        for model, oracle in oracles.items():
             facts = provenances.get(model, {})
             row = CachedOracle(
                 self._cache, model, columns, facts, oracle, image, self._other_columns
@@ -461,7 +461,7 @@ def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
     return (
         f"model {models[most]!r} gave no answer to {plural(int(failed[most]), 'sample')}; no number"
         f" stands for them, and similar samples were asked instead, as far as there are any"
-        f"{count_others(failed)}."
+        f"{mention_others(failed)}."
     )
 
 

@@ -141,7 +141,7 @@ class ScorePredictor(ABC):
     ) -> Prediction:
         """Predicts all cells of the models, given some answers."""
 
-    def beside(self, posterior: ResponsePosterior, answers: Responses) -> "ScorePredictor":
+    def adapt_to_metric(self, posterior: ResponsePosterior, answers: Responses) -> "ScorePredictor":
         """Returns the predictor of another metric of the samples that were asked.
 
         Args:
@@ -343,7 +343,7 @@ class Evaluator:
         posterior = asked.method.predictor.make_posterior(
             asked.tree["predictor"], asked.known, asked.ctx
         )
-        predictor = self.method.predictor.beside(posterior, asked._turn(answers))
+        predictor = self.method.predictor.adapt_to_metric(posterior, asked._turn(answers))
         self.method = dataclasses.replace(self.method, predictor=predictor)
         return self.predict(Responses(answers.query, values), budget)
 

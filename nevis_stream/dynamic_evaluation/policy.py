@@ -403,7 +403,7 @@ class Substitutes:
         return (
             f"model {models[most]!r} has no value on {plural(int(self._without[most]), 'sample')};"
             f" {self.counts[most]:,} of those that were chosen had none, and the most similar"
-            f" samples were asked instead{count_others(self.counts)}."
+            f" samples were asked instead{mention_others(self.counts)}."
         )
 
     def _nearest(self, sample: int, others: np.ndarray) -> int:
@@ -423,7 +423,7 @@ class Substitutes:
         return int(others[np.where(count, apart / np.maximum(count, 1), 1).argmin()])
 
 
-def count_others(counts: np.ndarray) -> str:
+def mention_others(counts: np.ndarray) -> str:
     """Returns, for a message about one model, how many others it is true of."""
     others = np.count_nonzero(counts) - 1
     return f" (and of {plural(others, 'other model')})" if others else ""

@@ -60,7 +60,7 @@ class Addition(Record):
         if one were added after the other; in accounts of earlier versions they shared it. None in
         accounts of still earlier ones, which did not count them.
       fit: the key of the stored fit (see `fits`) that the method used.
-      choice: the key of the stored choice (see `check_choice`) of the method; None if the method
+      choice: the key of the stored choice (see `choice`) of the method; None if the method
         was given.
       dataset: the data set that all this is about, where data sets differ in direction or range;
         None: all samples.

@@ -24,7 +24,7 @@ def render(name: str, **values: Any) -> Markup:
     """Returns a template with its values, which are escaped where they aren't markup.
 
     Args:
-      name: path below nevis_stream/report; it may use `notation`, `format_ratio` and the macros of
+      name: path below nevis_stream/report; it may use `notation`, `ratio` and the macros of
         macros.html.
       **values: what the template asks for; a missing one is an error.
     """

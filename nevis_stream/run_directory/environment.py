@@ -183,7 +183,7 @@ class Convention:
       change: what the current version does, as the end of "since this version …".
       everywhere: whether it holds for every run and decides costs alone, not predictors. Then its
         version is not part of the config's hash. Other conventions are those of the learners whose
-        attribute `read_conventions` names them.
+        attribute `conventions` names them.
     """
 
     version: int
@@ -266,12 +266,12 @@ def digest_code(things: Iterable[Any], modules: Iterable[str] = ()) -> Digests:
       things: a learner, a stream.
       modules: names of further modules to begin from, if they are imported.
     """
-    found = _Found()
+    collector = _CodeCollector()
     for name in modules:
-        found.module(name, first=True)
+        collector.add_module(name, first=True)
     for thing in things:
-        found.thing(thing)
-    return found.digests()
+        collector.add_object(thing)
+    return collector.compute_digests()
 
 
 def compare_code(before: Digests, now: Digests) -> list[str]:
@@ -285,7 +285,7 @@ def compare_code(before: Digests, now: Digests) -> list[str]:
     return changed
 
 
-class _Found:
+class _CodeCollector:
     """Collects modules and the code of `__main__`."""
 
     def __init__(self):
@@ -293,21 +293,21 @@ class _Found:
         self._main: dict[str, str] = {}
         self._seen: set[int] = set()
 
-    def digests(self) -> Digests:
+    def compute_digests(self) -> Digests:
         result = {name: _hash(read_bytes(file)) for name, file in sorted(self._files.items())}
         if self._main:
             result[_MAIN] = _hash("\n".join(map(str, sorted(self._main.items()))).encode())
         return result
 
-    def thing(self, thing: Any) -> None:
+    def add_object(self, thing: Any) -> None:
         """Adds the classes of an object, and the functions and classes that it has as values."""
         for each in type(thing).__mro__:
-            self._value(each, each.__name__, first=each is type(thing))
+            self._add_value(each, each.__name__, first=each is type(thing))
         for name, value in vars(thing).items() if hasattr(thing, "__dict__") else ():
             holder = isinstance(value, type | types.FunctionType)
-            self._value(value if holder else type(value), f"{type(thing).__name__}.{name}")
+            self._add_value(value if holder else type(value), f"{type(thing).__name__}.{name}")
 
-    def module(self, name: str, first: bool = False) -> None:
+    def add_module(self, name: str, first: bool = False) -> None:
         """Adds a module and those that it imports."""
         if name in self._files or name == "__main__":
             return
@@ -316,29 +316,29 @@ class _Found:
             return
         self._files[name] = file
         for imported in _imports(name, file):
-            self.module(imported)
+            self.add_module(imported)
 
-    def _value(self, value: Any, place: str, first: bool = False) -> None:
+    def _add_value(self, value: Any, place: str, first: bool = False) -> None:
         """Adds a class, a function or a constant that code refers to."""
         value = inspect.unwrap(value) if callable(value) else value
         value = getattr(value, "func", value)  # of a functools.partial
         if isinstance(value, types.ModuleType):
-            self.module(value.__name__)
+            self.add_module(value.__name__)
         elif isinstance(value, _CONSTANTS):
             self._main[place] = _constant(value)
         elif getattr(value, "__module__", None) not in (None, "__main__"):
-            self.module(value.__module__, first)
+            self.add_module(value.__module__, first)
         elif id(value) not in self._seen:
             self._seen.add(id(value))
             if isinstance(value, type):
                 for name, member in sorted(vars(value).items()):
                     if name not in _NOT_CODE:
                         member = getattr(member, "__func__", getattr(member, "fget", member))
-                        self._value(member, f"{place}.{name}")
+                        self._add_value(member, f"{place}.{name}")
             elif isinstance(value, types.FunctionType):
                 self._main[place] = _text(value.__code__) + _constant(value.__defaults__)
                 for name, each in sorted(_list_used(value).items(), key=lambda used: used[0]):
-                    self._value(each, name)
+                    self._add_value(each, name)
 
 
 def _text(code: types.CodeType) -> str:

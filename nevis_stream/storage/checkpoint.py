@@ -36,7 +36,7 @@ None.
 """
 
 _ARRAY = "__array__"
-_MISFITS = (
+_STRUCTURE_ERRORS = (
     *(safetensors.SafetensorError, KeyError, TypeError, ValueError, AttributeError),
     *(RecursionError, MemoryError),
 )
@@ -199,7 +199,7 @@ class Checkpoint:
             raise DamagedCheckpoint(f"{file}: its content does not match its checksum.")
         try:
             return _join(self._trees[name]["structure"], safetensors.numpy.load(data))
-        except _MISFITS as error:  # of somebody else's program, with right checksums
+        except _STRUCTURE_ERRORS as error:  # of somebody else's program, with right checksums
             raise DamagedCheckpoint(
                 f"{file}: its arrays are not those of the manifest ({type(error).__name__}:"
                 f" {error})."
@@ -250,10 +250,10 @@ def rebuild(tree: Any, like: Any) -> Any:
             f"ctx.restore: {len(found)} leaves were saved, but like has {len(wanted)}. Was the"
             " learner changed since?"
         )
-    return jax.tree.unflatten(structure, map(_fitting, found, wanted))
+    return jax.tree.unflatten(structure, map(_match_leaf, found, wanted))
 
 
-def _fitting(leaf: Any, wanted: Any) -> Any:
+def _match_leaf(leaf: Any, wanted: Any) -> Any:
     import jax
 
     if _is_key(wanted):
@@ -293,7 +293,7 @@ class EventWorkspace:
         if path.exists():
             remove_leftovers(path)
 
-    def finished(self, trial: int) -> tuple[Tree, dict] | None:
+    def load_finished(self, trial: int) -> tuple[Tree, dict] | None:
         """Returns a finished trial's result and FLOPs, or None if it must be run."""
         path = self._path / f"trial-{trial:03d}"
         return self._read(path, "it is run again") if path.exists() else None
@@ -304,7 +304,7 @@ class EventWorkspace:
         for _, path in self._positions(trial):
             shutil.rmtree(path, ignore_errors=True)
 
-    def due(self, trial: int | None) -> bool:
+    def is_due(self, trial: int | None) -> bool:
         """Whether enough time has passed to save a position. Time affects only what is saved, never
         what is computed.
         """
@@ -327,7 +327,7 @@ class EventWorkspace:
             shutil.rmtree(path, ignore_errors=True)
         return None
 
-    def shared(self) -> "SharedPositions":
+    def share(self) -> "SharedPositions":
         """Returns the part that other processes, on any machine, may use; it can be pickled."""
         if self._mark is None:
             self._mark = self._path.absolute() / f"{TEMPORARY_PREFIX}mark-{secrets.token_hex(8)}"
@@ -370,12 +370,12 @@ class RecordWorkspace(EventWorkspace):
         super().__init__(path, 0.0)
         self._record, self._cells = record, cells
 
-    def finished(self, trial: int) -> tuple[Tree, dict] | None:
+    def load_finished(self, trial: int) -> tuple[Tree, dict] | None:
         """Returns a finished trial's result, arrays as lists, and FLOPs; None if it must be run."""
         if (cell := self._cells[trial]) in self._record:
             kept = self._record[cell]
             return kept["result"], kept["flops"]
-        return super().finished(trial)
+        return super().load_finished(trial)
 
     def finish(self, trial: int, result: Tree, counts: dict) -> None:
         """Adds a finished trial's result and FLOPs to the record."""
@@ -401,15 +401,15 @@ class SharedPositions(EventWorkspace):
     def __reduce__(self):
         return SharedPositions, (self._mark, self._seconds)  # a clock is its machine's own
 
-    def finished(self, trial: int) -> None:
+    def load_finished(self, trial: int) -> None:
         """Returns None: the process of the run has already looked."""
 
     def finish(self, trial: int, result: Tree, counts: dict) -> None:
         """Does nothing: the result goes to the process of the run."""
 
-    def due(self, trial: int | None) -> bool:
+    def is_due(self, trial: int | None) -> bool:
         """Whether enough time has passed to save a position, and the run still needs it."""
-        return super().due(trial) and self._mark.exists()
+        return super().is_due(trial) and self._mark.exists()
 
     def restore(self, trial: int | None) -> tuple[int, Tree, dict] | None:
         """Returns step, tree and FLOPs of the last undamaged position of a trial, or None."""

@@ -31,7 +31,7 @@ from nevis_stream.vocabulary import HELD_OUT_SPLITS, KEEP, POOL
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledCache:
     """The number of models that were added to a cache, and the FLOPs of their answers."""
 
     cache: Path
@@ -47,7 +47,7 @@ def fill(
     splits: Sequence[str] = HELD_OUT_SPLITS,
     probabilities: bool = False,
     progress: Progress = SILENT,
-) -> list[Filled]:
+) -> list[FilledCache]:
     """Adds a run's predictors to caches, one for each data set: `out/DATASET_ID`.
 
     Answers that are in a cache already are not computed again. Rows are predictor ids, columns
@@ -72,7 +72,7 @@ def fill(
     predictors = [p for p in run.predictors if which == "all" or p.chosen]
     if not predictors:
         raise BadInput(f"{run.path}: contains neither checkpoints nor recorded answers.")
-    added: dict[str, Filled] = {}
+    added: dict[str, FilledCache] = {}
     for done, predictor in enumerate(predictors):
         task = predictor.task
         progress.stage(f"{task.task_id}, trial {predictor.trial}", done, len(predictors))
@@ -82,9 +82,9 @@ def fill(
         flops = _fill_one(
             cache, run, predictor, splits, probabilities and task.kind == SINGLE_LABEL
         )
-        total = added.get(task.dataset_id, Filled(path, 0, 0))
+        total = added.get(task.dataset_id, FilledCache(path, 0, 0))
         models = total.models + (flops is not None)
-        added[task.dataset_id] = Filled(path, models, total.flops + (flops or 0))
+        added[task.dataset_id] = FilledCache(path, models, total.flops + (flops or 0))
     progress.stage("done", len(predictors), len(predictors))
     return list(added.values())
 
@@ -158,7 +158,7 @@ def _fill_one(
         parts = run.samples(task, [split])
         ids = list_cell_ids(task, parts[0])
         if ids and not (
-            is_known and columns.issuperset(ids) and _answer(cache, model, ids, probabilities)
+            is_known and columns.issuperset(ids) and _has_answers(cache, model, ids, probabilities)
         ):
             must_run = probabilities and predictor.checkpoint  # probabilities are not recorded
             answers = None if must_run else run.recorded(predictor, split)
@@ -186,7 +186,7 @@ def _fill_one(
 
 
 def add_features(
-    cache: EvaluationCache, run: KeptRun, describing: KeptRun, backbone: KeptPredictor
+    cache: EvaluationCache, run: KeptRun, backbone_run: KeptRun, backbone: KeptPredictor
 ) -> tuple[np.ndarray, int]:
     """Adds features to the samples of a cache that have none; in multi-label tasks all pairs of an
     image have the same.
@@ -194,7 +194,7 @@ def add_features(
     Args:
       cache: of a data set of `run`, see `fill`.
       run: the run that has the images.
-      describing: the run that has the backbone.
+      backbone_run: the run that has the backbone.
       backbone: the predictor whose backbone computes the features.
 
     Returns: the features of all samples, float32[n, d], and their FLOPs.
@@ -205,7 +205,7 @@ def add_features(
     task = next(t for t in run.stream.tasks if t.dataset_id == cache.about["dataset_id"])
     cells = cache.samples()
     samples = Samples.join(run.samples_of(task, cells))
-    features, flops = describing.features(backbone, samples)
+    features, flops = backbone_run.features(backbone, samples)
     row_of = {sample: row for row, sample in enumerate(samples.ids)}
     features = features[[row_of[sample_id(task, cell)] for cell in cells]]
     known, is_new = cache.features(), np.ones(len(cells), bool)
@@ -224,7 +224,9 @@ def add_features(
     return features, flops
 
 
-def _answer(cache: EvaluationCache, model: str, ids: Sequence[str], probabilities: bool) -> bool:
+def _has_answers(
+    cache: EvaluationCache, model: str, ids: Sequence[str], probabilities: bool
+) -> bool:
     if (cache.matrix([model], ids) == UNKNOWN).any():
         return False
     if not probabilities:
@@ -264,7 +266,7 @@ class CheckpointOracle:
         return Responses(query, values, Cost(answers.flops), confidence)
 
 
-class MovableCheckpoint:
+class MovedCheckpointOracle:
     """An `Oracle` for a model of a cache, whose run is opened at the first question.
 
     Args:

@@ -10,10 +10,10 @@ from nevis_stream.analysis.differences import compare_groups, make_table
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import group_by_seed
 from nevis_stream.analysis.verdict import (
+    abbreviate_verdict,
     estimate_seeds_needed,
     format_span,
     list_cautions,
-    mark,
     state_costs,
     state_verdict,
 )
@@ -261,7 +261,7 @@ def test_two_seeds_that_cannot_tell_say_how_many_would(tmp_path):
         " each could, if the true difference is this large."
     )
     assert "within seed noise" not in state_verdict(result)
-    assert mark(result) == "seeds cannot tell"
+    assert abbreviate_verdict(result) == "seeds cannot tell"
 
 
 def test_the_number_of_seeds_is_that_of_welchs_t(tmp_path):

@@ -159,11 +159,11 @@ def test_another_background_and_opaque_alpha():
     assert pixels(grey, background=(1, 2, 3)).tolist() == [[[1, 2, 3], [40, 40, 40]]]
     opaque = decoded(saved(Image.fromarray(UPRIGHT).convert("RGBA")))
     assert near(opaque.image, UPRIGHT, 0) and opaque.changes == ()
-    assert decoding.colour("") == decoding.colour("white") == (255, 255, 255)
-    assert decoding.colour("#0a0B0c") == (10, 11, 12)
+    assert decoding.parse_colour("") == decoding.parse_colour("white") == (255, 255, 255)
+    assert decoding.parse_colour("#0a0B0c") == (10, 11, 12)
     for wrong in ("#12345678", "whitish", "1,2,3"):
         with pytest.raises(BadInput, match="is not a colour; valid: a name such as white"):
-            decoding.colour(wrong)
+            decoding.parse_colour(wrong)
 
 
 def frames(format, **options):

@@ -41,7 +41,7 @@ def evaluate(evaluator, truth, seed=1, budget=BUDGET):
 
 
 def second_look(self, answers, ctx):
-    """Every model is unlike the known ones, which the first look does not see."""
+    """Every model is unlike the known ones, which the first check does not see."""
     return np.full(len(answers.values), answers.samples.shape[1] > 10)
 
 
@@ -72,7 +72,7 @@ def test_beyond_the_known_models_the_rest_is_drawn(evaluator, always, monkeypatc
 
 
 def test_a_model_that_turns_out_to_be_unlike_keeps_its_answers(evaluator, monkeypatch):
-    """At the second look: the adaptive answers before it are known, and no draw is asked twice."""
+    """At the second check: the adaptive answers before it are known, and no draw is asked twice."""
     monkeypatch.setattr(guarded.GuardedPosterior, "unlike", second_look)
     estimates = evaluate(evaluator, STRONG)
     fractions = estimates.answers.query.fractions
@@ -172,7 +172,9 @@ def test_what_few_answers_leave_possible_is_in_the_interval(evaluator, monkeypat
     monkeypatch.setattr(
         guarded.GuardedPosterior,
         "quantiles",
-        lambda self, answers, look, ctx: np.repeat(possible[:, None], len(answers.values), axis=1),
+        lambda self, answers, screening, ctx: np.repeat(
+            possible[:, None], len(answers.values), axis=1
+        ),
     )
     monkeypatch.setattr(guarded, "MAY_REACH", -np.inf)
     inside = evaluate(evaluator, STRONG)
@@ -199,8 +201,8 @@ def test_quantiles_of_what_is_possible(evaluator):
     for count in (20, 60, N):
         asked = np.argsort(random.random(truth.shape), axis=1)[:, :count]
         answers = MatrixOracle(truth)(Query(asked))
-        look = posterior.look(answers, evaluator.ctx)
-        low, median, high = posterior.quantiles(answers, look, evaluator.ctx)
+        screening = posterior.screen(answers, evaluator.ctx)
+        low, median, high = posterior.quantiles(answers, screening, evaluator.ctx)
         means = truth.mean(axis=1)
         assert ((low <= means + 1e-6) & (means - 1e-6 <= high)).mean() >= 0.85
         assert ((low <= median) & (median <= high)).all()

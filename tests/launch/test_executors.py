@@ -328,14 +328,14 @@ def test_a_trial_whose_worker_dies_goes_on_from_its_position(tmp_path):
 
 def test_a_process_that_was_taken_for_lost_writes_nothing_more(tmp_path):
     workspace = EventWorkspace(tmp_path / "event", 0)
-    elsewhere = pickle.loads(pickle.dumps(workspace.shared()))
-    assert elsewhere.due(4) and elsewhere.restore(4) is None
+    elsewhere = pickle.loads(pickle.dumps(workspace.share()))
+    assert elsewhere.is_due(4) and elsewhere.restore(4) is None
     elsewhere.save(4, 30, {"value": 1}, {"train": {"4": 5}})
     elsewhere.finish(4, {"value": 2}, {})
-    assert workspace.finished(4) is None
+    assert workspace.load_finished(4) is None
     assert workspace.restore(4) == elsewhere.restore(4) == (30, {"value": 1}, {"train": {"4": 5}})
     EventWorkspace(tmp_path / "event", 0)  # the run was killed and started again
-    assert not elsewhere.due(4) and elsewhere.restore(4) is None
+    assert not elsewhere.is_due(4) and elsewhere.restore(4) is None
 
 
 def dies(ctx, item):

@@ -21,7 +21,12 @@ from nevis_stream.run_directory.records import PredictRecord
 from nevis_stream.runner import run
 from nevis_stream.storage.checkpoint import Checkpoint
 from nevis_stream.streams.named_streams import load_stream
-from nevis_stream.trained_runs.caches import CheckpointOracle, MovableCheckpoint, add_features, fill
+from nevis_stream.trained_runs.caches import (
+    CheckpointOracle,
+    MovedCheckpointOracle,
+    add_features,
+    fill,
+)
 from nevis_stream.trained_runs.predictors import find_predictor
 from nevis_stream.vocabulary import HELD_OUT_SPLITS
 
@@ -245,7 +250,7 @@ def test_moved_runs_are_found_in_their_new_folder(kept_run, tmp_path):
     assert ((EvaluationCache(cache).matrix(samples=test) != 255).sum(axis=0) == 2).all()
     first, other = kept_run.predictors[:2]
     with pytest.raises(BadInput, match="another run"):
-        MovableCheckpoint(
+        MovedCheckpointOracle(
             other.predictor_id, first.checkpoint, first.trial, lambda path: kept_run, lambda _: test
         )(Query(np.array([[0]])))
 

@@ -231,7 +231,9 @@ class Session:
             np.concatenate([none, *(draw.samples for draw in draws if draw.pool_part == place)])
             for place in range(len(self.pool_parts))
         ]
-        left = [len(g.ids) - len(e) for g, e in zip(self.pool_parts, earlier, strict=True)]
+        left = [
+            len(part.ids) - len(drawn) for part, drawn in zip(self.pool_parts, earlier, strict=True)
+        ]
         drawn_here: list[dict[str, Any]] = []
         for place, part_count in enumerate(_apportion(left, count)):
             if not part_count:
@@ -242,9 +244,9 @@ class Session:
             free = np.ones(len(pool_part.ids), bool)
             free[drawn_before] = False
             random = generator(self.settings.seed, "draw", number, place)
-            drawn = ProportionalSampling(uniform=self.settings.uniform)
+            sampling = ProportionalSampling(uniform=self.settings.uniform)
             query = choose_samples(
-                pools, members, free, part_count, random, self.settings.rule, drawn
+                pools, members, free, part_count, random, self.settings.rule, sampling
             )
             samples = query.samples[0]
             expected = [

@@ -1,8 +1,8 @@
 """Unpacks untrusted archives: nothing leaves the folder, and nothing grows without bounds.
 
-The mark of what an archive became is a file beside it, written when all of it is on the disk, with
-a checksum of each file. A kill leaves no mark, a power cut none before its bytes, and what a
-failing drive changes afterwards is noticed.
+A file beside an unpacked archive marks it as complete, with a checksum of each file; it is written
+when all of these are on the disk. So neither a kill nor a power cut leaves a mark on half of them,
+and what a failing drive changes afterwards is noticed.
 """
 
 import bz2
@@ -100,7 +100,7 @@ def unpack(archive: Path, folder: Path) -> None:
             elif name.endswith(TARS):
                 _untar(archive, part)
             elif name.lower().endswith(BY_TOOL):
-                _by_tool(archive, part)
+                _unpack_by_tool(archive, part)
             else:
                 _decompress(archive, part)
         except _DAMAGED as error:
@@ -207,7 +207,7 @@ def _untar_lzw(archive: Path, folder: Path) -> None:
     plain.unlink()
 
 
-def _by_tool(archive: Path, folder: Path) -> None:
+def _unpack_by_tool(archive: Path, folder: Path) -> None:
     tool = next((tool for tool in ("bsdtar", "unrar", "7z") if shutil.which(tool)), None)
     if tool is None:
         raise BadInput(
@@ -236,7 +236,6 @@ def _decompress(archive: Path, target: Path) -> None:
 
 
 _PREFIX = ".from-"
-_BLOCK = 2**20
 
 
 def write_mark(target: Path, origin: str) -> None:

@@ -36,7 +36,7 @@ READERS: Mapping[str, Callable[..., Iterator[Example]]] = {
     "hdf5": pixels.read_hdf5,
     "coco": annotations.read_coco,
     "companion": paths.read_companions,
-    "score_list": paths.score_list,
+    "score_list": paths.read_score_list,
     "poses": paths.read_poses,
     "mat_lists": matlab.read_mat_lists,
     "mat_records": matlab.read_mat_records,

@@ -108,7 +108,7 @@ def read_companions(
 
     Args:
       tree: the folder.
-      pattern: regular expression of the images' paths; its groups fill `read_companions`.
+      pattern: regular expression of the images' paths; its groups fill `companion`.
       companion: template of the companion's path.
       measure: "lines" (their number), "locations" (rows of the location array in an image_info
         .mat), or "definite" (class 1 where a line begins with 1, else 0).
@@ -172,7 +172,7 @@ def _locations(path: Path) -> float:
 _MEASURES = {"lines": _lines, "definite": _definite, "locations": _locations}
 
 
-def score_list(tree: FileTree, *, pattern: str, scores: str) -> Iterator[Example]:
+def read_score_list(tree: FileTree, *, pattern: str, scores: str) -> Iterator[Example]:
     """Reads images whose scores are in a list, one per line.
 
     The order is that of the numbers in the images' names.

@@ -57,7 +57,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     try:
         with zipfile.ZipFile(path) as archive:
             check_zip(archive, path)
-            _refuse_twice(archive, path)
+            _refuse_duplicates(archive, path)
             members = {name for name in archive.namelist() if not name.endswith("/")}
             top = _top(path, members)
             if top is None:
@@ -143,7 +143,7 @@ def _read_folders(
     )
 
 
-def _refuse_twice(archive: zipfile.ZipFile, path: Path) -> None:
+def _refuse_duplicates(archive: zipfile.ZipFile, path: Path) -> None:
     """Refuses a name that two members have: programs differ in which of them they unpack."""
     names = [_with_slashes(name) for name in archive.namelist()]
     for name, count in Counter(names).items():

@@ -182,7 +182,7 @@ class PartFirst(Policy):
         return Query(query.samples[:, : plan.budget - answers.samples.shape[1]])
 
 
-class LookedAt(ResponsePosterior, ABC):
+class ScreeningPosterior(ResponsePosterior, ABC):
     """A posterior that tells whether a model is like the known ones.
 
     Attributes:
@@ -192,27 +192,31 @@ class LookedAt(ResponsePosterior, ABC):
     base: ResponsePosterior
 
     @abstractmethod
-    def unlike(self, answers: Responses, ctx: Compute) -> np.ndarray:
+    def find_unlike(self, answers: Responses, ctx: Compute) -> np.ndarray:
         """Returns which models the known ones say little about, bool[m]."""
 
 
 class Guard(PartFirst):
-    """As `PartFirst`, but each model is looked at after the first part, and once more after half of
+    """As `PartFirst`, but each model is checked after the first part, and once more after half of
     the rest: if it is unlike the known models, the rest is drawn from strata, so that the estimate
-    holds for any model. The posterior says which models are unlike (`LookedAt`).
+    holds for any model. The posterior says which models are unlike (`ScreeningPosterior`).
     """
 
-    def looks(self, budget: int) -> list[int]:
-        """Returns the numbers of answers after which the models are looked at."""
+    def list_checks(self, budget: int) -> list[int]:
+        """Returns the numbers of answers after which the models are checked."""
         first = self.first(budget)
         second = first + (budget - first) // 2
         return [first, second] if first < second < budget else [first]
 
-    def design(self, tree: Tree, posterior: LookedAt, budget: int, key: Key, ctx: Compute) -> Tree:
+    def design(
+        self, tree: Tree, posterior: ScreeningPosterior, budget: int, key: Key, ctx: Compute
+    ) -> Tree:
         """Makes the other policy's design."""
         return self.policy.design(tree["policy"], posterior.base, budget, key, ctx)
 
-    def fit(self, known: KnownModels, posterior: LookedAt, key: Key, ctx: Compute) -> Tree:
+    def fit(
+        self, known: KnownModels, posterior: ScreeningPosterior, key: Key, ctx: Compute
+    ) -> Tree:
         """Fits the other policy, and orders the samples."""
         return super().fit(known, posterior.base, key, ctx)
 
@@ -223,29 +227,29 @@ class Guard(PartFirst):
         asked, budget = answers.samples.shape[1], plan.budget
         if not asked:
             return self.draw_first(plan, answers, key)
-        posterior: LookedAt = plan.posterior
+        posterior: ScreeningPosterior = plan.posterior
         inner = Plan(plan.tree, plan.design, posterior.base, budget)
         query = self.ask_other(inner, answers, key, ctx)
-        looks = self.looks(budget)
-        stop = min([look for look in looks if look > asked], default=budget)
+        checks = self.list_checks(budget)
+        stop = min([check for check in checks if check > asked], default=budget)
         samples = query.samples[:, : stop - asked].copy()
         chances, fractions = np.ones(samples.shape), np.zeros(samples.shape)
         switched = np.zeros(len(samples), bool)
-        for look in [look for look in looks if look <= asked]:
-            until = answers.first(look)
-            if look == asked:
-                unlike = posterior.unlike(until, ctx) & ~switched
+        for check in [check for check in checks if check <= asked]:
+            until = answers.first(check)
+            if check == asked:
+                unlike = posterior.find_unlike(until, ctx) & ~switched
             else:  # what was decided then: only draws are fractions of their stratum
                 assert answers.query.fractions is not None
-                unlike = (answers.query.fractions[:, look] > 0) & ~switched
+                unlike = (answers.query.fractions[:, check] > 0) & ~switched
             rows = np.flatnonzero(unlike)
             if len(rows):
-                drawn = self._draw_rest(plan, until.of(rows), look, key, ctx)
-                there = slice(asked - look, asked - look + samples.shape[1])
-                samples[rows] = drawn.samples[:, there]
+                drawn = self._draw_rest(plan, until.of(rows), check, key, ctx)
+                columns = slice(asked - check, asked - check + samples.shape[1])
+                samples[rows] = drawn.samples[:, columns]
                 chances[rows], fractions[rows] = (
-                    drawn.probabilities[:, there],
-                    drawn.fractions[:, there],
+                    drawn.probabilities[:, columns],
+                    drawn.fractions[:, columns],
                 )
             switched |= unlike
         return Query(samples, chances, fractions)
@@ -257,10 +261,10 @@ class Guard(PartFirst):
         return draw(strata, weights, count, make_numpy_generator(key))
 
     def _draw_rest(
-        self, plan: Plan, answers: Responses, look: int, key: Key, ctx: Compute
+        self, plan: Plan, answers: Responses, check: int, key: Key, ctx: Compute
     ) -> Query:
         """Returns the draws of all that is left of the budget, the same in each step."""
-        count, weights = plan.budget - look, np.asarray(plan.tree["weights"])
+        count, weights = plan.budget - check, np.asarray(plan.tree["weights"])
         strata = cut(plan.posterior, answers, weights, count)
         ctx.charge(strata.size)
-        return draw(strata, weights, count, make_numpy_generator(jax.random.fold_in(key, look)))
+        return draw(strata, weights, count, make_numpy_generator(jax.random.fold_in(key, check)))

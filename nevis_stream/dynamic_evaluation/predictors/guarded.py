@@ -2,8 +2,8 @@
 for any model.
 
 A fit to the known models is wrong for models unlike them: samples that every known model fails tell
-nothing about who solves them, so the mean of a stronger model is pulled towards the known ones.
-Two things are looked at (`GuardedPosterior.unlike`): whether the model may lie beyond the best, or
+nothing about who solves them, so the mean of a stronger model is pulled towards the known ones. Two
+things are checked (`GuardedPosterior.find_unlike`): whether the model may lie beyond the best, or
 the worst, known model, and how improbable the answers are under the fit. A few answers do not find
 all such models. So the interval of the others contains what the answers leave possible if the model
 may be unlike the known ones in these two ways (`GuardedPosterior.quantiles`).
@@ -22,7 +22,7 @@ from nevis_stream.cost.compute import Compute
 from nevis_stream.dynamic_evaluation import response
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.dynamic_evaluation.method import Evaluator, Method, Prediction, ScorePredictor
-from nevis_stream.dynamic_evaluation.policies.staged_strata import LookedAt, PartFirst
+from nevis_stream.dynamic_evaluation.policies.staged_strata import PartFirst, ScreeningPosterior
 from nevis_stream.dynamic_evaluation.policy import Key, Policy
 from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
@@ -53,7 +53,7 @@ PART = 1024  # samples that are predicted for all abilities together
 QUANTILES = (0.025, 0.5, 0.975)
 
 
-class GuardedPosterior(LookedAt):
+class GuardedPosterior(ScreeningPosterior):
     """The guarded predictor's posterior, and what tells whether a model is like the known ones.
 
     Args:
@@ -75,12 +75,12 @@ class GuardedPosterior(LookedAt):
         """Returns those of the surrogate."""
         return self.surrogate.moments(answers)
 
-    def unlike(self, answers: Responses, ctx: Compute) -> np.ndarray:
+    def find_unlike(self, answers: Responses, ctx: Compute) -> np.ndarray:
         """Returns which models the known ones say little about, bool[m]."""
-        look = self.look(answers, ctx)
-        return look.beyond() | (look.misfit > MISFIT)
+        screening = self.screen(answers, ctx)
+        return screening.lies_beyond() | (screening.misfit > MISFIT)
 
-    def look(self, answers: Responses, ctx: Compute) -> "Look":
+    def screen(self, answers: Responses, ctx: Compute) -> "Screening":
         """Returns what the answers so far say about m models."""
         padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
         weights = self.surrogate.weights
@@ -96,15 +96,15 @@ class GuardedPosterior(LookedAt):
             logs, _ = self._likelihoods(padded_answers, ctx)
             evidence = logsumexp(logs, axis=2)
             misfit = logsumexp(evidence[:, 1:], axis=1) - np.log(len(MISFITS)) - evidence[:, 0]
-        return Look(mean, deviation, misfit, noise, self.ends)
+        return Screening(mean, deviation, misfit, noise, self.ends)
 
-    def quantiles(self, answers: Responses, look: "Look", ctx: Compute) -> np.ndarray:
+    def quantiles(self, answers: Responses, screening: "Screening", ctx: Compute) -> np.ndarray:
         """Returns the `QUANTILES` of the posterior of each model's mean, float64[3, m], if its
         ability may lie far from those of the known models, and its answers may be a misfit.
 
         Args:
           answers: outcomes of m models.
-          look: what these answers say.
+          screening: of these answers.
           ctx: compiles, and counts FLOPs.
         """
         padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
@@ -119,7 +119,7 @@ class GuardedPosterior(LookedAt):
             means = (seen @ answers.values[model] + rest).ravel()
             order, chances = np.argsort(means), softmax(logs[model] + LOG_PRIOR[:, None]).ravel()
             low, median, high = np.interp(QUANTILES, np.cumsum(chances[order]), means[order])
-            half = NORMAL_975 * look.noise[model]  # of the outcomes, given the ability
+            half = NORMAL_975 * screening.noise[model]  # of the outcomes, given the ability
             below, above = np.hypot(median - low, half), np.hypot(high - median, half)
             found.append((median - below, median, median + above))
         return np.clip(np.array(found).T, 0, 1)
@@ -134,7 +134,7 @@ class GuardedPosterior(LookedAt):
 
 
 @dataclass(frozen=True)
-class Look:
+class Screening:
     """What the answers of m models say.
 
     Attributes:
@@ -151,7 +151,7 @@ class Look:
     noise: np.ndarray
     ends: tuple[float, float]
 
-    def beyond(self, reach: float | None = None) -> np.ndarray:
+    def lies_beyond(self, reach: float | None = None) -> np.ndarray:
         """Returns which models lie, or may lie, beyond the known ones, bool[m]: an end of their
         range is within so many claimed standard deviations of the mean, or passed; None: `REACH`.
         """
@@ -163,7 +163,7 @@ class Look:
     def _below(self, reach: float | None = None) -> np.ndarray:
         return self.mean - (REACH if reach is None else reach) * self.deviation < self.ends[0]
 
-    def reason(self, model: int) -> str:
+    def explain(self, model: int) -> str:
         """Returns in words why a model's estimate is for any model, or not."""
         for beyond, word in ((self._above, "best"), (self._below, "worst")):
             if beyond()[model]:
@@ -253,32 +253,33 @@ class GuardedPredictor(ScorePredictor):
         fractions = answers.query.fractions
         drawn = np.zeros((len(mean), 0), bool) if fractions is None else fractions[:, first:] > 0
         switched = drawn.any(axis=1)
-        look, notes = posterior.look(answers, ctx), []
+        screening, notes = posterior.screen(answers, ctx), []
         others = np.full((3, len(mean)), np.nan)
         for model in range(len(mean)):
-            row, stages, seen = answers.of(np.array([model])), [(0, first)], look
+            row, stages, seen = answers.of(np.array([model])), [(0, first)], screening
             if switched[model]:
                 start = first + int(drawn[model].argmax())
                 stages.append((start, budget))
-                seen = posterior.look(row.first(start), ctx)
+                seen = posterior.screen(row.first(start), ctx)
             other = model_assisted.estimate(posterior.surrogate, weights, row, stages, ctx)[:, 0]
             own = mean[model], low[model], high[model]
             if switched[model]:
                 mean[model], low[model], high[model] = other
             if not other[1] <= own[0] <= other[2]:
                 others[:, model] = own if switched[model] else other
-            note = seen.reason(0 if switched[model] else model)
-            if look.misfit[model] > MISFIT:
+            note = seen.explain(0 if switched[model] else model)
+            if screening.misfit[model] > MISFIT:
                 note += (
                     "; misfit: its answers are improbable under the fit; answers lost or guessed at"
-                    f" random explain them {np.exp(min(look.misfit[model], 20)):,.0f} times better"
+                    f" random explain them {np.exp(min(screening.misfit[model], 20)):,.0f} times"
+                    " better"
                 )
             notes.append(note)
         # beyond the known models the calibration on them is not enough
-        outside, wider = look.beyond(MAY_REACH) & ~switched, np.ones(len(mean))
+        outside, wider = screening.lies_beyond(MAY_REACH) & ~switched, np.ones(len(mean))
         within = None
         if answers.values.dtype == np.uint8:
-            within = np.where(switched, np.nan, posterior.quantiles(answers, look, ctx))
+            within = np.where(switched, np.nan, posterior.quantiles(answers, screening, ctx))
             moved = np.where(outside, (within[1] - mean) / 2, 0.0)
             mean, low, high, within = mean + moved, low + moved, high + moved, within[[0, 2]]
         else:

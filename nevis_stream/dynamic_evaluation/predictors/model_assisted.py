@@ -50,7 +50,7 @@ class ModelAssisted(ItemResponse):
         )
         self._cut_by = cut_by
 
-    def beside(self, posterior: ResponsePosterior, answers: Responses) -> "ModelAssisted":
+    def adapt_to_metric(self, posterior: ResponsePosterior, answers: Responses) -> "ModelAssisted":
         """Returns one whose strata are those of the metric that was asked."""
         assert isinstance(posterior, ItemResponsePosterior)
         return ModelAssisted((posterior, answers))

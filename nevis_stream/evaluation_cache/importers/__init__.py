@@ -27,9 +27,9 @@ from nevis_stream.evaluation_cache.importers.joining import (
     keep_tasks,
 )
 from nevis_stream.evaluation_cache.importers.record import (
-    Context,
     Format,
     Log,
+    SharedFiles,
     name_first,
     summarise_remarks,
 )
@@ -91,7 +91,7 @@ def read_logs(
     """
     paths = [paths] if isinstance(paths, Path) else list(paths)
     where = ", ".join(map(str, paths))
-    logs, left_out = _read(paths, Context(grades or {}))
+    logs, left_out = _read(paths, SharedFiles(grades or {}))
     if not logs:
         raise BadInput(f"{where}: has no logs; these are: {describe_kinds_of_logs()}.")
     logs, others = keep_tasks(logs, tasks)
@@ -119,13 +119,13 @@ def read_logs(
     return join_logs(counted, facts, metrics, ranges, remarks, left_out, with_failed)
 
 
-def _read(paths: Sequence[Path], context: Context) -> tuple[list[Log], list[LeftOut]]:
+def _read(paths: Sequence[Path], shared: SharedFiles) -> tuple[list[Log], list[LeftOut]]:
     """Returns the logs in some paths, and files that look like logs but are none."""
     logs: list[Log] = []
     others: list[str] = []
     for file in sorted({each for path in paths for each in _files(path)}):
         if form := _format(file):
-            logs += form.read(file, context)
+            logs += form.read(file, shared)
         elif file.name.startswith("samples_") and file.suffix == ".jsonl":
             others.append(str(file))
     reason = "files that are not named samples_TASK_DATE.jsonl"

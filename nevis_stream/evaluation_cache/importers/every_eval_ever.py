@@ -12,9 +12,9 @@ from typing import Any
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.record import (
     JSONL,
-    Context,
     Format,
     Log,
+    SharedFiles,
     get_object,
     read_beginning,
     read_json_lines,
@@ -31,7 +31,7 @@ def is_one(path: Path) -> bool:
     return first.startswith("{") and all(f'"{name}"' in first for name in _NEEDED)
 
 
-def read(path: Path, context: Context) -> list[Log]:
+def read(path: Path, shared: SharedFiles) -> list[Log]:
     """Reads the samples of a file.
 
     Raises:
@@ -45,7 +45,7 @@ def read(path: Path, context: Context) -> list[Log]:
         if missing:
             raise BadInput(f"{path}, {place}: has no `{missing[0]}`, so it is not a sample.")
         key = str(line["model_id"]), str(line["evaluation_name"])
-        log = logs.setdefault(key, Log(path, *key, "", grades=context.grades))
+        log = logs.setdefault(key, Log(path, *key, "", grades=shared.grades))
         sample, values = str(line["sample_id"]), get_object(line, "evaluation")
         if line.get("error"):
             log.failed[sample] = place
@@ -61,7 +61,7 @@ def read(path: Path, context: Context) -> list[Log]:
         if line.get("sample_hash"):
             log.add_hash(sample, str(line["sample_hash"]), place, "`sample_hash`")
     aggregate = path.with_name(f"{path.stem.removesuffix('_samples')}.json")
-    results = context.json_object(aggregate).get("evaluation_results")
+    results = shared.json_object(aggregate).get("evaluation_results")
     for log in logs.values():
         log.truncation = whole.truncation
         _describe(log, results if isinstance(results, list) else [])

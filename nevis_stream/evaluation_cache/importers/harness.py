@@ -21,10 +21,10 @@ from typing import Any
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.record import (
     JSONL,
-    Context,
     Format,
     Log,
     Reported,
+    SharedFiles,
     as_texts,
     digest,
     get_object,
@@ -67,7 +67,7 @@ _TEMPLATE = (
 )
 
 
-def read(path: Path, context: Context) -> list[Log]:
+def read(path: Path, shared: SharedFiles) -> list[Log]:
     """Reads a samples file.
 
     Raises:
@@ -75,21 +75,21 @@ def read(path: Path, context: Context) -> list[Log]:
     """
     match = SAMPLES.search(path.name)
     assert match
-    run = _results(path, match["task"], match["date"], context)
-    log = _log(path, match, run, context)
+    run = _results(path, match["task"], match["date"], shared)
+    log = _log(path, match, run, shared)
     if not run.get("model_name"):
         kind = "models named after the folder, as no results file of the same date names them"
         log.remarks.append((kind, f"{log.model} ({path.name})"))
     is_array = path.suffix == ".json"
-    lines = read_json_array(log, context.json(path)) if is_array else read_json_lines(log)
+    lines = read_json_array(log, shared.json(path)) if is_array else read_json_lines(log)
     return _fill(log, lines, run)
 
 
-def _log(path: Path, match: re.Match[str], run: dict[str, Any], context: Context) -> Log:
+def _log(path: Path, match: re.Match[str], run: dict[str, Any], shared: SharedFiles) -> Log:
     """Returns the log of a file whose name has task and date, without its samples."""
     # without results, the directory's name, in which the harness replaces "/" by "__"
     model = str(run.get("model_name") or path.resolve().parent.name.replace("__", "/"))
-    return Log(path, model, match["task"], match["date"], grades=context.grades)
+    return Log(path, model, match["task"], match["date"], grades=shared.grades)
 
 
 def _fill(log: Log, lines: Iterable[tuple[str, Any]], run: dict[str, Any]) -> list[Log]:
@@ -128,7 +128,7 @@ def _suffix(name: Any) -> str:
     return "" if name in (None, "none") else f",{name}"
 
 
-def _results(path: Path, task: str, date: str, context: Context) -> dict[str, Any]:
+def _results(path: Path, task: str, date: str, shared: SharedFiles) -> dict[str, Any]:
     """Returns the results of the run that wrote a samples file; empty if there are none."""
     files = [path.with_name(f"results_{date}.json")]
     if not files[0].is_file():
@@ -138,14 +138,14 @@ def _results(path: Path, task: str, date: str, context: Context) -> dict[str, An
             if each.stem.endswith(f"_{date}") and not SAMPLES.search(each.name)
         )
     if len(files) > 1:
-        files = [f for f in files if task in get_object(context.json_object(f), "results")] or files
+        files = [f for f in files if task in get_object(shared.json_object(f), "results")] or files
     if len(files) > 1:
         names = ", ".join(each.name for each in files)
         raise BadInput(
             f"{path}: {names} are of the same date, so its model is not clear; move each run into a"
             " folder of its own."
         )
-    return context.json_object(files[0]) if files else {}
+    return shared.json_object(files[0]) if files else {}
 
 
 def describe(log: Log, run: dict[str, Any]) -> None:
@@ -256,13 +256,13 @@ def is_old(path: Path) -> bool:
     return path.with_name(_RESULTS).is_file() and read_beginning(path, 64).startswith("[")
 
 
-def read_old(path: Path, context: Context) -> list[Log]:
+def read_old(path: Path, shared: SharedFiles) -> list[Log]:
     """Reads a log.
 
     Raises:
       BadInput: it cannot be read, or it is not clear of which task it is.
     """
-    run = context.json_object(path.with_name(_RESULTS))
+    run = shared.json_object(path.with_name(_RESULTS))
     arguments = str(get_object(run, "config").get("model_args") or "")
     beginning = re.sub("/|=", "__", arguments) + "_"
     tasks = {*get_object(run, "configs"), *get_object(run, "results")}
@@ -281,8 +281,8 @@ def read_old(path: Path, context: Context) -> list[Log]:
     model = next((values[name] for name in NAMES if name in values), arguments)
     model = model or path.stem.removesuffix(f"_{task}")
     # the results of these versions have no date, so that of two runs the path decides
-    log = Log(path, model, task, str(run.get("date") or ""), grades=context.grades)
-    return _fill(log, read_json_array(log, context.json(path)), run)
+    log = Log(path, model, task, str(run.get("date") or ""), grades=shared.grades)
+    return _fill(log, read_json_array(log, shared.json(path)), run)
 
 
 OLD_FORMAT = Format(
@@ -299,7 +299,7 @@ _LMMS_OTHERS = OTHER_KEYS | {"input", "submission"}
 _LMMS_SCORES = ("score", "correct", "is_correct", "acc", "accuracy", "exact_match")
 
 
-def read_lmms(path: Path, context: Context) -> list[Log]:
+def read_lmms(path: Path, shared: SharedFiles) -> list[Log]:
     """Reads a log.
 
     Raises:
@@ -307,8 +307,8 @@ def read_lmms(path: Path, context: Context) -> list[Log]:
     """
     match = LMMS_SAMPLES.search(path.name)
     assert match
-    run = context.json_object(path.with_name(f"{match['date']}_results.json"))
-    log = _log(path, match, run, context)
+    run = shared.json_object(path.with_name(f"{match['date']}_results.json"))
+    log = _log(path, match, run, shared)
     return _fill(log, _flat(read_json_lines(log)), run)
 
 

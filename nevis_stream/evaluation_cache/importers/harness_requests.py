@@ -11,7 +11,7 @@ def group_by_task(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, l
     """Returns the ids that samples have within their task, by task.
 
     Args:
-      cache: has the samples; logs and tables with a column `get_dataset` name them TASK/ID.
+      cache: has the samples; logs and tables with a column `dataset` name them TASK/ID.
       samples: their ids.
 
     Raises:
@@ -27,7 +27,7 @@ def group_by_task(cache: EvaluationCache, samples: Sequence[str]) -> dict[str, l
         if not task:
             raise BadInput(
                 f"sample {sample!r}: the board does not know its task: it has no column"
-                " `get_dataset`. Import logs of the harness, or a table with the columns dataset"
+                " `dataset`. Import logs of the harness, or a table with the columns dataset"
                 " and sample."
             )
         name = sample.removeprefix(f"{task}/")

@@ -12,9 +12,9 @@ from typing import Any
 
 from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.record import (
-    Context,
     Format,
     Log,
+    SharedFiles,
     as_texts,
     digest,
     get_object,
@@ -30,18 +30,18 @@ _OF_THE_MODEL = ("model", "model_deployment")
 _SETTINGS = ("method", "max_train_instances", "temperature", "max_tokens", "num_outputs")
 
 
-def read(path: Path, context: Context) -> list[Log]:
+def read(path: Path, shared: SharedFiles) -> list[Log]:
     """Reads the statistics of one model on one scenario.
 
     Raises:
       BadInput: the file cannot be read, or has no list of instances.
     """
-    content = context.json(path)
-    run = context.json_object(path.with_name("run_spec.json"))
+    content = shared.json(path)
+    run = shared.json_object(path.with_name("run_spec.json"))
     adapter = get_object(run, "adapter_spec")
     task, model = _names(str(run.get("name") or path.resolve().parent.name))
     model = str(adapter.get("model") or model)
-    log = Log(path, model, task, "", grades=context.grades)
+    log = Log(path, model, task, "", grades=shared.grades)
     if not isinstance(content, list):
         raise BadInput(f"{path}: is not a JSON array of instances.")
     trials: dict[tuple[str, str], dict[str, Any]] = {}
@@ -81,15 +81,15 @@ def read(path: Path, context: Context) -> list[Log]:
     if perturbed:
         kind = "perturbed copies of instances, which are not read"
         log.remarks.append((kind, f"{perturbed:,} of {model} on {task}"))
-    _add_hashes(log, context)
+    _add_hashes(log, shared)
     if adapter:
         log.settings = as_texts({name: adapter.get(name) for name in _SETTINGS})
     return [log]
 
 
-def _add_hashes(log: Log, context: Context) -> None:
+def _add_hashes(log: Log, shared: SharedFiles) -> None:
     path = log.path.with_name("instances.json")
-    instances = context.json(path) if path.is_file() else []
+    instances = shared.json(path) if path.is_file() else []
     for each in instances if isinstance(instances, list) else []:
         if isinstance(each, dict) and not each.get("perturbation"):
             content = [each.get("input"), each.get("references")]

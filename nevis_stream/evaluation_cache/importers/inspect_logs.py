@@ -11,10 +11,10 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache.importers.harness import IDENTITY, TECHNICAL
 from nevis_stream.evaluation_cache.importers.record import (
     FAILED,
-    Context,
     Format,
     Log,
     Reported,
+    SharedFiles,
     Skipped,
     as_texts,
     digest,
@@ -32,7 +32,7 @@ _GRADES, _TRUTHS = {"C", "I", "P", "N"}, {"yes", "no", "true", "false"}  # numbe
 _MEANS = ("accuracy", "mean")
 
 
-def read(path: Path, context: Context) -> list[Log]:
+def read(path: Path, shared: SharedFiles) -> list[Log]:
     """Reads a log; inspect_ai's own grades (C, I, P, N, yes, no) are known.
 
     Raises:
@@ -53,7 +53,7 @@ def read(path: Path, context: Context) -> list[Log]:
             " cut short."
         ) from None
     about = content.eval
-    log = Log(path, about.model, about.task, _date(str(about.created)), grades=context.grades)
+    log = Log(path, about.model, about.task, _date(str(about.created)), grades=shared.grades)
     _describe(log, content)
     _add_values(log, content)
     _add_reported(log, content)

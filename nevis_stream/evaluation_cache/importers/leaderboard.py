@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nevis_stream.errors import BadInput
-from nevis_stream.evaluation_cache.importers.record import Context, Format, Log, digest
+from nevis_stream.evaluation_cache.importers.record import Format, Log, SharedFiles, digest
 from nevis_stream.evaluation_cache.tables import read_columns
 
 _NAME = re.compile(
@@ -22,7 +22,7 @@ _METRICS = ("acc", "acc_norm", "mc1", "mc2", "em", "f1", "exact_match", "qem")
 _CONTENT = ("example", "question")
 
 
-def read(path: Path, context: Context) -> list[Log]:
+def read(path: Path, shared: SharedFiles) -> list[Log]:
     """Reads the details of a task.
 
     Raises:
@@ -33,7 +33,7 @@ def read(path: Path, context: Context) -> list[Log]:
     columns = read_columns(path, {"metrics", "hash", "hashes", *_METRICS, *_CONTENT})
     if not {"metrics", *_METRICS} & columns.keys():
         raise BadInput(f"{path}: has neither `metrics` nor any of {', '.join(_METRICS)}.")
-    log = Log(path, _model(path), match["task"], match["date"], grades=context.grades)
+    log = Log(path, _model(path), match["task"], match["date"], grades=shared.grades)
     for number in range(len(next(iter(columns.values())))):
         row = {name: column[number] for name, column in columns.items()}
         sample, place = str(number), f"row {number + 1}"

@@ -21,7 +21,7 @@ _DEFAULTS = {"revision": "main", "do_sample": "false", "fewshot_as_multiturn": "
 
 
 @dataclass
-class Context:
+class SharedFiles:
     """What reading one log shares with reading the others.
 
     Attributes:
@@ -70,7 +70,7 @@ class Format:
     name: str
     files: str
     pattern: re.Pattern[str]
-    read: Callable[[Path, Context], Sequence["Log"]]
+    read: Callable[[Path, SharedFiles], Sequence["Log"]]
     is_one: Callable[[Path], bool] | None = None
 
 

@@ -24,7 +24,7 @@ def html(across: Across) -> Markup | None:
 
 
 def tables(across: Across) -> dict[str, pd.DataFrame]:
-    """Returns `compare_variants`: one row per method and variant, with the published values."""
+    """Returns `ablations`: one row per method and variant, with the published values."""
     rows = [
         _row(ablation, variant) for ablation in _ablations(across) for variant in ablation.variants
     ]

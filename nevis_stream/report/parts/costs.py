@@ -81,7 +81,7 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `costs`, every run's FLOPs by part, and `list_costs_by_task`, as exact integers.
+    """Returns `costs`, every run's FLOPs by part, and `costs_by_task`, as exact integers.
 
     Of an unfinished run these are those so far; a run whose costs are not known has no row.
     """

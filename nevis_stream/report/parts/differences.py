@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from nevis_stream.analysis import pairs
 from nevis_stream.analysis.differences import Comparison
-from nevis_stream.analysis.verdict import format_span, list_cautions, mark
+from nevis_stream.analysis.verdict import abbreviate_verdict, format_span, list_cautions
 from nevis_stream.report import palette, svg
 from nevis_stream.report.names import shorten
 from nevis_stream.report.section import Section
@@ -19,7 +19,7 @@ TITLE = "Differences in error between methods"
 _ROW = 0.42  # inches
 _THICK = {"linewidth": 8, "alpha": 0.3, "solid_capstyle": "butt"}
 _THIN = {"linewidth": 1.6, "marker": "|", "markersize": 9}
-_WORDS = {"span": format_span, "mark": mark}
+_WORDS = {"span": format_span, "mark": abbreviate_verdict}
 
 
 def html(section: Section) -> Markup | None:
@@ -40,7 +40,7 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `compare_pairs`: every pair of methods."""
+    """Returns `pairs`: every pair of methods."""
     return {"pairs": pairs.make_table(section.once(_pairs)[0])}
 
 

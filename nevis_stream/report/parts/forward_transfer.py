@@ -73,7 +73,7 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `measure_forward_transfer`: one row per run and repeat, with both areas."""
+    """Returns `forward_transfer`: one row per run and repeat, with both areas."""
     rows = [
         {
             "label": method.group.label,
@@ -95,7 +95,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
-    """Returns `measure_forward_transfer`; nothing where no run met a data set twice."""
+    """Returns `forward_transfer`; nothing where no run met a data set twice."""
     methods = section.once(_methods)
     panels, names = _panels(methods), {method.group.label: method.name for method in methods}
     title = "Dev accuracy against steps when a data set is met first and when it is met again"

@@ -45,12 +45,12 @@ def html(section: Section) -> Markup:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `tabulate_curves`: every point of every curve."""
+    """Returns `curves`: every point of every curve."""
     return {"curves": tabulate_curves(section.runs)}
 
 
 def figures(section: Section) -> dict[str, Drawing]:
-    """Returns `tabulate_curves`: all tasks in one grid; nothing if no run has a curve."""
+    """Returns `curves`: all tasks in one grid; nothing if no run has a curve."""
     data = section.once(_data)
     drawn = {"tasks": [task for task in data["tasks"] if task["lines"]]}
     drawing = Drawing(TITLE, lambda: plot_curves(data | drawn, _legend(section)), "")

@@ -56,7 +56,7 @@ def _overlap_lines(section: Section) -> list[str]:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `tabulate_tasks`, one row for every run, task and predicted split, and
+    """Returns `per_task`, one row for every run, task and predicted split, and
     `beside_published`, one for every method and task that has a published value.
     """
     rows = [

@@ -54,12 +54,12 @@ def html(section: Section) -> Markup | None:
 
 
 def tables(section: Section) -> dict[str, pd.DataFrame]:
-    """Returns `compare_slices`: one row per method and slice."""
+    """Returns `slices`: one row per method and slice."""
     return {"slices": make_table(section.once(_slices), section.groups)}
 
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
-    """Returns `compare_slices`; nothing where no method has a difference to indep."""
+    """Returns `slices`; nothing where no method has a difference to indep."""
     drawn = _draw(section)
     title = "Difference of the error to indep's by slice, one mark per method"
     caption = (

@@ -59,23 +59,23 @@ class Specification:
         ]
         return ",".join([f"{ADAPTIVE}{self.pool}", *differing])
 
-    def check_room(self, owner: str, there: int, what: str) -> None:
+    def check_room(self, owner: str, available: int, noun: str) -> None:
         """Checks that all rounds together find new samples in a data set.
 
         Args:
-          owner: of the candidates, for the message.
-          there: their number.
-          what: they are.
+          owner: what the samples are of, for the message.
+          available: number of samples.
+          noun: what the message calls them.
 
         Raises:
           BadInput: there are fewer; the message says what would do.
         """
-        if there < self.rounds * self.samples:
-            least = f"samples={there // self.rounds}"
-            if there >= 2 * self.samples:
-                least += f" or rounds={there // self.samples}"
+        if available < self.rounds * self.samples:
+            least = f"samples={available // self.rounds}"
+            if available >= 2 * self.samples:
+                least += f" or rounds={available // self.samples}"
             raise BadInput(
-                f"stream {self.name!r}: {owner} has {there} {what}, and rounds={self.rounds} of"
+                f"stream {self.name!r}: {owner} has {available} {noun}, and rounds={self.rounds} of"
                 f" samples={self.samples} need {self.rounds * self.samples}. At most {least} is"
                 " possible."
             )

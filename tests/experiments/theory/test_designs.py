@@ -178,7 +178,7 @@ def test_label_noise_keeps_a_constant_share():
     outcome = label_noise.run_noisy_path(noisy, 0.01, 11)
     shares = label_noise.compute_noisy_fractions(noisy, outcome)
     assert shares[0] == pytest.approx(0.1) and shares[1:].min() > 0.4
-    clean = label_noise.clean_risks(noisy, outcome)
+    clean = label_noise.compute_clean_risks(noisy, outcome)
     assert clean[-1] > 5 * clean[0]  # the clean part is lost
     first = outcome.errors[(0,)][:400].reshape(-1, 2)
     assert (first.sum(axis=1) == 1).all()  # one of each pair
