@@ -73,7 +73,7 @@ def test_beyond_the_known_models_the_rest_is_drawn(evaluator, always, monkeypatc
 
 def test_a_model_that_turns_out_to_be_unlike_keeps_its_answers(evaluator, monkeypatch):
     """At the second check: the adaptive answers before it are known, and no draw is asked twice."""
-    monkeypatch.setattr(guarded.GuardedPosterior, "unlike", second_look)
+    monkeypatch.setattr(guarded.GuardedPosterior, "find_unlike", second_look)
     estimates = evaluate(evaluator, STRONG)
     fractions = estimates.answers.query.fractions
     assert (fractions[:, :10] > 0).all() and (fractions[:, 25:] > 0).all()
@@ -85,7 +85,7 @@ def test_a_model_that_turns_out_to_be_unlike_keeps_its_answers(evaluator, monkey
 @pytest.mark.slow
 def test_the_estimate_is_unbiased_after_adaptive_answers(evaluator, monkeypatch):
     """Over many seeds the mean error is 0 within its noise, though the known models are weaker."""
-    monkeypatch.setattr(guarded.GuardedPosterior, "unlike", second_look)
+    monkeypatch.setattr(guarded.GuardedPosterior, "find_unlike", second_look)
     rows = np.repeat(STRONG[-1:], 60, axis=0)
     estimates = evaluate(evaluator, rows, seed=3)
     errors = estimates.accuracy - rows.mean(axis=1)
@@ -165,7 +165,7 @@ def test_a_round_at_a_time_before_the_stages_are_whole():
 def test_what_few_answers_leave_possible_is_in_the_interval(evaluator, monkeypatch):
     """Of models that are not found to be unlike; one near the end of the range is moved too."""
     monkeypatch.setattr(
-        guarded.GuardedPosterior, "unlike", lambda self, answers, ctx: never(answers)
+        guarded.GuardedPosterior, "find_unlike", lambda self, answers, ctx: never(answers)
     )
     before = evaluate(evaluator, STRONG)
     possible = np.array([0.05, 0.5, 0.95])
