@@ -64,10 +64,10 @@ def write(
 def _estimates(session, estimator) -> StudyChapter:
     rows = []
     singles = len(session.model_names)
-    for number, account in enumerate(estimate_models(session, estimator)):
-        estimate = account.estimate
+    for number, model in enumerate(estimate_models(session, estimator)):
+        estimate = model.estimate
         row = {
-            "model": account.name,
+            "model": model.name,
             "estimate": estimate.value,
             "low": estimate.low,
             "high": estimate.high,
@@ -78,7 +78,7 @@ def _estimates(session, estimator) -> StudyChapter:
         }
         if number < singles:
             parts = gather_draws(session, number)
-            row["plain random labels"] = count_plain_labels(parts, account.width / 2)
+            row["plain random labels"] = count_plain_labels(parts, model.width / 2)
             row["surrogate's expectation"] = _surrogate_alone(session, number)
         rows.append(row)
     pictures = []

@@ -186,7 +186,7 @@ def _add(
         each = 1 if size == facts.n else facts.n // facts.points
         asking = _Asking(progress, cells * each * (len(oracles) - len(complete)))
         asking.stage("learning from the known models")
-        accounts = adding.add_models(
+        added = adding.add_models(
             cache,
             asking.count_answers(oracles),
             asked,
@@ -214,9 +214,9 @@ def _add(
             f"{cache.directory}: its {len(parts)} data sets differ in direction or range, so there"
             " is no mean of all: estimate, interval and rank are of each data set"
         )
-    for account in accounts:
-        earlier = before[account.name] if len(parts) == 1 else 0
-        _print_account(account, earlier, from_file, measure, parts[account.dataset or ""])
+    for addition in added:
+        earlier = before[addition.name] if len(parts) == 1 else 0
+        _print_addition(addition, earlier, from_file, measure, parts[addition.dataset or ""])
     if values.failures is not None:
         _write_failures(cache, expected, values.failures)
     for name, values_of_model in expected.items():
@@ -274,7 +274,7 @@ def fit(_: Sequence[str], values: FlagValues) -> None:
 
 def add_samples(_: Sequence[str], values: FlagValues) -> None:
     """Adds the samples of a file, or splits of the cache's data set as its models' runs have them,
-    to the cache --cache, and prints the account.
+    to the cache --cache, and prints what was added.
     """
     if bool(values.samples) == bool(values.splits):
         raise BadInput("add-samples needs either --samples=FILE or --splits=NAME.")
@@ -315,7 +315,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
     with TerminalProgress(f"{cache.directory.name}, {values.method}", lines=True) as progress:
         asking = _Asking(progress, cells * len(samples))
         asking.stage("learning from the known models")
-        account = adding.add_samples(
+        addition = adding.add_samples(
             cache,
             samples,
             asking.count_answers(oracles),
@@ -327,7 +327,7 @@ def add_samples(_: Sequence[str], values: FlagValues) -> None:
             remedy=_FILE_REMEDY if values.samples else _RUN_REMEDY,
             progress=asking,
         )
-    _print_account(account, from_file=bool(values.samples))
+    _print_addition(addition, from_file=bool(values.samples))
 
 
 def _choose(samples: Sequence[str], columns: Sequence[int]) -> list[str]:
@@ -417,17 +417,17 @@ def _print_complete(model: adding.CompleteModel, measure: str, part: Part) -> No
     print(f"  {measure} {mean:.4f}, rank {model.rank} of {model.models} known models")
 
 
-def _print_account(
+def _print_addition(
     addition: Addition,
     before: int = 0,
     from_file: bool = False,
     measure: str = "accuracy",
     part: Part = _OUTCOMES,
 ) -> None:
-    """Prints an account.
+    """Prints an addition.
 
     Args:
-      addition: the account.
+      addition: what was added, and how well it is known.
       before: number of cells that were observed before.
       from_file: whether the answers came from a file.
       measure: what a model's mean is called.

@@ -208,11 +208,11 @@ def print_status(words: Sequence[str], values: FlagValues) -> None:
     waiting, known = len(session.waiting()), len(session.labels())
     table = Table(settings.loss, "estimate", "95% interval", "width", "labels")
     rows = estimate_models(session, values.estimator)
-    for account in rows:
-        estimate = account.estimate
+    for model in rows:
+        estimate = model.estimate
         value, interval = estimate_cells(estimate)
-        width = "–" if np.isnan(account.width) else f"{account.width:.4f}"
-        table.add_row(account.name, value, interval, width, str(estimate.observed))
+        width = "–" if np.isnan(model.width) else f"{model.width:.4f}"
+        table.add_row(model.name, value, interval, width, str(estimate.observed))
     make_console().print(table)
     print(f"session {settings.name}: {session.counts()}")
     used = rows[0].estimate.observed

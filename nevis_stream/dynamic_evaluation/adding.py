@@ -1,5 +1,5 @@
 """Adds models and samples to a cache: a few cells are asked, the others are predicted, and an
-account of the cost is kept.
+record of the cost is kept.
 """
 
 import warnings
@@ -64,11 +64,11 @@ def add_models(
 
     Cells that the cache already has are not asked again, so an addition that was killed continues
     where it stopped. Models that are observed on every sample already (see `complete_models`) are
-    left out, and have no account.
+    left out, and have no record.
 
     Where data sets differ in direction or range they have no common mean: the method is used on
-    each of them on its own, and each has an account. Where prompts have several metrics, samples
-    are chosen by the first one, each query answers all, and each has an account. An answer that is
+    each of them on its own, and each has a record. Where prompts have several metrics, samples
+    are chosen by the first one, each query answers all, and each has a record. An answer that is
     unknown is never a number: see `oracle.ask_checked` and `policy.Substitutes`.
 
     Args:
@@ -98,7 +98,7 @@ def add_models(
         the expected ones of the other samples, which the cache has as 0 or 1 where it has outcomes.
 
     Returns:
-      The account of each model that was not complete (and of each data set, see above).
+      The record of each model that was not complete (and of each data set, see above).
 
     Raises:
       BadInput: there is no known model, the method is unknown, or the budget is not valid or above
@@ -120,7 +120,7 @@ def add_models(
         check_budget(budget, samples if available and facts.prompt is None else facts.points)
         budgets = _divide_budget(budget, facts)
     expected = {model: np.full(samples, np.nan, np.float32) for model in oracles}
-    accounts = []
+    added = []
     adders: dict[int, PartAdder] = {}
     for place, part in enumerate(facts.parts):
         adder = PartAdder(cache, part, place if part.name else None, list(oracles))
@@ -130,7 +130,7 @@ def add_models(
             adders[part.asked_with].answer_too(adder)
     for (place, adder), part_budget in zip(adders.items(), budgets, strict=True):
         part = facts.parts[place]
-        accounts += adder.add(
+        added += adder.add(
             oracles,
             part_budget,
             method,
@@ -146,7 +146,7 @@ def add_models(
         )
     for model, values in expected.items():
         report_values(model, values)
-    return accounts
+    return added
 
 
 @dataclass(frozen=True)
@@ -387,7 +387,7 @@ def add_samples(
     made_by = {"method": method, "budget": budget, "seed": seed}
     predicted = np.ascontiguousarray(drop_observed(estimates, values).T)
     cache.append_predictions(names, samples, predicted, made_by=made_by)
-    account = Addition(
+    addition = Addition(
         kind="samples",
         name=f"{len(samples)} samples",
         **made_by,
@@ -404,8 +404,8 @@ def add_samples(
             own.fit + own.evaluation,
         ),
     )
-    append(cache.directory, account)
-    return account
+    append(cache.directory, addition)
+    return addition
 
 
 def _cannot_answer(

@@ -101,7 +101,7 @@ class PartAdder:
         report_choice: Callable[[Choice], None],
         expected: Mapping[str, np.ndarray],
     ) -> list[Addition]:
-        """Returns the accounts of the models that are not complete, and then those of other metrics
+        """Returns the additions of the models that are not complete, and then those of other metrics
         of the same prompts; arguments as of `add_models`.
 
         Args:
@@ -141,13 +141,13 @@ class PartAdder:
             own, key = dataclasses.replace(own, fit=own.fit + choice.flops), choice.key
         costs = self._count_costs(rows, own, prices)
         values = np.stack([row.values for row in rows])
-        accounts = self._record(values, asked.estimates, stored.key, costs, **shared, choice=key)
+        added = self._record(values, asked.estimates, stored.key, costs, **shared, choice=key)
         for number, other in enumerate(self._others):
             values = np.stack([row.other_values[number] for row in rows])
-            accounts += other._add_beside(
+            added += other._add_beside(
                 asked.evaluator, asked.estimates.answers, values, additions, progress, shared
             )
-        return accounts
+        return added
 
     @property
     def _other_columns(self) -> np.ndarray:
@@ -269,7 +269,7 @@ class PartAdder:
     def _count_costs(
         self, rows: Sequence[CachedOracle], own: OwnCost, prices: Prices | None
     ) -> list[dict[str, Any]]:
-        """Returns the entries of each account for its costs."""
+        """Returns the entries of each addition for its costs."""
         metrics, cells = 1 + len(self._others), len(self._part.columns)
         return [
             compute_cost(
@@ -293,12 +293,12 @@ class PartAdder:
         progress: Progress,
         shared: Mapping[str, Any],
     ) -> list[Addition]:
-        """Returns the accounts of another metric of the prompts that were asked.
+        """Returns the additions of another metric of the prompts that were asked.
 
         Args:
           asked, answers: see `Evaluator.predict_beside`.
           values: [m, n], of this metric, unknown where nothing was asked.
-          additions: the accounts before.
+          additions: those before.
           progress: is told the stages.
           shared: arguments of `_record`.
         """
@@ -312,7 +312,7 @@ class PartAdder:
         given = np.take_along_axis(values, answers.samples, axis=1)
         estimates = evaluator.predict_beside(asked, answers, given, made_by["budget"])
         evaluation = (total(ctx.meter.counts()) - fit) // models
-        # the queries are in the account of the metric that was asked
+        # the queries are in the record of the metric that was asked
         costs = [
             compute_cost(
                 *([0], [0], [row.flops_each]),
@@ -337,13 +337,13 @@ class PartAdder:
         expected: Mapping[str, np.ndarray],
         choice: str | None = None,
     ) -> list[Addition]:
-        """Adds predictions to the cache and accounts to its record, and returns the accounts.
+        """Adds predictions to the cache and additions to its record, and returns these.
 
         Args:
           values: [m, n], the answers, unknown where there is none.
           estimates: of the m models.
           fit, choice: keys of what was used.
-          costs: entries of the accounts.
+          costs: entries of the records.
           rows: what was asked of each model.
           missing: float64[m], the fraction of samples without an answer.
           made_by: method, budget and seed.
@@ -354,7 +354,7 @@ class PartAdder:
         models = [row.model for row in rows]
         self._cache.append_predictions(models, columns, predicted, made_by=dict(made_by))
         widening = None if population is None else Widening(population, known, columns)
-        accounts = []
+        added = []
         for i, row in enumerate(rows):
             means, reason = with_missing(estimates[i], missing[i], self._part.unbounded)
             if not self._part.unbounded:
@@ -370,7 +370,7 @@ class PartAdder:
             # the mean of the answered samples has no place among means of all samples
             of_all = missing[i] <= intervals.MOST_MISSING
             place = partial(rank, self._accuracies, part=self._part)
-            account = Addition(
+            addition = Addition(
                 kind="model",
                 name=row.model,
                 **made_by,
@@ -395,25 +395,25 @@ class PartAdder:
                 **_other(other),
                 **costs[i],
             )
-            accounts.append(account)
-            append(self._cache.directory, account)
+            added.append(addition)
+            append(self._cache.directory, addition)
             expected[row.model][columns] = answers_or_expected
-        return accounts
+        return added
 
 
 def _other(other: tuple[float, float, float] | None) -> dict[str, float | None]:
-    """Returns the entries of an account for an estimate that holds for others."""
+    """Returns the entries of a record for an estimate that holds for others."""
     values = _entries(other or [np.nan] * 3)
     return dict(zip(("other", "other_low", "other_high"), values, strict=True))
 
 
 def _entries(means: Sequence[float]) -> list[float | None]:
-    """Returns means as an account has them, None where there is none."""
+    """Returns means as a record has them, None where there is none."""
     return [None if np.isnan(mean) else float(mean) for mean in means]
 
 
 def _spending(prices: Prices | None, values: np.ndarray) -> dict[str, Any]:
-    """Returns the entries of an account for a budget in prices of samples, given values [n]."""
+    """Returns the entries of a record for a budget in prices of samples, given values [n]."""
     if prices is None:
         return {}
     spending = prices.spending(np.flatnonzero(is_observed(values)))

@@ -101,7 +101,7 @@ def choose(
       models: number of new models.
       budget: number of samples asked of each.
       seed: of the fits.
-      additions: the accounts so far.
+      additions: those so far.
       most_flops: candidates are left out whose fit would exceed this with those of the cheaper
         ones.
       saved: FLOPs that asking fewer cells saves: another such limit, which does not make an earlier

@@ -101,8 +101,8 @@ def evaluate(
         return Responses(query, values[None], Cost(None))
 
     drawn_from = read_population(board.cache, population, clusters)
-    (account,) = _add(board, oracle, asked, method, seed, drawn_from, progress)
-    return _estimate(account, facts.parts[0])
+    (addition,) = _add(board, oracle, asked, method, seed, drawn_from, progress)
+    return _estimate(addition, facts.parts[0])
 
 
 def evaluate_metrics(
@@ -155,9 +155,9 @@ def evaluate_metrics(
         return Responses(query, values[None], Cost(None))
 
     drawn_from = read_population(board.cache, population, clusters)
-    accounts = _add(board, oracle, budget, method, seed, drawn_from, progress)
+    added = _add(board, oracle, budget, method, seed, drawn_from, progress)
     parts = {part.name: part for part in facts.parts}
-    by_metric = {each.dataset or "": each for each in accounts}
+    by_metric = {each.dataset or "": each for each in added}
     return {name: _estimate(by_metric[name], part) for name, part in parts.items()}
 
 
@@ -186,7 +186,7 @@ def _add(
     population: Population | None,
     progress: Progress,
 ) -> list[Addition]:
-    """Adds a new model to a temporary copy of a board, and returns the accounts."""
+    """Adds a new model to a temporary copy of a board, and returns the additions."""
     with tempfile.TemporaryDirectory(prefix="nevis-stream-evaluation-") as folder:
         cache = EvaluationCache(Path(folder) / "cache", create=True, about=board.cache.about)
         progress.stage("reading the board")
@@ -195,7 +195,7 @@ def _add(
         name = "new model"
         while name in board.models:
             name += " (new)"
-        accounts = add_models(
+        added = add_models(
             *(cache, {name: oracle}, budget, method),
             seed=seed,
             population=population,
@@ -203,33 +203,33 @@ def _add(
         )
         if board.temporary:
             _copy_fits(cache.directory, board.cache.directory)
-    return accounts
+    return added
 
 
-def _estimate(account: Addition, part: Part) -> Estimate:
-    """Returns the estimate of an account, in the units of its samples."""
+def _estimate(addition: Addition, part: Part) -> Estimate:
+    """Returns the estimate of an addition, in the units of its samples."""
     value, lower, upper, *other = (
         np.nan if each is None else part.unscale(float(each))
         for each in (
-            *(account.accuracy, account.low, account.high),
-            *(account.other, account.other_low, account.other_high),
+            *(addition.accuracy, addition.low, addition.high),
+            *(addition.other, addition.other_low, addition.other_high),
         )
     )
-    cost = Cost(account.flops_method, uncounted=UNCOUNTED)
-    reason, failed = account.reason or "", account.failed or 0
+    cost = Cost(addition.flops_method, uncounted=UNCOUNTED)
+    reason, failed = addition.reason or "", addition.failed or 0
     return Estimate(
         value,
         lower,
         upper,
         reason,
-        account.asked,
+        addition.asked,
         cost,
         failed,
-        account.holds_for or NOT_STATED,
-        account.note or "",
+        addition.holds_for or NOT_STATED,
+        addition.note or "",
         None if np.isnan(other[0]) else (other[0], other[1], other[2]),
-        account.spending,
-        account.population or SAMPLES,
+        addition.spending,
+        addition.population or SAMPLES,
     )
 
 

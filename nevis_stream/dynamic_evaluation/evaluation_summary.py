@@ -166,7 +166,7 @@ def _summarise_additions(cache: EvaluationCache) -> list[dict[str, Any]]:
     state = digest_errata(cache.directory)
     latest = {(each.name, each.dataset): place for place, each in enumerate(additions)}
     ranges = {part.name: [part.low, part.high] for part in cache.facts().parts}
-    accounts = []
+    added = []
     for place, addition in enumerate(additions):
         facts = models.get(addition.name, {}) if addition.kind == "model" else {}
         label = (
@@ -178,8 +178,8 @@ def _summarise_additions(cache: EvaluationCache) -> list[dict[str, Any]]:
         errors = audit(cache, addition) | replaced
         ends = {"range": ranges.get(addition.dataset or "")}
         marks = {"label": label, "outdated": addition.errata != state}
-        accounts.append(asdict(addition) | errors | ends | marks)
-    return accounts
+        added.append(asdict(addition) | errors | ends | marks)
+    return added
 
 
 def draw_outcomes(values: np.ndarray, lower: np.ndarray | None = None) -> bytes:

@@ -236,14 +236,14 @@ class StoredFit:
     """The fit of a method that is stored with a cache; it is replaced when the known models change.
 
     Its cost is stored with it and charged to the next addition, and to no later one. So an addition
-    that was killed after its fit has the same account when it is started again.
+    that was killed after its fit has the same record when it is started again.
 
     Args:
       directory: of the fit, see `find_fit`.
       method: the method to use with these known models (`Method.for_known`).
       known: the known models.
       seed: of the fit.
-      additions: the accounts so far, which show what has been charged.
+      additions: those so far, which show what has been charged.
 
     Attributes:
       outdated: whether what was stored is a fit to other known models, or of another seed.

@@ -3,13 +3,13 @@
 A score is the mean over the samples that a model was observed on, in the range of the samples; its
 95% interval treats them as drawn at random from samples of their kind: Wilson's for outcomes,
 Student's t for scores and for weighted data sets. For a model that was added on a few chosen
-samples, both are those of its addition's account.
+samples, both are those of its addition's record.
 
 Two models are tied if the 95% interval of their difference contains 0. It is of the paired
 differences on the samples that both were observed on, with one more half sample of each outcome
 (Agresti and Min 2005, Simple improved confidence intervals for comparing matched proportions);
 with fewer than 10 such samples they are tied. Chosen samples do not stand for all: models with an
-account are tied with all whose intervals overlap theirs. Each pair is compared on its own, at 95%.
+record are tied with all whose intervals overlap theirs. Each pair is compared on its own, at 95%.
 """
 
 from collections.abc import Sequence
@@ -92,9 +92,9 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
         gone, _ = records.find_removed(db)
     if gone:
         models = [model for model in models if model not in gone]
-    accounts, state = read_additions(cache.directory), digest_errata(cache.directory)
+    added, state = read_additions(cache.directory), digest_errata(cache.directory)
     parts = facts.parts if facts.n else ()
-    return [_leaderboard(cache, facts, part, models, accounts, state) for part in parts]
+    return [_leaderboard(cache, facts, part, models, added, state) for part in parts]
 
 
 def _leaderboard(
@@ -102,7 +102,7 @@ def _leaderboard(
     facts: SampleFacts,
     part: Part,
     models: list[str],
-    accounts: list[Addition],
+    added: list[Addition],
     state: str | None,
 ) -> Leaderboard:
     matrix, of_part = cache.matrix(models, part.columns), facts.take(part.columns)
@@ -120,11 +120,11 @@ def _leaderboard(
         total = sum(of_part.dataset_weights[name] for name in names)
         strata = [(of_part.dataset_weights[name] / total, places[name]) for name in names]
     score, low, high = _intervals(values, mask, strata, outcomes, part)
-    accounts_of = _estimate(models, accounts, part, counts, (score, low, high))
+    addition_of = _estimate(models, added, part, counts, (score, low, high))
     sign = -1.0 if part.lower else 1.0
     better = _better(values, mask, strata, sign)
     ends = (low, high) if sign > 0 else (-high, -low)
-    better = _without_chosen(better, np.array([each is not None for each in accounts_of]), *ends)
+    better = _without_chosen(better, np.array([each is not None for each in addition_of]), *ends)
     scored = np.isfinite(score)
     better &= scored[:, None] & scored[None]
     of_sets = {
@@ -142,7 +142,7 @@ def _leaderboard(
         rank, last = 1 + int(better[:, i].sum()), int(scored.sum() - better[i].sum())
         value, least, most = (part.unscale(float(each[i])) for each in (score, low, high))
         rank, last = (rank, last) if scored[i] else (0, 0)
-        account = accounts_of[i]
+        addition = addition_of[i]
         row = Standing(
             model=models[i],
             score=value,
@@ -151,9 +151,9 @@ def _leaderboard(
             rank=rank,
             last=last,
             observed=int(counts[i]),
-            method=account.method if account else "",
-            holds_for="" if account is None else account.holds_for or NOT_STATED,
-            outdated=account is not None and (account.errata, account.samples) != (state, size),
+            method=addition.method if addition else "",
+            holds_for="" if addition is None else addition.holds_for or NOT_STATED,
+            outdated=addition is not None and (addition.errata, addition.samples) != (state, size),
             means=means,
         )
         standings.append(row)
@@ -218,18 +218,18 @@ def _sum_squares(values: np.ndarray) -> np.ndarray:
 
 def _estimate(
     models: list[str],
-    accounts: list[Addition],
+    added: list[Addition],
     part: Part,
     counts: np.ndarray,
     ends: Sequence[np.ndarray],
 ) -> list[Addition | None]:
     """Puts the estimates of additions in the place of means over chosen samples; returns the
-    account of each, None for means of observed values.
+    record of each, None for means of observed values.
     """
     size = len(part.columns)
     latest = {
         each.name: each
-        for each in accounts
+        for each in added
         if each.kind == "model"
         and each.accuracy is not None
         and ((each.dataset or "") == part.name or (not each.dataset and each.samples == size))
@@ -238,9 +238,9 @@ def _estimate(
         latest.get(model) if count < size else None
         for model, count in zip(models, counts, strict=True)
     ]
-    for i, account in enumerate(found):
-        if account is not None:
-            own = account.accuracy, account.low, account.high
+    for i, addition in enumerate(found):
+        if addition is not None:
+            own = addition.accuracy, addition.low, addition.high
             for values, value in zip(ends, own, strict=True):
                 values[i] = np.nan if value is None else value
     return found

@@ -37,7 +37,7 @@ HoldsFor = Annotated[str, check_choice("holds_for", HOLDS_FOR)] | None
 
 @dataclass(frozen=True, kw_only=True)
 class Addition(Record):
-    """The account of one addition.
+    """The record of one addition.
 
     Attributes:
       kind: "model" or "samples".
@@ -57,8 +57,8 @@ class Addition(Record):
         few cells at a time, cost more. None if the price of an answer is unknown.
       flops_method: FLOPs of the method itself, part of those spent: fit, cross-validation,
         selection and prediction. Of models that were added together the first pays for the fit, as
-        if one were added after the other; in accounts of earlier versions they shared it. None in
-        accounts of still earlier ones, which did not count them.
+        if one were added after the other; in records of earlier versions they shared it. None in
+        records of still earlier ones, which did not count them.
       fit: the key of the stored fit (see `fits`) that the method used.
       choice: the key of the stored choice (see `choice`) of the method; None if the method
         was given.
@@ -66,9 +66,9 @@ class Addition(Record):
         None: all samples.
       lower: true if lower values are better; None: higher ones are.
       failed: number of samples that were asked without an answer; None: 0.
-      errata: the state of the cache's errata when the account was made; None if there were none. If
-        there are others now, the account rests on values that no longer count.
-      holds_for: for a model, for whom the interval holds (see `oracle.Estimate`); None in accounts
+      errata: the state of the cache's errata when the record was made; None if there were none. If
+        there are others now, the record rests on values that no longer count.
+      holds_for: for a model, for whom the interval holds (see `oracle.Estimate`); None in records
         of earlier versions, which did not state it.
       note: what else is to be known of the estimate, for people.
       other, other_low, other_high: an estimate that holds for others, where it differs.
@@ -129,7 +129,7 @@ _NAMES = {field.name for field in fields(Addition)}
 
 
 def append(directory: Path, addition: Addition) -> None:
-    """Appends one account and syncs the file, unless it is there but for its costs: the same
+    """Appends one record and syncs the file, unless it is there but for its costs: the same
     command may come again, after a kill or from another process, and finds its fit made.
     """
     addition = replace(addition, errata=digest_errata(directory))
@@ -137,7 +137,7 @@ def append(directory: Path, addition: Addition) -> None:
 
 
 def digest_errata(directory: Path) -> str | None:
-    """Returns the state of a cache's errata, with which that of an account is compared."""
+    """Returns the state of a cache's errata, with which that of a record is compared."""
     if not (path := directory / INDEX).is_file():
         return None
     with Index(path).reading() as db:
@@ -151,7 +151,7 @@ def _fields(addition: Addition) -> dict[str, Any]:
 
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
-    """Replaces all accounts of a cache."""
+    """Replaces all records of a cache."""
     write_file(directory / LEDGER, check_content(map(_fields, additions)))
 
 
@@ -160,7 +160,7 @@ def read_additions(directory: Path) -> list[Addition]:
     short by a kill is left out.
 
     Raises:
-      DamagedCache: a line is not an account; the message names it.
+      DamagedCache: a line is not a record; the message names it.
     """
     additions = []
     for addition in examine(directory):
@@ -174,7 +174,7 @@ def read_additions(directory: Path) -> list[Addition]:
 
 
 def examine(directory: Path) -> Iterator[Addition | str]:
-    """Yields the addition of each line; or, if the line is not an account, a message that names the
+    """Yields the addition of each line; or, if the line is not a record, a message that names the
     file, the line and what is wrong.
     """
     path = directory / LEDGER
@@ -191,7 +191,7 @@ def examine(directory: Path) -> Iterator[Addition | str]:
 
 
 def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> None:
-    """Appends to a cache's account the additions that only another cache's account has; call it
+    """Appends to a cache's record the additions that only another cache's record has; call it
     after `EvaluationCache.merge`. Repeating it appends nothing.
 
     Args:
@@ -199,7 +199,7 @@ def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> Non
       names: by id of a model in the source, its id in the target.
 
     Raises:
-      DamagedCache: a line of either account is damaged.
+      DamagedCache: a line of either record is damaged.
     """
     known = read_additions(target)
     for addition in read_additions(source):

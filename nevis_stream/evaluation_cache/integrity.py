@@ -221,7 +221,7 @@ def repair(
     progress: Progress = SILENT,
 ) -> Damage:
     """Makes a cache of the undamaged parts of another one: ids, provenance, hashes of contents,
-    records of imports, tiles, and the account of additions.
+    records of imports, tiles, and the record of additions.
 
     The copy is made in one commit: if it is killed it leaves an empty cache, and the same call
     starts again.
@@ -254,11 +254,11 @@ def repair(
                     " repaired"
                     " one."
                 )
-            accounts = [
+            added = [
                 line for line in additions.examine(source.directory) if not isinstance(line, str)
             ]
-            if accounts:
-                additions.write(target.directory, accounts)
+            if added:
+                additions.write(target.directory, added)
             samples = entries.list_samples(db)
             entries.add_samples(new, samples, entries.list_provenances(db, damage.hashes))
             sound_imports = records.read_imports(db, without=damage.imports)

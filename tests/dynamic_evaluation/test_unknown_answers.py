@@ -202,7 +202,7 @@ def test_the_first_samples_of_a_file_have_neither_interval_nor_rank(known, tmp_p
     """`--limit` takes the first 60 of 300, which are easy: accuracy .95 where the truth is .54."""
     from nevis_stream.evaluation_cache.exchange import import_file
     from nevis_stream.evaluation_cache.files import read_values
-    from nevis_stream.launch.evaluate_commands.add import _print_account
+    from nevis_stream.launch.evaluate_commands.add import _print_addition
 
     shared = Path(os.environ.get("NEVIS_STREAM_SHARED", "../shared"))
     folder = shared / "cases/evaluation/limit_file_gets_an_interval"
@@ -222,7 +222,7 @@ def test_the_first_samples_of_a_file_have_neither_interval_nor_rank(known, tmp_p
                 other, file_asks(other, table, [name]), 60, method, available=available
             )
         assert account.low is None and account.rank is None and account.asked == 60
-        _print_account(account)
+        _print_addition(account)
         printed = capsys.readouterr().out
         assert "no interval: 80% of the samples have no answer" in printed
         assert "no rank: the samples that were answered do not stand for all" in printed

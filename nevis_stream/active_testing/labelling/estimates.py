@@ -21,7 +21,7 @@ from nevis_stream.queries.oracle import NO_LABEL, Cost, Estimate, Query, Respons
 
 
 @dataclass(frozen=True)
-class Account:
+class ModelEstimate:
     """An estimate of one quantity.
 
     Attributes:
@@ -38,7 +38,7 @@ class Account:
         return self.estimate.high - self.estimate.low
 
 
-def estimate_models(session: Session, estimator: str) -> list[Account]:
+def estimate_models(session: Session, estimator: str) -> list[ModelEstimate]:
     """Returns the estimates of all models, then of the differences of all pairs.
 
     Args:
@@ -53,11 +53,13 @@ def estimate_models(session: Session, estimator: str) -> list[Account]:
         )
     models = session.model_names
     singles = [
-        Account(name, combine([estimate(each) for each in gather_draws(session, number)], session))
+        ModelEstimate(
+            name, combine([estimate(each) for each in gather_draws(session, number)], session)
+        )
         for number, name in enumerate(models)
     ]
     pairs = [
-        Account(
+        ModelEstimate(
             f"{models[first]} minus {models[second]}",
             combine([estimate(each) for each in gather_draws(session, first, second)], session),
         )

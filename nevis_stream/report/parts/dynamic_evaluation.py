@@ -157,7 +157,7 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
         path=evaluation.path,
         summary=summary,
         picture=evaluation.picture,
-        additions=[_account(row) for row in summary["additions"]],
+        additions=[_describe_addition(row) for row in summary["additions"]],
         legend=[(styles[name], name) for name in summary["methods"]],
         rows=_rows(evaluation),
         sample_groups=summary.get("sample_groups", []),
@@ -172,7 +172,7 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
     )
 
 
-def _account(row: dict) -> dict:
+def _describe_addition(row: dict) -> dict:
     """An addition with the number of its cells, and its means in the range of the scores."""
     low, high = row.get("range") or (0, 1)  # summaries of earlier versions do not have it
     means = {
@@ -211,13 +211,13 @@ def summarise_additions(evaluations: Sequence[Evaluation]) -> list[dict[str, Any
 
 
 def list_added_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the accounts of added models, the latest of each model, data set and method."""
+    """Returns the records of added models, the latest of each model, data set and method."""
     models = [row for row in summary["additions"] if row["kind"] == "model"]
     return list({(row["name"], row.get("dataset"), row["method"]): row for row in models}.values())
 
 
 def list_judged_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the accounts of added models whose true accuracy is known."""
+    """Returns the records of added models whose true accuracy is known."""
     known = (row for row in list_added_models(summary) if row.get("truth") is not None)
     return [row for row in known if row["accuracy"] is not None]
 
@@ -244,7 +244,7 @@ def plot_truth(judged: Sequence[dict[str, Any]]) -> Figure:
     """Draws each added model's estimated accuracy, with its 95% interval, against the truth.
 
     Args:
-      judged: one or more accounts, as `list_judged_models` returns them.
+      judged: one or more records, as `list_judged_models` returns them.
     """
     figure, axes = svg.make_plot(8.4, 3.8)
     start = judged[0]["truth"]

@@ -84,12 +84,12 @@ def test_additions_are_shown_in_the_range_of_their_scores(tmp_path):
     asks = {known.models[-1]: MatrixOracle(scores[-1:])}
     (account,) = add_models(percent, asks, 30, "random_mean")
     (row,) = evaluation_summary._summarise_additions(percent)
-    shown = dynamic_evaluation._account(row)
+    shown = dynamic_evaluation._describe_addition(row)
     for name in ("accuracy", "low", "high"):
         assert shown[name] == pytest.approx(100 * getattr(account, name))
     assert shown["truth"] is None
     del row["range"]  # a summary of an earlier version
-    assert dynamic_evaluation._account(row)["accuracy"] == account.accuracy
+    assert dynamic_evaluation._describe_addition(row)["accuracy"] == account.accuracy
 
 
 @pytest.mark.skipif(PATH is None, reason="chromium is not on PATH")
