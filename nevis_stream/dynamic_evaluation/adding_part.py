@@ -101,8 +101,8 @@ class PartAdder:
         report_choice: Callable[[Choice], None],
         expected: Mapping[str, np.ndarray],
     ) -> list[Addition]:
-        """Returns the additions of the models that are not complete, and then those of other metrics
-        of the same prompts; arguments as of `add_models`.
+        """Returns the additions of the models that are not complete, and then those of other
+        metrics of the same prompts; arguments as of `add_models`.
 
         Args:
           expected: float32[n] by model, into which the values of this part are written.
