@@ -201,14 +201,20 @@ def print_table(out: Path) -> None:
 
 
 def compute_error_ratio(part: pd.DataFrame, other: str) -> str:
-    """Returns the default's mean error ÷ another method's on the same splits, as a geometric mean
-    over matrices and K, with its 95% bootstrap interval over splits.
-    """
+    """Returns the default's mean error ÷ another method's on the same splits, as `show_ratio`."""
     means = part.groupby(["matrix", "budget", "split", "method"])["error"].mean().unstack()
-    cells = [
-        cell[[METHODS[0], other]].dropna().to_numpy()
-        for _, cell in means.groupby(["matrix", "budget"])
-    ]
+    return show_ratio(
+        [
+            cell[[METHODS[0], other]].dropna().to_numpy()
+            for _, cell in means.groupby(["matrix", "budget"])
+        ]
+    )
+
+
+def show_ratio(cells: Sequence[np.ndarray]) -> str:
+    """Returns the mean errors of one method ÷ those of another, float[splits, 2] of each cell, as a
+    geometric mean over cells, with its 95% bootstrap interval over splits.
+    """
     random = np.random.default_rng(0)
     logs = []
     for cell in cells:
