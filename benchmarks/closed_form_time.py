@@ -33,7 +33,7 @@ from nevis_stream.run_directory.scalars import read_timing
 
 REFERENCE = 182e9  # FLOPs a CPU second
 TARGET = 60  # CPU seconds
-_PEAK = "from nevis_stream.experiments.scripts import measure_peak; print(matrix_product_peak())"
+_PEAK = "from nevis_stream.experiments.scripts import measure_peak; print(measure_peak())"
 _COMMAND = (sys.executable, "-m", "launch.run", "--config=closed_form", "--config.budget=large")
 
 REPEATS = flags.DEFINE_integer("repeats", 5, "runs with a filled compilation cache", lower_bound=1)
