@@ -26,13 +26,14 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Most of the tests' time is compilation of small programs. LLVM need not optimise them, and XLA's
-# older emitters of fused loops compile in two thirds of the time; JAX 0.11 has them no more, and
-# ends at a flag that it does not know. What they compute stays the same up to rounding;
-# `benchmarks/` and `make demo` run what users run.
+# Most of the tests' time is compilation of small programs. LLVM need not optimise them, XLA's older
+# emitters of fused loops compile in two thirds of the time, and a program that is not cut into 32
+# parts, to be compiled by as many threads, in little more than half of it (150 ms and 87 for a step
+# of training); JAX 0.11 has not all of these flags, and ends at one that it does not know. What
+# they compute stays the same up to rounding; `benchmarks/` and `make demo` run what users run.
 flags = ["--xla_backend_optimization_level=0"]
 if importlib.metadata.version("jaxlib").startswith("0.10."):
-    flags.append("--xla_cpu_use_fusion_emitters=false")
+    flags += ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
 os.environ.setdefault("XLA_FLAGS", " ".join(flags))
 
 # Each worker has cores of its own: the threads of programs that share cores wait for one another.
