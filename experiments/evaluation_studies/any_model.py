@@ -160,7 +160,7 @@ def run(folder: Path, options: argparse.Namespace) -> None:
     seeds = range(options.first, options.first + options.splits)
     passes = [part for part in PASSES if set(part) & set(options.methods)]
     groups = [part for part in BUDGETS if set(part) & set(options.budgets)]
-    for used_methods, budgets, name in itertools.product(passes, groups, MATRICES):
+    for used_methods, budgets, name in itertools.product(passes, groups, options.names):
         jax.clear_caches()
         # one split after the other: their shapes are the same, so they share compiled programs
         for regime, seed in itertools.product(options.regimes, seeds):
@@ -273,6 +273,7 @@ def main() -> None:
         "--first", type=parse_positive, default=FIRST, help="number of the first split"
     )
     parser.add_argument("--splits", type=parse_positive, default=20)
+    parser.add_argument("--names", nargs="+", choices=MATRICES, default=MATRICES)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=REGIMES)
     every = sum(BUDGETS, ())
