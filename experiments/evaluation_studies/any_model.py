@@ -47,15 +47,19 @@ MATRICES = {
     "alpaca_eval2": ("alpaca_eval2", None),
     "cifar10.1_v6": ("cifar10.1_v6", None),
     "mmlu_pro": ("mmlu_pro", None),
-    "nlu_concat15": ("nlu_concat15", None),
+    "nlu_concat15, 2000 samples": ("nlu_concat15", None),
 }
+DRAWN = 2000  # samples of `nlu_concat15`, of 45,000
 SMALL = tuple(MATRICES)[:-1]
 # how the models of each matrix are divided
 REGIMES = {
     "like": dict.fromkeys(SMALL, ""),
     "stronger": dict.fromkeys(SMALL, "stronger"),
     "weaker": dict.fromkeys(SMALL, "weaker"),
-    "other": {"alpaca_eval2": "biased:weights=open", "nlu_concat15": "biased:roberta*"},
+    "other": {
+        "alpaca_eval2": "biased:weights=open",
+        "nlu_concat15, 2000 samples": "biased:roberta*",
+    },
 }
 FACTS = Path(__file__).parents[1] / "studies" / "alpaca_eval2_models.csv"
 ODD = ("metabench_gsm8k, 400 known", "mmlu_pro")  # where guessers and the like are made as well
@@ -66,13 +70,18 @@ BESIDE = ("unguarded", "stratified_mean")  # with which errors are compared
 
 
 def load_matrix(folder: Path, name: str) -> Matrix:
-    """Returns outcomes; those that the source lacks are unknown."""
+    """Returns outcomes, of some samples where there are very many; those that the source lacks are
+    unknown.
+    """
     data = read_npz(folder / f"{MATRICES[name][0]}.npz")
     values, columns = data["correct"].astype(np.uint8), {}
     if "imputed" in data:
         values[data["imputed"] > 0] = UNKNOWN
     if name == "alpaca_eval2":
         columns = read_model_facts(FACTS, data["models"].tolist())
+    if name.startswith("nlu"):
+        drawn = np.random.default_rng(0).choice(values.shape[1], DRAWN, replace=False)
+        values = values[:, np.sort(drawn)]
     return Matrix(name, values, data.get("group"), columns=columns)
 
 
