@@ -28,7 +28,6 @@ from nevis_stream.dynamic_evaluation.predictors import model_assisted
 from nevis_stream.dynamic_evaluation.predictors.item_response import ItemResponsePosterior
 from nevis_stream.dynamic_evaluation.predictors.model_assisted import ModelAssisted
 from nevis_stream.dynamic_evaluation.response import Items, PaddedAnswers, ResponsePosterior
-from nevis_stream.estimation.intervals import NORMAL_975
 from nevis_stream.queries.oracle import ANY_MODEL, LIKE_KNOWN, Responses
 from nevis_stream.queries.samples import fill_unknown, is_observed
 from nevis_stream.storage.checkpoint import Tree
@@ -50,7 +49,9 @@ HYPOTHESES = np.array(((0.0, 0.0), *MISFITS), np.float32)
 LOG_PRIOR = np.log([0.5, *[0.5 / len(MISFITS)] * len(MISFITS)])
 ABILITIES, WIDE = 2048, 1.5  # number and standard deviation of the abilities of a new model
 PART = 1024  # samples that are predicted for all abilities together
-QUANTILES = (0.025, 0.5, 0.975)
+# of the mean, from which intervals are taken: the outer two of models that may lie beyond the known
+# ones, the inner two of others, whose calibrated interval is a 95% one already
+QUANTILES = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
 
 class GuardedPosterior(ScreeningPosterior):
@@ -99,7 +100,7 @@ class GuardedPosterior(ScreeningPosterior):
         return Screening(mean, deviation, misfit, noise, self.ends)
 
     def quantiles(self, answers: Responses, screening: "Screening", ctx: Compute) -> np.ndarray:
-        """Returns the `QUANTILES` of the posterior of each model's mean, float64[3, m], if its
+        """Returns the `QUANTILES` of the posterior of each model's mean, float64[5, m], if its
         ability may lie far from those of the known models, and its answers may be a misfit.
 
         Args:
@@ -118,11 +119,11 @@ class GuardedPosterior(ScreeningPosterior):
             rest = guess * (1 - seen.sum()) + (1 - guess - slip) * (total - asked[model])
             means = (seen @ answers.values[model] + rest).ravel()
             order, chances = np.argsort(means), softmax(logs[model] + LOG_PRIOR[:, None]).ravel()
-            low, median, high = np.interp(QUANTILES, np.cumsum(chances[order]), means[order])
-            half = NORMAL_975 * screening.noise[model]  # of the outcomes, given the ability
-            below, above = np.hypot(median - low, half), np.hypot(high - median, half)
-            found.append((median - below, median, median + above))
-        return np.clip(np.array(found).T, 0, 1)
+            found.append(np.interp(QUANTILES, np.cumsum(chances[order]), means[order]))
+        ends = np.array(found).T
+        normal = ndtri(QUANTILES)[:, None]  # the outcomes differ from what is expected of them
+        away = np.sign(normal) * np.hypot(ends - ends[2], normal * screening.noise)
+        return np.clip(ends[2] + away, 0, 1)
 
     def _likelihoods(
         self, padded_answers: PaddedAnswers, ctx: Compute
@@ -279,9 +280,10 @@ class GuardedPredictor(ScorePredictor):
         outside, wider = screening.lies_beyond(MAY_REACH) & ~switched, np.ones(len(mean))
         within = None
         if answers.values.dtype == np.uint8:
-            within = np.where(switched, np.nan, posterior.quantiles(answers, screening, ctx))
-            moved = np.where(outside, (within[1] - mean) / 2, 0.0)
-            mean, low, high, within = mean + moved, low + moved, high + moved, within[[0, 2]]
+            ends = np.where(switched, np.nan, posterior.quantiles(answers, screening, ctx))
+            moved = np.where(outside, (ends[2] - mean) / 2, 0.0)
+            mean, low, high = mean + moved, low + moved, high + moved
+            within = np.where(outside, ends[[0, 4]], ends[[1, 3]])
         else:
             wider = np.where(outside, BEYOND, 1.0)
             low, high = mean - wider * (mean - low), mean + wider * (high - mean)
