@@ -269,8 +269,10 @@ def _as_xla_counts(eqn: JaxprEqn) -> int:
     name = eqn.primitive.name
     if quick := _QUICK.get(name):
         return round(float(np.float32(quick(eqn))))
+    dtypes = [v.aval.dtype for v in eqn.invars]
+    numbers = all(isinstance(dtype, np.dtype) for dtype in dtypes)  # those of JAX keys are not
     # a choice between more than two is made of several
-    if name in _OF_AN_ELEMENT and (name != "select_n" or eqn.invars[0].aval.dtype == bool):
+    if name in _OF_AN_ELEMENT and numbers and (name != "select_n" or dtypes[0].kind == "b"):
         return _OF_AN_ELEMENT[name] * math.prod(eqn.outvars[0].aval.shape)
     return _lower(eqn)
 

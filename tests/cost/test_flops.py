@@ -596,10 +596,14 @@ def test_counts_of_an_element_agree_with_xla(dtype):
     assert len(compared) > 10 and (dtype != "float32" or compared > {"exp", "select_n", "clamp"})
 
 
-def test_a_choice_of_three_is_not_counted_as_one_of_two():
+def test_a_choice_of_three_or_of_keys_is_not_counted_as_one_of_two_numbers():
     number, x = shaped(4, dtype="int32"), shaped(4)
     (eqn,) = jax.make_jaxpr(lax.select_n)(number, x, x, x).jaxpr.eqns
     assert equations._as_xla_counts(eqn) == equations._lower(eqn) > 4
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 4))
+    (eqn,) = jax.make_jaxpr(lax.select)(shaped(4, dtype="bool"), keys, keys).jaxpr.eqns
+    with pytest.raises(ValueError, match="XLA does not see"):
+        equations._as_xla_counts(eqn)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
