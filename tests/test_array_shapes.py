@@ -20,10 +20,13 @@ QUICK = (
 EVERY = (*array_shapes.PACKAGES, "test_array_shapes.py::test_a_wrong_shape_is_found")
 
 
-def check(paths):
+def check(paths, *options):
     pytest.importorskip("jaxtyping", reason="jaxtyping is not installed: pip install -e '.[dev]'")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n0", "-q", "-x", *(f"tests/{each}" for each in paths)],
+        [
+            *(sys.executable, "-m", "pytest", "-n0", "-q", "-x", *options),
+            *(f"tests/{each}" for each in paths),
+        ],
         cwd=ROOT,
         env=os.environ | {array_shapes.WANTED: "1"},
         capture_output=True,
@@ -33,7 +36,8 @@ def check(paths):
 
 
 def test_arrays_have_the_stated_shapes():
-    check([*QUICK, EVERY[-1]])
+    repeated = "intervals_hold_for_any_outcomes"  # hundreds of times, with the same shapes
+    check([*QUICK, EVERY[-1]], "-k", f"not {repeated}")
 
 
 @pytest.mark.slow
