@@ -38,7 +38,7 @@ Cells = Float[jax.Array, "models samples"]
 RANK = 128  # of the basis, at most
 MODELS = 4096  # known models that are fitted, drawn at random if there are more
 TIE = 1e-4  # of the best gain; rounding, which depends on the number of cores, is far below
-# of each sample's variance; experiments/evaluation_studies/acquisition.py compares others
+# of each sample's variance; others were compared (docs/evidence/not-regenerated/acquisition.md)
 NOISE_FRACTION = 0.5
 BUMPS = 5
 BUMP_SCALE = 0.1  # standard deviation of a new model's own deviation on each bump
