@@ -21,7 +21,7 @@ def load_learner(config: Mapping[str, Any], trust: Sequence[str] = ()) -> Learne
     """Builds the learner of a run directory of this format or the previous one.
 
     Args:
-      config: the result of `run_directory.config.recorded_values`.
+      config: the result of `run_directory.config.read_values`.
       trust: modules and packages outside this project that may be imported.
 
     Raises:

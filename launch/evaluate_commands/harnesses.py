@@ -38,10 +38,10 @@ class Harness:
 
 
 def _for_lm_eval(board: EvaluationCache, samples: Sequence[str], logs: Path) -> list[str]:
-    group_by_task = format_for_lm_eval(board, samples)
+    by_task = format_for_lm_eval(board, samples)
     asked = logs / "asked.json"  # a file, as words of commands have a largest length
-    asked.write_text(json.dumps(group_by_task))
-    return ["--tasks", ",".join(group_by_task), "--samples", str(asked), "--log_samples"]
+    asked.write_text(json.dumps(by_task))
+    return ["--tasks", ",".join(by_task), "--samples", str(asked), "--log_samples"]
 
 
 _LM_EVAL = Harness(("--output_path", "-o"), ("--tasks", "-t", "--samples", "-E"), _for_lm_eval)

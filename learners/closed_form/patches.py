@@ -48,7 +48,7 @@ def make_dictionary_program(words: int, components: int, contrast: bool) -> Call
 
     The function's arguments:
       patches: float32[n, side, side, channels], in random order; n is at least k / 2.
-      mirrored_channels: int[channels], as in `maps.parts`.
+      mirrored_channels: int[channels], as in `maps.split_by_symmetry`.
 
     It returns "filters" float32[side, side, channels, c], "offsets" float32[c], and "words"
     float32[k, c]: the components of a patch are patch · filter − offset; with `contrast` the

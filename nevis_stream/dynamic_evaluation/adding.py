@@ -73,7 +73,7 @@ def add_models(
 
     Args:
       cache: the cache. The method learns from its known models (see
-        `known_models.learned_from`), except those that are added.
+        `known_models.find_known`), except those that are added.
       oracles: by the id of each new model, what answers for it: takes columns of the cache,
         int64[1, b].
       budget: number of samples to observe of each model; in a multi-label data set of images, each
@@ -292,7 +292,7 @@ def add_samples(
     """Evaluates a few of the known models on new samples: models and samples change places.
 
     Args:
-      cache: the cache; its known models (see `known_models.learned_from`) are asked, or predicted.
+      cache: the cache; its known models (see `known_models.find_known`) are asked, or predicted.
       samples: ids of the new samples.
       oracles: by the id of a model, what answers for it: takes positions in `samples`, int64[1, b].
       budget: number of models to observe on each sample.

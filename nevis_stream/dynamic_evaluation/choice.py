@@ -8,7 +8,7 @@ measured (see `choose_default`). A method that would compute too much is not tri
 samples the methods are compared on some, drawn at random: which of them is better is seen there
 too.
 
-What is chosen is used guarded (see `methods.guarded`): the cross-validation says how good a method
+What is chosen is used guarded (see `methods.guard`): the cross-validation says how good a method
 is for models like the known ones, and nothing of others.
 """
 

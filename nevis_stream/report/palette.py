@@ -2,7 +2,7 @@
 printed.
 
 Matplotlib knows colours, not CSS variables: in a figure for the page each variable has a stand-in,
-which `svg.inline` replaces.
+which `svg.render_inline` replaces.
 """
 
 import re

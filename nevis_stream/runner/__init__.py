@@ -32,7 +32,7 @@ from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.stream import Stream
 from nevis_stream.terminal import TerminalProgress
 
-__all__ = ["last_kept", "run"]
+__all__ = ["parse_last_kept", "run"]
 
 _OTHER_RUN = (
     "this directory contains another run ({difference}). Choose another run_dir, or give the config"

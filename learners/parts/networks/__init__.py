@@ -38,7 +38,7 @@ class MLP(nn.Module):
         return x
 
 
-__all__ = ["MLP", "VGG", "Head", "NFNet", "ResNet", "ViT", "convolve", "make_backbone", "names"]
+__all__ = ["MLP", "VGG", "Head", "NFNet", "ResNet", "ViT", "convolve", "make_backbone", "list_names"]
 
 
 class Head(nn.Module):
