@@ -41,7 +41,7 @@ YEARS = (0, 9999)
 KEEP = ("chosen", "all")
 """Which predictors a run keeps, or a command takes from a run.
 
-A run may also keep "last_K" (`nevis_stream.runner.last_kept`).
+A run may also keep "last_K" (`nevis_stream.runner.parse_last_kept`).
 """
 
 

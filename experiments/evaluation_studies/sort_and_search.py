@@ -104,7 +104,7 @@ def print_cell_errors(files: list[Path], splits: range) -> None:
         matrix = read_npz(file)["correct"]
         n = matrix.shape[1]
         for split in splits:
-            known, new = split_of(matrix, split)
+            known, new = divide_models(matrix, split)
             rank, published = sort(known), methods.get("published").fit(known, None, None)
             rows_new = np.arange(len(new))
             for budget in (8 << power for power in range(20) if 8 << power <= n // 2):
@@ -131,7 +131,7 @@ def print_cell_errors(files: list[Path], splits: range) -> None:
     compare(pd.DataFrame(rows))
 
 
-def split_of(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
+def divide_models(matrix: np.ndarray, split: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rows of known and of new models."""
     models = np.random.default_rng(split).permutation(len(matrix))
     cut = round(KNOWN_FRACTION * len(matrix))
@@ -147,7 +147,7 @@ def add_one_matrix(record: StudyRecord, file: Path, splits: range, names: list[s
         cells = [{"matrix": file.stem, "split": split, "method": name} for name in names]
         if not (cells := record.missing(cells)):
             continue
-        known, new = split_of(matrix, split)
+        known, new = divide_models(matrix, split)
         rank, true = sort(known), new.mean(axis=1)
         for cell in cells:
             name, rows = cell["method"], []
@@ -222,7 +222,9 @@ def compare(rows: pd.DataFrame) -> None:
 
 
 def count_by_tens(gain) -> str:
-    """Returns, for each ten of more splits, the number of cells above by two standard errors."""
+    """Returns in words in how many cells Sort & Search is worse by two standard errors, for every
+    ten splits on their own; "" for ten splits or fewer.
+    """
     values = np.stack([gains.to_numpy() for _, gains in gain])
     tens = [values[:, first : first + 10] for first in range(0, values.shape[1], 10)]
     above = [
@@ -272,7 +274,7 @@ def print_correlations(files: list[Path]) -> None:
     print()
 
 
-def seconds(work, repeats: int = 5) -> float:
+def measure_seconds(work, repeats: int = 5) -> float:
     """Returns CPU seconds, best of `repeats`."""
     best = np.inf
     for _ in range(repeats):
@@ -299,7 +301,7 @@ def scale(out: Path) -> None:
         work()
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        spent = seconds(work)
+        spent = measure_seconds(work)
         print(f"| {name} | {spent:.4f} | {spent * fraction:.4f} | {most / 1e6:.0f} |", flush=True)
 
     line("read the rows' warm pages", lambda: [right.sum() for right, _ in cache.packed_rows()])

@@ -229,7 +229,7 @@ EMBEDDED, SHARED = "pico_digits", "fashion_mnist"
 def choose_default_data() -> str:
     """Returns the data set of the default study: Fashion-MNIST if this machine has it, else one
     that the package carries."""
-    ready = sources.state(catalogue.read_datasets()[SHARED]["source"]).ready
+    ready = sources.find_state(catalogue.read_datasets()[SHARED]["source"]).ready
     return SHARED if ready else EMBEDDED
 
 

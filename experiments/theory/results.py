@@ -75,7 +75,7 @@ def compute_three_round_bound(eps, distance):
     return 11 * eps**2 + 8 * eps * distance
 
 
-def _measure(population: Population, minimiser: Minimiser, design: Design, eps) -> float:
+def _measure_risk(population: Population, minimiser: Minimiser, design: Design, eps) -> float:
     """Returns the risk of the vote, after checking that the minimiser kept its promise."""
     outcome = designs.run_design(population, minimiser, design)
     _check_promise(outcome, eps)
@@ -97,17 +97,19 @@ def run_worst_cases(inverses: Sequence[int] = INVERSE_EPS) -> pd.DataFrame:
         eps, population = 1 / inverse, Population.uniform(inverse**3)
         worst, greedy = WorstOfThree(eps, population.target), Greedy(eps, population.target)
         risks = {
-            ("one round", 1): _measure(population, worst, Design(0, 1), eps),
-            ("path, 3 rounds, worst case", 2): _measure(population, worst, Design.path(3), eps),
-            ("path, 3 rounds, greedy", 2): _measure(population, greedy, Design.path(3), eps),
-            ("path, 10 rounds, construction", 2): _measure(
+            ("one round", 1): _measure_risk(population, worst, Design(0, 1), eps),
+            ("path, 3 rounds, worst case", 2): _measure_risk(
+                population, worst, Design.path(3), eps
+            ),
+            ("path, 3 rounds, greedy", 2): _measure_risk(population, greedy, Design.path(3), eps),
+            ("path, 10 rounds, construction", 2): _measure_risk(
                 *lower_bounds.build_stalled_path(inverse, 10), Design.path(10), eps
             ),
-            ("depth 2, width 3, construction", 3): _measure(
+            ("depth 2, width 3, construction", 3): _measure_risk(
                 *lower_bounds.build_shared_core(inverse, 2), Design(2, 3), eps
             ),
             ("depth 2, width 3, adversary", 3): max(
-                _measure(
+                _measure_risk(
                     population, WorstOfThree(eps, population.target, padding), Design(2, 3), eps
                 )
                 for padding in PADDINGS
@@ -146,7 +148,7 @@ def run_stalled_paths(
         ):
             instance = lower_bounds.build_stalled_path(inverse_eps, count, mixing)
             design = Design.path(count, mixing=mixing, voting=voting)
-            measured = _measure(*instance, design, 1 / inverse_eps)
+            measured = _measure_risk(*instance, design, 1 / inverse_eps)
             rows.append(
                 {"rounds": count, "weights": name}
                 | {"risk": measured, "constant": measured * inverse_eps**2}
@@ -166,7 +168,7 @@ def run_weighted_hierarchies(inverse_eps: int = 16, draws: int = 20, seed: int =
         mixtures = [generator.dirichlet(np.ones(number + 1)) for number in range(3)]
         weights = (mixtures.__getitem__, generator.dirichlet(np.ones(3))) if draw else (None, None)
         design = Design(2, 3, *weights)
-        measured = _measure(population, script, design, 1 / inverse_eps)
+        measured = _measure_risk(population, script, design, 1 / inverse_eps)
         rows.append(
             {"weights": "random" if draw else "equal", "risk": measured}
             | {"constant": measured * inverse_eps**3}
@@ -301,7 +303,7 @@ def measure_depths(
             design, d = Design(depth, 3), float(population.distance)
             adversaries = [WorstOfThree(eps, target, padding) for padding in PADDINGS]
             measured = max(
-                _measure(population, adversary, design, eps)
+                _measure_risk(population, adversary, design, eps)
                 for adversary in (Greedy(eps, target), *adversaries)
             )
             form = eps ** (depth + 1) + eps**depth * d

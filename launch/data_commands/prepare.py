@@ -55,7 +55,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
                 known = catalogue.read_shared_files().get(dataset_id)
                 path = catalogue.find_shared_directory() / known["file"] if known else None
                 if path is None or not path.exists():
-                    return sources.state(source).advice
+                    return sources.find_state(source).advice
                 choices = Choices.of_row(known)
                 preparation.import_file(
                     path, dataset_id, choices=choices, form=options["form"], progress=progress

@@ -14,7 +14,7 @@ from rich.table import Table
 from nevis_stream import catalogue
 from nevis_stream.datasets import prepared, prepared_images, sources
 from nevis_stream.datasets.prepared import MEANINGS
-from nevis_stream.datasets.splits import divide, to_csv
+from nevis_stream.datasets.splits import divide, format_csv
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.launch.command_line import make_console
 from nevis_stream.launch.entry import INCOMPLETE, as_typed
@@ -50,7 +50,7 @@ def list_rows(stream: str) -> list[dict[str, str]]:
         dataset_id = row["dataset_id"]
         task = tasks.get(row["task_id"]) or tasks.get(dataset_id, {})
         about = catalogue.read_nevis22_datasets().get(dataset_id, {})
-        state = states.setdefault(row["source"], sources.state(row["source"]))
+        state = states.setdefault(row["source"], sources.find_state(row["source"]))
         known = catalogue.read_datasets().get(dataset_id, {})
         published = about or catalogue.read_shared_files().get(dataset_id, {})
         rows.append(
@@ -243,7 +243,7 @@ def print_overlap(stream: str, form: str) -> None:
             dataclasses.replace(row, task_id=quote(row.task_id), earlier=quote(row.earlier))
             for row in overlaps
         ]
-        print(to_csv(rows), end="")
+        print(format_csv(rows), end="")
         return
     if not overlaps:
         print(

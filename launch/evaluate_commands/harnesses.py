@@ -37,14 +37,18 @@ class Harness:
     arguments: Callable[[EvaluationCache, Sequence[str], Path], list[str]]
 
 
-def _for_lm_eval(board: EvaluationCache, samples: Sequence[str], logs: Path) -> list[str]:
+def _list_lm_eval_arguments(
+    board: EvaluationCache, samples: Sequence[str], logs: Path
+) -> list[str]:
     by_task = format_for_lm_eval(board, samples)
     asked = logs / "asked.json"  # a file, as words of commands have a largest length
     asked.write_text(json.dumps(by_task))
     return ["--tasks", ",".join(by_task), "--samples", str(asked), "--log_samples"]
 
 
-_LM_EVAL = Harness(("--output_path", "-o"), ("--tasks", "-t", "--samples", "-E"), _for_lm_eval)
+_LM_EVAL = Harness(
+    ("--output_path", "-o"), ("--tasks", "-t", "--samples", "-E"), _list_lm_eval_arguments
+)
 _INSPECT = Harness(
     ("--log-dir",),
     ("--sample-id", "--limit"),
@@ -65,11 +69,11 @@ def with_inspect(words: Sequence[str], values: FlagValues) -> None:
 def _run(harness: Harness, words: Sequence[str], values: FlagValues) -> None:
     entry.use_compilation_cache()
     directory, *command = words
-    output = _output(harness, command)
+    output = _find_output(harness, command)
     session = Session(directory)
     for given in session.batches(values.model):
         samples = [session.ids[each] if isinstance(each, int) else each for each in given]
-        logs = _new_folder(output)
+        logs = _make_folder(output)
         added = harness.arguments(session.cache, samples, logs)
         try:
             ended = subprocess.run([*command, *added, harness.output[0], str(logs)])
@@ -84,7 +88,7 @@ def _run(harness: Harness, words: Sequence[str], values: FlagValues) -> None:
     show_status(session)
 
 
-def _output(harness: Harness, command: Sequence[str]) -> Path:
+def _find_output(harness: Harness, command: Sequence[str]) -> Path:
     """Returns the folder that a command names for its logs."""
     found = ""
     for word, following in itertools.pairwise([*command, ""]):
@@ -100,7 +104,7 @@ def _output(harness: Harness, command: Sequence[str]) -> Path:
     return Path(found)
 
 
-def _new_folder(parent: Path) -> Path:
+def _make_folder(parent: Path) -> Path:
     """Makes a folder of its own for each start: of several logs of a task in one, the last counts.
 
     Raises:

@@ -54,7 +54,7 @@ def make_dictionary_program(words: int, components: int, contrast: bool) -> Call
     float32[k, c]: the components of a patch are patch · filter − offset; with `contrast` the
     filters have mean 0, and the product is divided by the patch's deviation.
     """
-    flat = normalise_contrast if contrast else _flat
+    flat = normalise_contrast if contrast else _flatten
 
     def fit(patches, mirrored_channels):
         shape, n = patches.shape[1:], len(patches)
@@ -65,7 +65,7 @@ def make_dictionary_program(words: int, components: int, contrast: bool) -> Call
         values = jnp.maximum(values, 0)
         scales = jnp.sqrt(values + _SMOOTHING * values.mean() + _FLOOR)
         filters = (vectors / scales)[:, ::-1][:, :components]
-        found = _clusters(plain @ filters, other @ filters, words // 2)
+        found = _find_clusters(plain @ filters, other @ filters, words // 2)
         offsets = mean @ filters
         if contrast:
             filters = filters - filters.mean(0)
@@ -74,7 +74,7 @@ def make_dictionary_program(words: int, components: int, contrast: bool) -> Call
     return fit
 
 
-def _clusters(plain, other, count: int):
+def _find_clusters(plain, other, count: int):
     """Returns float32[2 · count, c]: means of clusters, then those of the mirrored clusters.
 
     A patch belongs to the nearest mean; if that is a mirrored one, its mirror image belongs to the
@@ -87,7 +87,7 @@ def _clusters(plain, other, count: int):
     """
 
     def improve(means, _):
-        nearest = _distances(plain, means).argmin(1)
+        nearest = _compute_distances(plain, means).argmin(1)
         mirrored = (nearest >= count)[:, None]
         members = jax.nn.one_hot(nearest % count, count)
         size = members.sum(0)[:, None]
@@ -104,19 +104,19 @@ def _clusters(plain, other, count: int):
     return jax.lax.scan(improve, start, length=_ROUNDS)[0]
 
 
-def _distances(left, right):
+def _compute_distances(left, right):
     """Returns float32[a, b]: the distances of a vectors from b vectors."""
     squares = (left**2).sum(1)[:, None] + (right**2).sum(1) - 2 * (left @ right.T)
     return jnp.sqrt(jnp.maximum(squares, 0))
 
 
-def _flat(patches):
+def _flatten(patches):
     return patches.reshape(len(patches), -1)
 
 
 def normalise_contrast(patches):
     """Returns float32[n, values]: each patch with mean 0 and a deviation of about 1."""
-    flat = _flat(patches)
+    flat = _flatten(patches)
     flat = flat - flat.mean(1, keepdims=True)
     return flat / jnp.sqrt((flat**2).mean(1, keepdims=True) + _CONTRAST)
 
@@ -145,7 +145,7 @@ def encode(maps, filters, offsets, words, stride: int, contrast: bool):
     weights = jnp.asarray(make_grid_weights(components.shape[1]), jnp.float32)
 
     def pooled(image):
-        distances = _distances(image.reshape(-1, image.shape[-1]), words)
+        distances = _compute_distances(image.reshape(-1, image.shape[-1]), words)
         activations = jnp.maximum(_REACH * distances.mean(1, keepdims=True) - distances, 0)
         activations = activations.reshape(*image.shape[:2], -1)
         return jnp.einsum("gh,hwk,cw->gck", weights, activations, weights)
@@ -157,12 +157,12 @@ def encode(maps, filters, offsets, words, stride: int, contrast: bool):
 def compute_deviations(maps, side: int, stride: int):
     """Returns float32[b, rows, columns]: the deviation of the values of each patch."""
     count = side**2 * maps.shape[-1]
-    mean = _window_sums(maps.sum(-1), side, stride) / count
-    variance = _window_sums((maps**2).sum(-1), side, stride) / count - mean**2
+    mean = _sum_windows(maps.sum(-1), side, stride) / count
+    variance = _sum_windows((maps**2).sum(-1), side, stride) / count - mean**2
     return jnp.sqrt(jnp.maximum(variance, 0) + _CONTRAST)
 
 
-def _window_sums(values, side: int, stride: int):
+def _sum_windows(values, side: int, stride: int):
     rows = jax.lax.reduce_window(values, 0.0, jax.lax.add, (1, side, 1), (1, stride, 1), "VALID")
     return jax.lax.reduce_window(rows, 0.0, jax.lax.add, (1, 1, side), (1, 1, stride), "VALID")
 

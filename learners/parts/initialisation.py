@@ -147,7 +147,9 @@ class FromRelated:
         if not scores:
             return Start()
         best = max(scores.values())
-        enough = best - self.margin * compute_standard_error(best, self.neighbours.n_queries(task))
+        enough = best - self.margin * compute_standard_error(
+            best, self.neighbours.count_queries(task)
+        )
         source = [name for name, score in scores.items() if score >= enough][-1]
         if self.pretrained and source == PRETRAINED:
             return Start(source, self.pretrained.choose(task, ctx, network).variables, scores)

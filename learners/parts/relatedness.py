@@ -45,7 +45,7 @@ class Neighbours:
     train_cap: int = 10_000
     dev_cap: int = 5_000
 
-    def n_queries(self, task: TaskView) -> int:
+    def count_queries(self, task: TaskView) -> int:
         """Returns the number of dev images in a task's score."""
         return min(len(task.dev), self.dev_cap)
 

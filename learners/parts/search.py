@@ -217,7 +217,7 @@ class Halving:
     keep: int = 2
     rungs: int = 2
 
-    def rung_steps(self, steps: int, every: int) -> list[int]:
+    def list_rung_steps(self, steps: int, every: int) -> list[int]:
         """Returns the steps of the rungs, which are multiples of `every`, and the last step."""
         wanted = [steps / self.keep**rung for rung in range(self.rungs, 0, -1)]
         return sorted({max(every, round(each / every) * every) for each in wanted} - {steps}) + [
@@ -234,7 +234,7 @@ class Halving:
         """
         results: list[Tree] = [{}] * len(hypers)
         alive = list(range(len(hypers)))
-        for stop in self.rung_steps(steps, every):
+        for stop in self.list_rung_steps(steps, every):
             items = [
                 {
                     "hyper": hypers[i],

@@ -172,7 +172,7 @@ class Estimator(ABC):
     about = ""
     no_interval = ""
 
-    def refusal(self, draws: LabelledDraws) -> str:
+    def explain_refusal(self, draws: LabelledDraws) -> str:
         """Returns why these labels cannot be used; empty if they can."""
         if not draws.random:
             return "the samples were chosen, not drawn at random with known probabilities"
@@ -193,7 +193,7 @@ class Estimator(ABC):
         if asked == draws.pool.n:
             risk = float(draws.losses.mean())
             return Estimate(risk, risk, risk, observed=asked, cost=cost)
-        reason = self.refusal(draws) if asked else NO_LABELS
+        reason = self.explain_refusal(draws) if asked else NO_LABELS
         if reason:
             return Estimate(np.nan, reason=reason, observed=asked, cost=cost)
         return self.estimate(draws)
@@ -350,7 +350,7 @@ class MonteCarlo(Estimator):
 
     about = "the mean loss of uniformly drawn samples"
 
-    def refusal(self, draws: LabelledDraws) -> str:
+    def explain_refusal(self, draws: LabelledDraws) -> str:
         """Refuses samples that were not drawn uniformly: their mean is biased."""
         return "" if draws.uniform else "the samples were not drawn uniformly; use lure"
 

@@ -111,10 +111,10 @@ def compare_groups(
       BadInput: different streams or protocols, or no common task.
     """
     remarks = _check(a, b, across_streams)
-    (a, remarks_a), (b, remarks_b) = _finished(a), _finished(b)
+    (a, remarks_a), (b, remarks_b) = _select_finished(a), _select_finished(b)
     runs = [*a.runs, *b.runs]
-    errors = [_errors(run, judged_only) for run in runs]
-    common, omissions = _common(errors)
+    errors = [_list_errors(run, judged_only) for run in runs]
+    common, omissions = _find_common(errors)
     if not common:
         # their consequence is of tasks that are compared
         unfinished_runs = [each.partition("; ")[0] for each in (*remarks_a, *remarks_b)]
@@ -166,7 +166,7 @@ def _check(a: SeedGroup, b: SeedGroup, across_streams: bool) -> tuple[str, ...]:
     return (f"{streams}; differences and costs are those of learner and stream together",)
 
 
-def _finished(group: SeedGroup) -> tuple[SeedGroup, tuple[str, ...]]:
+def _select_finished(group: SeedGroup) -> tuple[SeedGroup, tuple[str, ...]]:
     """Returns the group's finished runs, or all if there is none, with remarks on the others."""
     finished = tuple(run for run in group.runs if run.ledger.complete)
     consequence = (
@@ -182,12 +182,12 @@ def _finished(group: SeedGroup) -> tuple[SeedGroup, tuple[str, ...]]:
     return SeedGroup(finished or group.runs, group.apart), remarks
 
 
-def _errors(run: Run, judged_only: bool) -> dict[str, TaskError]:
+def _list_errors(run: Run, judged_only: bool) -> dict[str, TaskError]:
     errors = list_task_errors(run.ledger)
     return {error.task_id: error for error in errors if error.judged or not judged_only}
 
 
-def _common(runs: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]:
+def _find_common(runs: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]:
     """Returns the tasks on which all runs can be compared, and why the others are left out.
 
     Args:
@@ -236,7 +236,7 @@ def make_table(comparison: Comparison) -> pd.DataFrame:
             "error_a": task.a,
             "error_b": task.b,
         }
-        | _ends(task.difference)
+        | _list_ends(task.difference)
         for task in tasks
     ]
     over_seeds, over_tasks = comparison.over_seeds, comparison.over_tasks
@@ -244,7 +244,7 @@ def make_table(comparison: Comparison) -> pd.DataFrame:
         "task_id": "",
         "error_a": math.fsum(task.a for task in tasks) / len(tasks),
         "error_b": math.fsum(task.b for task in tasks) / len(tasks),
-        **_ends(over_seeds),
+        **_list_ends(over_seeds),
         "tasks_low": over_tasks.low,
         "tasks_high": over_tasks.high,
         "reason": "; ".join(filter(None, (over_seeds.reason, over_tasks.reason))),
@@ -261,7 +261,7 @@ _METHODS = ["seeds_a", "seeds_b", "label_a", "label_b", "reason"]
 _COLUMNS = [*_ERRORS, *_INTERVALS, *_METHODS]
 
 
-def _ends(interval: Interval) -> dict[str, Any]:
+def _list_ends(interval: Interval) -> dict[str, Any]:
     return {"difference": interval.estimate} | {
         name: getattr(interval, name) for name in ("low", "high", "reason")
     }

@@ -45,38 +45,39 @@ def state_verdict(comparison: "Comparison") -> str:
         if seeds.side:
             return (
                 f"{result}, more than the variation between seeds explains (95% interval over seeds"
-                f" {format_span(seeds)}). {_elsewhere(a, better, tasks)}"
+                f" {format_span(seeds)}). {_state_for_other_tasks(a, better, tasks)}"
             )
         needed = estimate_seeds_needed(seeds)
         more = f"even {_MOST_SEEDS} of each could not"
         if needed:
             more = f"about {needed} of each could, if the true difference is this large"
         return (
-            f"{_seed_counts(seeds)} cannot tell which of {a} and {b} is better; {more}. {differ},"
+            f"{_count_seeds(seeds)} cannot tell which of {a} and {b} is better; {more}. {differ},"
             f" and the 95% interval over seeds, {format_span(seeds)}, contains zero."
         )
     if min(seeds.seeds) > 1:
-        return f"{result}, and all seeds agree exactly. {_elsewhere(a, better, tasks)}"
+        return f"{result}, and all seeds agree exactly. {_state_for_other_tasks(a, better, tasks)}"
     if math.isnan(tasks.low):
         return (
             f"The error of {a} is {size} {lower} than that of {b} {average}, but"
-            f" {_single(comparison)}"
+            f" {_name_single_seed(comparison)}"
             f" on {plural(tasks.tasks, 'task')} cannot show whether that is chance."
-            f"{_more(comparison)}"
+            f"{_ask_for_seeds(comparison)}"
         )
     if tasks.side:
         return (
-            f"{result}, judging from {_single(comparison)} and the variation between tasks"
-            f" (95% interval over tasks {format_span(tasks)})."
+            f"{result}, judging from {_name_single_seed(comparison)} and the variation between"
+            f" tasks (95% interval over tasks {format_span(tasks)})."
         )
-    single = _single(comparison).replace("one", "One", 1)
+    single = _name_single_seed(comparison).replace("one", "One", 1)
     return (
         f"{single} cannot tell which of {a} and {b} is better. {differ},"
-        f" and the 95% interval over tasks, {format_span(tasks)}, contains zero.{_more(comparison)}"
+        f" and the 95% interval over tasks, {format_span(tasks)}, contains"
+        f" zero.{_ask_for_seeds(comparison)}"
     )
 
 
-def _single(comparison: "Comparison") -> str:
+def _name_single_seed(comparison: "Comparison") -> str:
     """Returns "one seed", with the method's name where only one method has a single seed."""
     counts = comparison.over_seeds.seeds
     if max(counts) == 1:
@@ -85,7 +86,7 @@ def _single(comparison: "Comparison") -> str:
     return f"one seed of {group.label}"
 
 
-def _more(comparison: "Comparison") -> str:
+def _ask_for_seeds(comparison: "Comparison") -> str:
     """Returns a sentence on what a method with a single seed lacks, if the other has more."""
     counts = comparison.over_seeds.seeds
     if max(counts) == 1:
@@ -100,7 +101,7 @@ def is_decided(comparison: "Comparison") -> bool:
     return bool(tasks.side if math.isnan(seeds.low) else seeds.side)
 
 
-def _elsewhere(label: str, better: str, tasks: Interval) -> str:
+def _state_for_other_tasks(label: str, better: str, tasks: Interval) -> str:
     if math.isnan(tasks.low):
         return f"Whether this holds on other tasks is unknown: {tasks.reason}."
     if tasks.side:
@@ -143,7 +144,7 @@ def estimate_seeds_needed(interval: Interval) -> int | None:
     return None
 
 
-def _seed_counts(interval: Interval) -> str:
+def _count_seeds(interval: Interval) -> str:
     a, b = interval.seeds
     return f"{a} seeds of each" if a == b else f"{a} and {b} seeds"
 

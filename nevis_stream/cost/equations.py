@@ -45,13 +45,13 @@ GAMMA_DRAW = 1470
 POISSON_DRAW = 1850
 
 
-def _reduction(eqn: JaxprEqn) -> int:
+def _count_reduction(eqn: JaxprEqn) -> int:
     """Each element but the first of a row meets what the ones before it gave."""
     before, after = (math.prod(each[0].aval.shape) for each in (eqn.invars, eqn.outvars))
     return max(0, before - after)
 
 
-def _fft(eqn: JaxprEqn) -> int:
+def _count_fft(eqn: JaxprEqn) -> int:
     given, result = eqn.invars[0].aval, eqn.outvars[0].aval
     sides = eqn.params["fft_lengths"]
     half = given.dtype.kind != "c" or result.dtype.kind != "c"
@@ -59,7 +59,7 @@ def _fft(eqn: JaxprEqn) -> int:
     return round((2.5 if half else 5) * elements * sum(math.log2(side) for side in sides if side))
 
 
-def _ragged_dot(eqn: JaxprEqn) -> int:
+def _count_ragged_dot(eqn: JaxprEqn) -> int:
     """Every row of the left matrix meets one of the right ones."""
     numbers = eqn.params["ragged_dot_dimension_numbers"]
     (_, contracted), (_, batch) = numbers.dot_dimension_numbers
@@ -69,18 +69,18 @@ def _ragged_dot(eqn: JaxprEqn) -> int:
     return 2 * math.prod(left) * columns
 
 
-def _cumulative(per_element: int) -> Formula:
+def _make_cumulative(per_element: int) -> Formula:
     """One pass over the data; XLA would count a window as long as the data for each element."""
     return lambda eqn: per_element * math.prod(eqn.invars[0].aval.shape)
 
 
-def _sorting(eqn: JaxprEqn) -> int:
+def _count_sorting(eqn: JaxprEqn) -> int:
     shape = eqn.invars[0].aval.shape
     among = eqn.params["k"] if "k" in eqn.params else shape[eqn.params["dimension"]]
     return math.prod(shape) * max(1, (among - 1).bit_length())
 
 
-def _of_matrix(formula: Callable[[JaxprEqn, int, int], float]) -> Formula:
+def _make_matrix_formula(formula: Callable[[JaxprEqn, int, int], float]) -> Formula:
     """Returns the FLOPs of a batch of m×n matrices, given those of one real matrix."""
 
     def flops(eqn: JaxprEqn) -> int:
@@ -91,16 +91,16 @@ def _of_matrix(formula: Callable[[JaxprEqn, int, int], float]) -> Formula:
     return flops
 
 
-def _reflections(m: int, n: int, k: int) -> float:
+def _count_reflections(m: int, n: int, k: int) -> float:
     return 4 * m * n * k - 2 * (m + n) * k**2 + 4 * k**3 / 3
 
 
-def _qr(eqn: JaxprEqn, m: int, n: int) -> float:
+def _count_qr(eqn: JaxprEqn, m: int, n: int) -> float:
     k = min(m, n)
-    return _reflections(m, n, k) + _reflections(m, eqn.outvars[0].aval.shape[-1], k)
+    return _count_reflections(m, n, k) + _count_reflections(m, eqn.outvars[0].aval.shape[-1], k)
 
 
-def _svd(eqn: JaxprEqn, m: int, n: int) -> float:
+def _count_svd(eqn: JaxprEqn, m: int, n: int) -> float:
     m, n = max(m, n), min(m, n)
     if not eqn.params["compute_uv"]:
         return 4 * m * n**2 - 4 * n**3 / 3
@@ -114,24 +114,24 @@ _OF_MATRIX: dict[str, Callable[[JaxprEqn, int, int], float]] = {
     "eig": lambda eqn, m, n: (25 if len(eqn.outvars) > 1 else 10) * n**3,
     "eigh": lambda eqn, m, n: 9 * n**3,
     "hessenberg": lambda eqn, m, n: 10 * n**3 / 3,
-    "householder_product": lambda eqn, m, n: _reflections(m, n, eqn.invars[1].aval.shape[-1]),
-    "lu": lambda eqn, m, n: _reflections(m, n, min(m, n)) / 2,
-    "qr": _qr,
+    "householder_product": lambda eqn, m, n: _count_reflections(m, n, eqn.invars[1].aval.shape[-1]),
+    "lu": lambda eqn, m, n: _count_reflections(m, n, min(m, n)) / 2,
+    "qr": _count_qr,
     "schur": lambda eqn, m, n: (25 if len(eqn.outvars) > 1 else 10) * n**3,
-    "svd": _svd,
+    "svd": _count_svd,
     "triangular_solve": lambda eqn, m, n: math.prod(eqn.invars[1].aval.shape[-2:]) * n,
     "tridiagonal": lambda eqn, m, n: 4 * n**3 / 3,
 }
 
 FORMULAS: dict[str, Formula] = {
-    "cumlogsumexp": _cumulative(8),
-    "fft": _fft,
-    "ragged_dot_general": _ragged_dot,
+    "cumlogsumexp": _make_cumulative(8),
+    "fft": _count_fft,
+    "ragged_dot_general": _count_ragged_dot,
     "random_gamma": lambda eqn: GAMMA_DRAW * math.prod(eqn.outvars[0].aval.shape),
-    **dict.fromkeys(("argmax", "argmin"), _reduction),
-    **dict.fromkeys(("cummax", "cummin", "cumprod", "cumsum"), _cumulative(1)),
-    **dict.fromkeys(("sort", "top_k", "approx_top_k"), _sorting),
-    **{name: _of_matrix(formula) for name, formula in _OF_MATRIX.items()},
+    **dict.fromkeys(("argmax", "argmin"), _count_reduction),
+    **dict.fromkeys(("cummax", "cummin", "cumprod", "cumsum"), _make_cumulative(1)),
+    **dict.fromkeys(("sort", "top_k", "approx_top_k"), _count_sorting),
+    **{name: _make_matrix_formula(formula) for name, formula in _OF_MATRIX.items()},
 }
 
 # FLOPs of one complex element, or of each step of a reduction; other elementwise functions are 6.
@@ -184,7 +184,7 @@ _BY_XLA = frozenset(
 )
 
 
-def _dot_general(eqn: JaxprEqn) -> int:
+def _count_dot_general(eqn: JaxprEqn) -> int:
     (contracted, _), _ = eqn.params["dimension_numbers"]
     width = math.prod(eqn.invars[0].aval.shape[axis] for axis in contracted)
     return 2 * math.prod(eqn.outvars[0].aval.shape) * width
@@ -209,10 +209,10 @@ _OF_AN_ELEMENT = {
 }
 # What XLA counts for the whole equation, for the same reason.
 _QUICK = {
-    "dot_general": _dot_general,
-    "reduce_max": _reduction,
-    "reduce_min": _reduction,
-    "reduce_sum": _reduction,
+    "dot_general": _count_dot_general,
+    "reduce_max": _count_reduction,
+    "reduce_min": _count_reduction,
+    "reduce_sum": _count_reduction,
 }
 
 _OPAQUE = ("stablehlo.while", "custom_call", "chlo.top_k")  # where XLA's count is wrong or -1
@@ -237,10 +237,10 @@ def count_once(eqn: JaxprEqn) -> int:
     if formula and not (imaginary and name in COMPLEX):
         return formula(eqn)
     if imaginary:
-        return _complex(eqn)
+        return _count_complex(eqn)
     if name not in _BY_XLA | _ELEMENTWISE | _QUICK.keys():
         raise ValueError("what it computes is not known here")
-    return _as_xla_counts(eqn)
+    return _count_as_xla(eqn)
 
 
 def _is_complex(atom: Any) -> bool:
@@ -248,7 +248,7 @@ def _is_complex(atom: Any) -> bool:
     return getattr(dtype, "kind", "") == "c"  # the dtype of JAX keys has no kind
 
 
-def _complex(eqn: JaxprEqn) -> int:
+def _count_complex(eqn: JaxprEqn) -> int:
     """The count of the same equation of real numbers, times what a complex element costs."""
     name = eqn.primitive.name
     if name not in COMPLEX and name not in _ELEMENTWISE:
@@ -261,11 +261,11 @@ def _complex(eqn: JaxprEqn) -> int:
     if name in FORMULAS:
         return each * FORMULAS[name](eqn)
     if name == "reduce_prod":
-        return each * _reduction(eqn)
-    return each * _lower(eqn, real=True)
+        return each * _count_reduction(eqn)
+    return each * _count_by_lowering(eqn, real=True)
 
 
-def _as_xla_counts(eqn: JaxprEqn) -> int:
+def _count_as_xla(eqn: JaxprEqn) -> int:
     name = eqn.primitive.name
     if quick := _QUICK.get(name):
         return round(float(np.float32(quick(eqn))))
@@ -274,10 +274,10 @@ def _as_xla_counts(eqn: JaxprEqn) -> int:
     # a choice between more than two is made of several
     if name in _OF_AN_ELEMENT and numbers and (name != "select_n" or dtypes[0].kind == "b"):
         return _OF_AN_ELEMENT[name] * math.prod(eqn.outvars[0].aval.shape)
-    return _lower(eqn)
+    return _count_by_lowering(eqn)
 
 
-def _lower(eqn: JaxprEqn, real: bool = False) -> int:
+def _count_by_lowering(eqn: JaxprEqn, real: bool = False) -> int:
     shapes, size = [v.aval.shape for v in eqn.invars], 1
     if eqn.primitive.name in _ELEMENTWISE:
         shapes, size = [()] * len(shapes), math.prod(eqn.outvars[0].aval.shape)
@@ -285,11 +285,11 @@ def _lower(eqn: JaxprEqn, real: bool = False) -> int:
     operands = tuple(map(jax.ShapeDtypeStruct, shapes, dtypes))
     dropped = ("sharding", "preferred_element_type") if real else ("sharding",)
     params = ((k, None if k.endswith(dropped) else v) for k, v in eqn.params.items())
-    return size * _lowered_flops(eqn.primitive, tuple(params), operands)
+    return size * _count_lowered(eqn.primitive, tuple(params), operands)
 
 
 @functools.lru_cache(maxsize=4096)
-def _lowered_flops(primitive, params: tuple, operands: tuple) -> int:
+def _count_lowered(primitive, params: tuple, operands: tuple) -> int:
     # Whatever devices and mesh the caller uses, the program is that of one device. The CPU form of
     # threefry is a loop; the TPU's is not.
     platform = "tpu" if primitive.name.startswith(("random_", "threefry")) else "cpu"
@@ -298,14 +298,14 @@ def _lowered_flops(primitive, params: tuple, operands: tuple) -> int:
         jitted = jax.jit(lambda *xs: primitive.bind(*xs, **dict(params)))
         lowered = jitted.trace(*operands).lower(lowering_platforms=(platform,))
     module = lowered.compiler_ir("hlo").as_hlo_module()
-    flops = xla_client._xla.hlo_module_cost_analysis(_cpu(), module).get("flops", 0)
+    flops = xla_client._xla.hlo_module_cost_analysis(_make_cpu_client(), module).get("flops", 0)
     if flops < 0 or any(mark in lowered.as_text() for mark in _OPAQUE):
         raise ValueError("XLA does not see what it computes")
     return round(flops)
 
 
 @functools.cache
-def _cpu() -> xla_client.Client:
+def _make_cpu_client() -> xla_client.Client:
     """XLA's CPU client, independent of JAX's backends: a GPU's client has no cost analysis, and
     with `JAX_PLATFORMS=cuda` JAX has no CPU backend.
     """
@@ -320,7 +320,7 @@ LARGEST = 2**20
 """Elements of the largest array that is followed."""
 
 
-def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.sign(a) * np.sign(b) * (abs(a) // abs(b))  # towards zero, as in XLA
 
 
@@ -335,7 +335,7 @@ _BY_NUMPY = {
     "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "convert_element_type": np.asarray,
     "copy": np.asarray,
-    "div": _quotient,
+    "div": _divide,
     "eq": np.equal,
     "ge": np.greater_equal,
     "gt": np.greater,
@@ -369,12 +369,12 @@ _REDUCTIONS_BY_NUMPY = {
 def read_constant(value: Any) -> Value:
     """Returns a constant of a program, or None if it is not of whole numbers, or is too large."""
     array = np.asarray(value) if isinstance(value, int | np.generic | np.ndarray) else value
-    if not _whole(getattr(array, "dtype", None)) or array.size > LARGEST:
+    if not _is_whole(getattr(array, "dtype", None)) or array.size > LARGEST:
         return None
     return np.asarray(array)[None]
 
 
-def _whole(dtype: object) -> bool:
+def _is_whole(dtype: object) -> bool:
     return getattr(dtype, "kind", "f") in "biu"
 
 
@@ -389,7 +389,7 @@ def find_value(atom: object, known: dict) -> Value:
 def evaluate_equation(eqn: JaxprEqn, operands: Sequence[Value]) -> Value:
     """Returns the result of an equation, or None if it is not known."""
     (out,), name = eqn.outvars, eqn.primitive.name
-    if any(value is None for value in operands) or not _whole(getattr(out.aval, "dtype", None)):
+    if any(value is None for value in operands) or not _is_whole(getattr(out.aval, "dtype", None)):
         return None
     if out.aval.size * max((len(value) for value in operands), default=1) > LARGEST:
         return None

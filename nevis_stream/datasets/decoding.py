@@ -132,7 +132,7 @@ def open_image(source: BinaryIO | Path, name: str) -> Image.Image:
 
 def explain_viewers(image: Image.Image) -> str:
     """Returns why a viewer shows other pixels than an opened file stores; empty if it does not."""
-    if _turn(image) is not None:
+    if _find_turn(image) is not None:
         return "has an orientation"
     return "is transparent" if image.has_transparency_data else ""
 
@@ -160,14 +160,14 @@ def decode(
         image = open_image(source, name)
         frames = getattr(image, "n_frames", 1)
         # before the pixels: a TIFF forgets it, since Pillow turns these itself
-        turn = _turn(image) if image.format == "TIFF" else None
+        turn = _find_turn(image) if image.format == "TIFF" else None
         _scale_clear_colour(image)
         image.load()
         mode = image.mode
-        piece = image if box is None else image.crop(_inside(box, image, name))
-        eight = _eight_bits(piece, image, name)
-        flat, transparent = _flat(eight, background)
-        own = turn is None and (turn := _turn(image)) is not None
+        piece = image if box is None else image.crop(_cut_box(box, image, name))
+        eight = _scale_to_8_bits(piece, image, name)
+        flat, transparent = _flatten(eight, background)
+        own = turn is None and (turn := _find_turn(image)) is not None
         turned = flat.transpose(turn) if own else flat
     except BadInput:
         raise
@@ -182,14 +182,16 @@ def decode(
         TURNED: turn is not None,
         TRANSPARENT: transparent,
         SCALED: mode.startswith("I"),
-        DARK: mode.startswith("I") and image.getextrema()[1] < 2**12 and 12 not in _bits(image),
+        DARK: mode.startswith("I")
+        and image.getextrema()[1] < 2**12
+        and 12 not in _read_bits(image),
         CONVERTED: mode in _COLOUR_SPACES,
         FRAMES: frames > 1,
     }
     return Decoded(turned, tuple(change for change, is_done in done.items() if is_done))
 
 
-def _inside(
+def _cut_box(
     box: tuple[int, int, int, int], image: Image.Image, name: str
 ) -> tuple[int, int, int, int]:
     left, top, right, bottom = box
@@ -203,7 +205,7 @@ def _inside(
     return cut
 
 
-def _turn(image: Image.Image) -> Image.Transpose | None:
+def _find_turn(image: Image.Image) -> Image.Transpose | None:
     """Returns how an image must be turned; None for one that is upright, or says nothing."""
     try:
         return _TURNS.get(image.getexif().get(_ORIENTATION, 1))
@@ -224,7 +226,7 @@ def _scale_clear_colour(image: Image.Image) -> None:
         image.info["transparency"] = tuple(value >> 8 for value in clear)
 
 
-def _flat(image: Image.Image, background: Colour) -> tuple[Image.Image, bool]:
+def _flatten(image: Image.Image, background: Colour) -> tuple[Image.Image, bool]:
     """Returns an image in L or RGB, and whether any pixel was transparent."""
     grey = image.mode in ("1", "L", "LA", "La")
     transparent = False
@@ -245,15 +247,15 @@ def _flat(image: Image.Image, background: Colour) -> tuple[Image.Image, bool]:
 
 def flatten(pixels: np.ndarray, background: Colour = WHITE) -> np.ndarray:
     """Returns uint8[h, w, 3]: pixels uint8[h, w, 4] (RGBA) composited on a background."""
-    return np.asarray(_flat(Image.fromarray(np.ascontiguousarray(pixels)), background)[0])
+    return np.asarray(_flatten(Image.fromarray(np.ascontiguousarray(pixels)), background)[0])
 
 
-def _bits(file: Image.Image) -> tuple[int, ...]:
+def _read_bits(file: Image.Image) -> tuple[int, ...]:
     """Returns the bits of each channel, as a TIFF says; empty for other formats."""
     return getattr(file, "tag_v2", {}).get(_BITS, ())
 
 
-def _eight_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image:
+def _scale_to_8_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image:
     """Returns a decoded image with 8 bits per channel.
 
     Pillow's `convert` clips 16-bit grey values at 255 instead of scaling them, which makes nearly
@@ -276,7 +278,7 @@ def _eight_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image
         return image
     values = np.asarray(image).astype(np.int64)
     tags = getattr(file, "tag_v2", {})
-    most = 2**12 - 1 if 12 in _bits(file) else 2**16 - 1
+    most = 2**12 - 1 if 12 in _read_bits(file) else 2**16 - 1
     # Pillow opens 16-bit PNG and PNM as mode I too, with the range of 16 bits
     known = image.mode != "I" or file.format in ("PNG", "PPM")
     if not known or values.min(initial=0) < 0 or values.max(initial=0) > most:
@@ -295,7 +297,7 @@ def _eight_bits(image: Image.Image, file: Image.Image, name: str) -> Image.Image
 
 
 def mention_others(names: Sequence[str]) -> str:
-    """Returns how many files a message that names the first is about."""
+    """Returns the end of a message about several files of which it names the first; "" for one."""
     return f"; the same holds for {len(names) - 1} more" if len(names) > 1 else ""
 
 

@@ -62,7 +62,7 @@ Load = Callable[[str, Choices | None], DataSet]
 """Loads a data set, given its name and what was chosen for the reading of a file."""
 
 
-def state(source: str) -> DataState:
+def find_state(source: str) -> DataState:
     """Returns whether a data set can be used on this machine; reads no sample.
 
     Raises:
@@ -149,14 +149,16 @@ def _prepared(name: str, origin: str) -> tuple[DataState, Load]:
 
 def _classes(text: str) -> tuple[DataState, Load]:
     """Of a task that has some of the classes of a data set."""
-    name, classes = _subset(text)
-    whole = state(f"nevis22:{name}")
+    name, classes = _parse_classes(text)
+    whole = find_state(f"nevis22:{name}")
     readiness = DataState(whole.name, whole.advice, whole.origin)
     if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
         present = f"{name} on this machine ({whole.origin}) has {whole.num_classes} classes"
         lacks = f"{present}; this task needs class {max(classes)} too"
         readiness = DataState(CLASSES_MISSING, lacks)
-    return readiness, lambda dataset_id, choices: _whole(name).with_classes(dataset_id, classes)
+    return readiness, lambda dataset_id, choices: _load_whole(name).with_classes(
+        dataset_id, classes
+    )
 
 
 def _shared(path: str) -> tuple[DataState, Load | None]:
@@ -189,12 +191,12 @@ _SCHEMES: Mapping[str, Callable[[str], tuple[DataState, Load | None]]] = {
 
 
 @functools.lru_cache(maxsize=1)
-def _whole(dataset_id: str) -> DataSet:
+def _load_whole(dataset_id: str) -> DataSet:
     """Loads the data set whose classes are divided among several tasks."""
     return load(dataset_id, f"nevis22:{dataset_id}")
 
 
-def _subset(text: str) -> tuple[str, list[int]]:
+def _parse_classes(text: str) -> tuple[str, list[int]]:
     """Parses `cifar100.0-9` or `cifar100.s3.0-9`: data set and class ids."""
     match = re.fullmatch(
         r"(?P<dataset>[^.]+)(?:\.s(?P<seed>\d+))?\.(?P<first>\d+)-(?P<last>\d+)", text

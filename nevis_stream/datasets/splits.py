@@ -62,14 +62,14 @@ def divide(dataset: DataSet) -> dict[str, Samples]:
     Warns:
       DataWarning: classes of dev_test or test that never occur in train; images of 1×1 pixels.
     """
-    rule = _rule(dataset.dataset_id, dataset.parts)
+    rule = _find_rule(dataset.dataset_id, dataset.parts)
     samples_by_split = {}
     for part, percentages in rule.items():
         samples = dataset.parts[part]
         if len(percentages) == 1:
             samples_by_split |= dict.fromkeys(percentages, samples)
             continue
-        positions = _positions(
+        positions = _divide_part(
             dataset.dataset_id, part, np.asarray(samples.ids, object), percentages
         )
         samples_by_split |= {
@@ -104,7 +104,7 @@ def assign(
       BadInput: parts that the rule does not name, or an empty split.
     """
     present = set(parts.tolist())
-    rule = rule or _rule(dataset_id, present)
+    rule = rule or _find_rule(dataset_id, present)
     if set(rule) != present:
         raise BadInput(
             f"{dataset_id}: has the parts {', '.join(sorted(present))}; expected:"
@@ -118,7 +118,7 @@ def assign(
         if strata is not None and len(percentages) > 1:
             groups = [of_part[strata[of_part] == value] for value in np.unique(strata[of_part])]
         for group in groups:
-            divided = _positions(
+            divided = _divide_part(
                 dataset_id, part, names[group], percentages, may_be_empty=len(groups) > 1
             )
             for name, positions in divided.items():
@@ -131,12 +131,12 @@ def assign(
     if empty:
         raise BadInput(f"{dataset_id}: split {', '.join(empty)} would be empty.")
     return {
-        name: positions[np.argsort(_hashes(names[positions]), kind="stable")]
+        name: positions[np.argsort(_hash_ids(names[positions]), kind="stable")]
         for name, positions in joined.items()
     }
 
 
-def _rule(dataset_id: str, parts: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
+def _find_rule(dataset_id: str, parts: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
     rule = _RULES.get(frozenset(parts))
     if rule is None:
         valid = "; ".join(", ".join(sorted(parts)) for parts in _RULES)
@@ -145,7 +145,7 @@ def _rule(dataset_id: str, parts: Iterable[str]) -> Mapping[str, Mapping[str, in
     return rule
 
 
-def _hashes(ids: np.ndarray) -> np.ndarray:
+def _hash_ids(ids: np.ndarray) -> np.ndarray:
     return np.asarray(
         [hashlib.sha256(sample_id.encode()).digest() for sample_id in ids.tolist()], "S32"
     )
@@ -163,7 +163,7 @@ def divide_proportionally(n: int, percentages: Mapping[str, int]) -> dict[str, i
     return size
 
 
-def _positions(
+def _divide_part(
     dataset_id: str,
     part: str,
     ids: np.ndarray,
@@ -181,7 +181,7 @@ def _positions(
             f"{dataset_id}: part {part!r} has n = {n} samples, which leaves split "
             f"{', '.join(empty)} empty; it needs at least {least}."
         )
-    order = np.argsort(_hashes(ids), kind="stable")
+    order = np.argsort(_hash_ids(ids), kind="stable")
     ends = np.cumsum(list(split_sizes.values()))[:-1]
     return dict(zip(split_sizes, np.split(order, ends), strict=True))
 
@@ -273,7 +273,9 @@ def find_overlaps(
         images = [splits[name].images for name in (*TRAINING, *TESTED)]
         exact_hashes += [part.pixel_hashes() for part in images]
         near_hashes += [part.dhashes() for part in images]
-    numbered = iter(_number(exact_hashes))  # comparing integers is faster than comparing 32 bytes
+    numbered = iter(
+        _number_values(exact_hashes)
+    )  # comparing integers is faster than comparing 32 bytes
     perceptual = iter(near_hashes)
     earlier: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     overlaps = []
@@ -295,7 +297,7 @@ def find_overlaps(
     return overlaps
 
 
-def _number(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _number_values(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Returns the arrays with each distinct value replaced by an integer."""
     numbers = np.unique(np.concatenate(arrays), return_inverse=True)[1]
     return np.split(numbers, np.cumsum([len(array) for array in arrays])[:-1])
@@ -318,11 +320,11 @@ def find_cached_overlaps(
         text, _, digest = read_bytes(path).decode().rstrip().rpartition("\n")
         if digest != _digest(f"{text}\n"):
             raise ValueError("has changed since it was written")
-        return from_csv(text)
+        return read_csv(text)
     except (OSError, ValueError, TypeError):
         overlaps = find_overlaps(tasks, splits_of, progress)
     with contextlib.suppress(OSError, StorageFull):  # a folder that cannot be written to
-        text = to_csv(overlaps)
+        text = format_csv(overlaps)
         write_file(path, f"{text}{_digest(text)}\n".encode())
     return overlaps
 
@@ -331,7 +333,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def to_csv(overlaps: Sequence[Overlap]) -> str:
+def format_csv(overlaps: Sequence[Overlap]) -> str:
     """Returns a table with one row for each overlap."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -340,8 +342,8 @@ def to_csv(overlaps: Sequence[Overlap]) -> str:
     return text.getvalue()
 
 
-def from_csv(text: str) -> list[Overlap]:
-    """Reads a table that `to_csv` wrote.
+def read_csv(text: str) -> list[Overlap]:
+    """Reads a table that `format_csv` wrote.
 
     Raises:
       ValueError, TypeError: it is another table.

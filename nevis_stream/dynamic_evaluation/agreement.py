@@ -63,9 +63,10 @@ def decompose(truth: np.ndarray, order: np.ndarray, predicted: np.ndarray) -> Pa
     Args:
       truth: uint8[m, n] of 0 and 1.
       order: int64[n], from easy to hard.
-      predicted: bool[m, n] or uint8[m, n] of 0 and 1, as `predictors.sort_and_search.predict_by_threshold`
-        predicts: ones, then zeros. With the observed outcomes put back it is no such prediction:
-        its distance from the best threshold grows with the budget, to the aleatoric part.
+      predicted: bool[m, n] or uint8[m, n] of 0 and 1, as
+        `predictors.sort_and_search.predict_by_threshold` predicts: ones, then zeros. With the
+        observed outcomes put back it is no such prediction: its distance from the best threshold
+        grows with the budget, to the aleatoric part.
 
     Source: Sort & Search, section 3 and equation 4, E_al and E_ep; the sum is an upper bound
       (triangle inequality), not an equality.

@@ -137,24 +137,26 @@ def run(
     """See `Session.run`."""
     recorder = _Recorder(session, model)
     for ids in session.batches(model, count):
-        recorder.add(_answers(answer, ids, retries))
+        recorder.add(_collect_answers(answer, ids, retries))
         recorder.flush()
     return session.estimate(model)
 
 
-def _answers(answer: AnswerAll, ids: Sequence["SampleId"], retries: int) -> dict["SampleId", Any]:
+def _collect_answers(
+    answer: AnswerAll, ids: Sequence["SampleId"], retries: int
+) -> dict["SampleId", Any]:
     """Returns values by sample, None where there is none."""
     if len(ids) > 1:
         try:
-            return _numbers(ids, answer(list(ids)))
+            return _check_answers(ids, answer(list(ids)))
         except NevisStreamError:
             raise
         except Exception:
-            single = (_answers(answer, [each], retries) for each in ids)
+            single = (_collect_answers(answer, [each], retries) for each in ids)
             return {sample: value for part in single for sample, value in part.items()}
     for attempt in range(retries + 1):
         try:
-            return _numbers(ids, answer(list(ids)))
+            return _check_answers(ids, answer(list(ids)))
         except NevisStreamError:
             raise
         except Exception as error:
@@ -162,7 +164,7 @@ def _answers(answer: AnswerAll, ids: Sequence["SampleId"], retries: int) -> dict
     return dict.fromkeys(ids)
 
 
-def _numbers(ids: Sequence["SampleId"], values: Any) -> dict["SampleId", Any]:
+def _check_answers(ids: Sequence["SampleId"], values: Any) -> dict["SampleId", Any]:
     numbers = numbers_of_each(values, len(ids)).tolist()
     return {
         sample: None if number != number else number
@@ -218,7 +220,7 @@ async def _call(
     for attempt in range(retries + 1):
         try:
             value = await asyncio.wait_for(answer(sample), timeout)
-            return _numbers([sample], [value])[sample]
+            return _check_answers([sample], [value])[sample]
         except NevisStreamError:
             raise
         except Exception as error:

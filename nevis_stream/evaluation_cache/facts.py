@@ -75,7 +75,7 @@ def state_direction(provenance: Mapping[str, Any]) -> str:
 
 def get_dataset(provenance: Mapping[str, Any]) -> str:
     """Returns the data set that samples belong to; "" if it is unknown."""
-    return _first(provenance, DATASET)
+    return _find_first(provenance, DATASET)
 
 
 def collect_facts(
@@ -110,7 +110,7 @@ def collect_facts(
         len(provenances),
         None if features is None or np.isnan(features).any() else features,
         dataset=read_each(get_dataset),
-        group=read_each(lambda each: _first(each, GROUP)),
+        group=read_each(lambda each: _find_first(each, GROUP)),
         low=low,
         high=high,
         lower=read_each(lambda each: state_direction(each) == LOWER),
@@ -138,7 +138,7 @@ def with_prompts(
     return dataclasses.replace(known, metric=np.array(metrics), prompt=prompt)
 
 
-def _first(provenance: Mapping[str, Any], names: Sequence[str]) -> str:
+def _find_first(provenance: Mapping[str, Any], names: Sequence[str]) -> str:
     return str(next((provenance[name] for name in names if name in provenance), ""))
 
 

@@ -122,28 +122,30 @@ class StudyChapter:
     @property
     def columns(self) -> list[str]:
         """Headings of the table."""
-        return [] if self.table is None else [_words(column) for column in self.table]
+        return [] if self.table is None else [_make_words(column) for column in self.table]
 
     @property
     def numbers(self) -> list[str]:
         """Headings of columns of numbers."""
         if self.table is None:
             return []
-        return [_words(name) for name in self.table if self.table[name].dtype.kind in "iuf"]
+        return [_make_words(name) for name in self.table if self.table[name].dtype.kind in "iuf"]
 
     @property
     def rows(self) -> list[list[tuple[str, float | None]]]:
         """Each cell's text, and its value if it is a number."""
         if self.table is None:
             return []
-        return [[_cell(value) for value in row] for row in self.table.itertuples(index=False)]
+        return [
+            [_format_cell(value) for value in row] for row in self.table.itertuples(index=False)
+        ]
 
 
-def _words(column: str) -> str:
+def _make_words(column: str) -> str:
     return column.replace("_", " ")
 
 
-def _cell(value) -> tuple[str, float | None]:
+def _format_cell(value) -> tuple[str, float | None]:
     if value is None:
         return "not stated", None
     if isinstance(value, bool | np.bool_):

@@ -61,7 +61,7 @@ def describe_environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),
-        "processor": _processor(),
+        "processor": _read_processor(),
         "cores": count_cores(),
         "packages": {},
     }
@@ -160,7 +160,7 @@ def read(file: Path) -> list[dict[str, Any]]:
     return processes
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -311,11 +311,11 @@ class _CodeCollector:
         """Adds a module and those that it imports."""
         if name in self._files or name == "__main__":
             return
-        file = _file(name)
+        file = _find_file(name)
         if file is None or not (_is_users(file) or (first and not _is_ours(name, file))):
             return
         self._files[name] = file
-        for imported in _imports(name, file):
+        for imported in _list_imports(name, file):
             self.add_module(imported)
 
     def _add_value(self, value: Any, place: str, first: bool = False) -> None:
@@ -325,7 +325,7 @@ class _CodeCollector:
         if isinstance(value, types.ModuleType):
             self.add_module(value.__name__)
         elif isinstance(value, _CONSTANTS):
-            self._main[place] = _constant(value)
+            self._main[place] = _describe_constant(value)
         elif getattr(value, "__module__", None) not in (None, "__main__"):
             self.add_module(value.__module__, first)
         elif id(value) not in self._seen:
@@ -336,24 +336,26 @@ class _CodeCollector:
                         member = getattr(member, "__func__", getattr(member, "fget", member))
                         self._add_value(member, f"{place}.{name}")
             elif isinstance(value, types.FunctionType):
-                self._main[place] = _text(value.__code__) + _constant(value.__defaults__)
+                self._main[place] = _describe_code(value.__code__) + _describe_constant(
+                    value.__defaults__
+                )
                 for name, each in sorted(_list_used(value).items(), key=lambda used: used[0]):
                     self._add_value(each, name)
 
 
-def _text(code: types.CodeType) -> str:
+def _describe_code(code: types.CodeType) -> str:
     """Returns what a function does: its instructions, names and constants, without its place."""
     constants = (
-        _text(each) if isinstance(each, types.CodeType) else _constant(each)
+        _describe_code(each) if isinstance(each, types.CodeType) else _describe_constant(each)
         for each in code.co_consts
     )
     return repr((code.co_code, code.co_names, code.co_varnames, *constants))
 
 
-def _constant(value: Any) -> str:
+def _describe_constant(value: Any) -> str:
     """Returns a constant as text that is the same in every process."""
     if isinstance(value, frozenset | tuple):
-        parts = [_constant(each) for each in value]
+        parts = [_describe_constant(each) for each in value]
         return str(sorted(parts) if isinstance(value, frozenset) else parts)
     plain = isinstance(value, _CONSTANTS | types.EllipsisType | complex)
     return repr(value) if plain else type(value).__name__
@@ -361,7 +363,7 @@ def _constant(value: Any) -> str:
 
 def _list_used(function: types.FunctionType) -> dict[str, Any]:
     """Returns the globals and the variables of enclosing functions that a function uses."""
-    names = set(_names(function.__code__))
+    names = set(_list_names(function.__code__))
     used = {name: value for name, value in function.__globals__.items() if name in names}
     with contextlib.suppress(ValueError):  # a variable that has no value yet
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -369,14 +371,14 @@ def _list_used(function: types.FunctionType) -> dict[str, Any]:
     return used
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def _list_names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
-            yield from _names(each)
+            yield from _list_names(each)
 
 
-def _file(name: str) -> Path | None:
+def _find_file(name: str) -> Path | None:
     module = sys.modules.get(name)
     try:
         spec = None if module or "." in name else importlib.util.find_spec(name)
@@ -399,7 +401,7 @@ def _is_users(file: Path) -> bool:
     return not any(file.is_relative_to(folder) for folder in (*python, *ours))
 
 
-def _imports(name: str, file: Path) -> Iterator[str]:
+def _list_imports(name: str, file: Path) -> Iterator[str]:
     """Yields the names of the modules that a file may import, anywhere in it."""
     try:
         tree = ast.parse(read_bytes(file))
@@ -410,16 +412,16 @@ def _imports(name: str, file: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _with_parents(alias.name)
+                yield from _list_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
             above = package.rsplit(".", node.level - 1)[0] if node.level else ""
             base = ".".join(filter(None, (above, node.module)))
             if base:
-                yield from _with_parents(base)
+                yield from _list_parents(base)
                 yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def _with_parents(name: str) -> Iterator[str]:
+def _list_parents(name: str) -> Iterator[str]:
     parts = name.split(".")
     yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 

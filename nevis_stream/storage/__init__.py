@@ -269,7 +269,7 @@ def append_line(path: Path, line: str | Callable[[bytes], str | None]) -> None:
     with clear_faults(path), open_own(path) as file:
         # without the lock, a line that another process is writing would look like a leftover
         lock(file, path, fcntl.LOCK_EX)
-        end = _end_of_last_line(file)
+        end = _find_end_of_last_line(file)
         file.truncate(end)
         if end == 0:  # the name of a new file, before its first line counts
             sync_directory(path.parent)
@@ -290,7 +290,7 @@ def append_line(path: Path, line: str | Callable[[bytes], str | None]) -> None:
             raise
 
 
-def _end_of_last_line(file) -> int:
+def _find_end_of_last_line(file) -> int:
     """Returns the offset after the last newline, reading backwards in blocks."""
     position = file.seek(0, os.SEEK_END)
     while position > 0:

@@ -112,21 +112,21 @@ def _join(structure: Tree, arrays: Mapping[str, np.ndarray]) -> Tree:
     if isinstance(structure, dict):
         if _ARRAY in structure:
             array = arrays[structure[_ARRAY]]
-            return array.view(_dtype(structure["dtype"])) if "dtype" in structure else array
+            return array.view(_find_dtype(structure["dtype"])) if "dtype" in structure else array
         return {key: _join(value, arrays) for key, value in structure.items()}
     if isinstance(structure, list):
         return [_join(value, arrays) for value in structure]
     return structure
 
 
-def _dtype(name: str) -> np.dtype:
+def _find_dtype(name: str) -> np.dtype:
     """Returns one of the types that `_split` names."""
     if not isinstance(dtype := getattr(ml_dtypes, name), type) or not issubclass(dtype, np.generic):
         raise TypeError(f"{name!r} is no type of numbers")
     return np.dtype(dtype)
 
 
-def _digest(body: Mapping[str, Any]) -> str:
+def _compute_digest(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
@@ -144,7 +144,7 @@ def write(path: Path, trees: Mapping[str, Tree], record: Mapping[str, Any]) -> N
         files[f"{name}.safetensors"] = data
         described[name] = {"structure": structure, "sha256": hashlib.sha256(data).hexdigest()}
     body = {"schema": SCHEMA, "trees": described, "record": dict(record)}
-    manifest = json.dumps(body | {"sha256": _digest(body)}, sort_keys=True)
+    manifest = json.dumps(body | {"sha256": _compute_digest(body)}, sort_keys=True)
     write_directory(path, files | {"manifest.json": manifest.encode()})
 
 
@@ -169,7 +169,7 @@ class Checkpoint:
             sha256 = body.pop("sha256")
         except (OSError, ValueError, KeyError, AttributeError) as error:
             raise DamagedCheckpoint(f"{manifest}: missing or unreadable ({error}).") from None
-        if sha256 != _digest(body):
+        if sha256 != _compute_digest(body):
             raise DamagedCheckpoint(f"{manifest}: its content does not match its checksum.")
         if not _is_manifest(body):
             raise DamagedCheckpoint(f"{manifest}: is not the manifest of a checkpoint.")
@@ -312,7 +312,7 @@ class EventWorkspace:
 
     def save(self, trial: int | None, step: int, tree: Tree, counts: dict) -> None:
         """Saves a position, keeping the one before it."""
-        path = self._path / f"{_position_prefix(trial)}{step:09d}"
+        path = self._path / f"{_make_position_prefix(trial)}{step:09d}"
         write(path, {"result": tree}, {"flops": counts})
         for _, old in self._positions(trial)[:-_KEPT_POSITIONS]:
             shutil.rmtree(old, ignore_errors=True)
@@ -351,7 +351,7 @@ class EventWorkspace:
             return None
 
     def _positions(self, trial: int | None) -> list[tuple[int, Path]]:
-        prefix = _position_prefix(trial)
+        prefix = _make_position_prefix(trial)
         paths = self._path.glob(f"{prefix}*")
         steps = [(path.name.removeprefix(prefix), path) for path in paths]
         return sorted((int(step), path) for step, path in steps if step.isdecimal())
@@ -416,5 +416,5 @@ class SharedPositions(EventWorkspace):
         return super().restore(trial) if self._mark.exists() else None
 
 
-def _position_prefix(trial: int | None) -> str:
+def _make_position_prefix(trial: int | None) -> str:
     return "event.step-" if trial is None else f"trial-{trial:03d}.step-"

@@ -65,4 +65,6 @@ def list_unprepared(name_or_csv: str) -> list[str]:
       BadInput: as `list_stream_rows`.
     """
     by_id = {row["dataset_id"]: row["source"] for row in list_stream_rows(name_or_csv)[1]}
-    return [name for name, source in by_id.items() if sources.state(source).origin == "shared file"]
+    return [
+        name for name, source in by_id.items() if sources.find_state(source).origin == "shared file"
+    ]

@@ -380,7 +380,7 @@ def build_stream(
         row["dataset_id"]: state
         for row in rows
         if row["source"].partition(":")[0] in ("nevis22", "local", "classes")
-        and not (state := sources.state(row["source"])).ready
+        and not (state := sources.find_state(row["source"])).ready
     }
     if missing and not has_suffix(name_or_csv, PARTIAL):
         raise BadInput(_missing(name_or_csv, missing))

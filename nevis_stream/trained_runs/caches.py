@@ -121,7 +121,7 @@ def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> Evaluation
         "dataset_id": task.dataset_id,
         "kind": task.kind,
         "num_classes": task.num_classes,
-        "fingerprint": _fingerprint(run, task.dataset_id),
+        "fingerprint": _make_fingerprint(run, task.dataset_id),
     }
     cache = EvaluationCache(path, create=True, about=about)
     if cache.about != about:
@@ -134,7 +134,7 @@ def open_cache(path: Path, run: KeptRun, predictor: KeptPredictor) -> Evaluation
 
 
 @functools.lru_cache(maxsize=256)
-def _fingerprint(run: KeptRun, dataset_id: str) -> str:
+def _make_fingerprint(run: KeptRun, dataset_id: str) -> str:
     task = next(task for task in run.stream.tasks if task.dataset_id == dataset_id)
     return run.stream.dataset(task).fingerprint()
 

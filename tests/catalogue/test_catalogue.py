@@ -162,10 +162,10 @@ def test_shuffling_keeps_every_task(name):
 def test_split_imagenet_has_100_disjoint_tasks():
     rows = list_stream_rows("split_imagenet")[1]
     assert len(rows) == 100 and sum(row["meta_split"] == "test" for row in rows) == 20
-    classes = [set(sources._subset(row["source"].partition(":")[2])[1]) for row in rows]
+    classes = [set(sources._parse_classes(row["source"].partition(":")[2])[1]) for row in rows]
     assert all(len(ids) == 10 for ids in classes) and set().union(*classes) == set(range(1000))
     drawn = [
-        sources._subset(row["source"].partition(":")[2])[1]
+        sources._parse_classes(row["source"].partition(":")[2])[1]
         for row in list_stream_rows("split_cifar100_by_20@3")[1]
     ]
     assert (

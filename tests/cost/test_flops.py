@@ -31,7 +31,9 @@ def xla(fn, *args):
     """XLA's count of the whole program, by its client for the CPU: that of a GPU has none."""
     lowered = jax.jit(fn).trace(*args).lower(lowering_platforms=("cpu",))
     module = lowered.compiler_ir("hlo").as_hlo_module()
-    return xla_client._xla.hlo_module_cost_analysis(equations._cpu(), module).get("flops", 0)
+    return xla_client._xla.hlo_module_cost_analysis(equations._make_cpu_client(), module).get(
+        "flops", 0
+    )
 
 
 # Dense and convolution
@@ -591,7 +593,7 @@ def test_counts_of_an_element_agree_with_xla(dtype):
             except (TypeError, ValueError):  # not of such numbers, or not of so many
                 continue
             for eqn in (eqn for eqn in eqns if eqn.primitive.name == name):
-                assert equations._as_xla_counts(eqn) == equations._lower(eqn), name
+                assert equations._count_as_xla(eqn) == equations._count_by_lowering(eqn), name
                 compared.add(name)
     assert len(compared) > 10 and (dtype != "float32" or compared > {"exp", "select_n", "clamp"})
 
@@ -599,11 +601,11 @@ def test_counts_of_an_element_agree_with_xla(dtype):
 def test_a_choice_of_three_or_of_keys_is_not_counted_as_one_of_two_numbers():
     number, x = shaped(4, dtype="int32"), shaped(4)
     (eqn,) = jax.make_jaxpr(lax.select_n)(number, x, x, x).jaxpr.eqns
-    assert equations._as_xla_counts(eqn) == equations._lower(eqn) > 4
+    assert equations._count_as_xla(eqn) == equations._count_by_lowering(eqn) > 4
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 4))
     (eqn,) = jax.make_jaxpr(lax.select)(shaped(4, dtype="bool"), keys, keys).jaxpr.eqns
     with pytest.raises(ValueError, match="XLA does not see"):
-        equations._as_xla_counts(eqn)
+        equations._count_as_xla(eqn)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
@@ -628,9 +630,9 @@ def test_quick_counts_agree_with_xla(dtype, shape):
             eqns = jax.jit(fn).trace(*args).jaxpr.jaxpr.eqns
             found = [eqn for eqn in eqns if eqn.primitive.name == name]
             assert found, name
-            assert all(equations._as_xla_counts(eqn) == equations._lower(eqn) for eqn in found), (
-                name
-            )
+            assert all(
+                equations._count_as_xla(eqn) == equations._count_by_lowering(eqn) for eqn in found
+            ), name
 
 
 def small_training_step(params, x, y):

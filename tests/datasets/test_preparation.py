@@ -553,13 +553,13 @@ def test_an_import_brings_its_own_classes_and_is_marked(tmp_path, monkeypatch):
         ),
     ):
         sources.load("mnist", "nevis22:mnist")
-    for read in (sources.state, lambda source: sources.load("mnist", source)):
+    for read in (sources.find_state, lambda source: sources.load("mnist", source)):
         with pytest.raises(BadInput, match="unknown scheme 'nevis2'. Did you mean 'nevis22'"):
             read("nevis2:mnist")
     prepare.import_file(tmp_path / "m.npz", "mnist")
     dataset = sources.load("mnist", "nevis22:mnist")
     assert dataset.local and dataset.num_classes == 4
-    assert sources.state("nevis22:mnist") == sources.DataState(
+    assert sources.find_state("nevis22:mnist") == sources.DataState(
         "ready", origin="local", kind="single_label", num_classes=4
     )
     (tmp_path / "s.csv").write_text(

@@ -105,11 +105,11 @@ def test_what_an_earlier_version_imported_otherwise_is_refused_with_the_command(
         BadInput, match=rf"earlier version, which read such files otherwise.*{command}"
     ):
         sources.load("my_pets", "local:my_pets")
-    assert sources.state("local:my_pets").name == prepared.OUTDATED
+    assert sources.find_state("local:my_pets").name == prepared.OUTDATED
     facts["sources"] = [{"file": "pets.npz"}]  # arrays were read alike
     about.write_text(json.dumps(facts | {"seal": prepared.seal(facts)}))
     assert sources.load("my_pets", "local:my_pets").reading is None
-    assert sources.state("local:my_pets").ready
+    assert sources.find_state("local:my_pets").ready
 
 
 def test_a_shared_zip_that_was_imported_before_stays(tmp_path, monkeypatch):

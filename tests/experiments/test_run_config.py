@@ -143,7 +143,7 @@ def test_pruning_needs_a_look_before_the_end(steps):
     ):
         built(search__pruning="halving", train__steps=steps)
     learner = built(search__pruning="halving", train__steps=31)
-    assert learner.halving.rung_steps(31, 30) == [30, 31]
+    assert learner.halving.list_rung_steps(31, 30) == [30, 31]
 
 
 def test_of_one_trial_none_is_pruned():

@@ -477,7 +477,7 @@ def test_the_rounds_of_clustering_bring_words_near_to_patches(monkeypatch):
     distances = []
     for rounds in (patches._ROUNDS, 1):
         monkeypatch.setattr(patches, "_ROUNDS", rounds)
-        words = patches._clusters(plain, plain + 100, 8)[:8]  # they begin at one end
+        words = patches._find_clusters(plain, plain + 100, 8)[:8]  # they begin at one end
         distances.append(np.abs(plain - words.T).min(1).mean())
     assert distances[0] < 0.8 * distances[1]
 

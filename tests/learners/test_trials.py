@@ -52,11 +52,11 @@ def learner(trials=4, initialisation=None, **options):
 
 
 def test_rungs_are_looks_and_the_end_is_the_last():
-    assert Halving(2, 2).rung_steps(1000, 100) == [200, 500, 1000]  # 250 is no look
-    assert Halving(4, 2).rung_steps(1600, 100) == [100, 400, 1600]
-    assert Halving(2, 3).rung_steps(40, 10) == [10, 20, 40]  # two rungs at one look are one
-    assert Halving(2, 2).rung_steps(60, 10) == [20, 30, 60]
-    assert Halving(2, 2).rung_steps(10, 10) == [10]
+    assert Halving(2, 2).list_rung_steps(1000, 100) == [200, 500, 1000]  # 250 is no look
+    assert Halving(4, 2).list_rung_steps(1600, 100) == [100, 400, 1600]
+    assert Halving(2, 3).list_rung_steps(40, 10) == [10, 20, 40]  # two rungs at one look are one
+    assert Halving(2, 2).list_rung_steps(60, 10) == [20, 30, 60]
+    assert Halving(2, 2).list_rung_steps(10, 10) == [10]
 
 
 def test_trials_that_are_not_pruned_end_as_if_nobody_had_stopped_them(tmp_path):

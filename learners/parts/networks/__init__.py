@@ -38,7 +38,17 @@ class MLP(nn.Module):
         return x
 
 
-__all__ = ["MLP", "VGG", "Head", "NFNet", "ResNet", "ViT", "convolve", "make_backbone", "list_names"]
+__all__ = [
+    "MLP",
+    "VGG",
+    "Head",
+    "NFNet",
+    "ResNet",
+    "ViT",
+    "convolve",
+    "make_backbone",
+    "list_names",
+]
 
 
 class Head(nn.Module):
@@ -99,7 +109,7 @@ def make_backbone(name: str, **options: Any) -> nn.Module:
             raise BadInput(f"backbone {name!r}: {unknown('option', option, fields)}")
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     for option, value in options.items():
-        if wrong := _problem(fields[option], value, getattr(module, "choices", {})):
+        if wrong := _find_problem(fields[option], value, getattr(module, "choices", {})):
             raise BadInput(f"backbone {name!r}: {wrong}")
     network = module(**{**preset, **options})
     if hasattr(network, "problem") and (wrong := network.problem()):
@@ -107,11 +117,11 @@ def make_backbone(name: str, **options: Any) -> nn.Module:
     return network
 
 
-def _positive(value: Any) -> bool:
+def _is_positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _problem(field: dataclasses.Field, value: Any, choices: dict[str, tuple[str, ...]]) -> str:
+def _find_problem(field: dataclasses.Field, value: Any, choices: dict[str, tuple[str, ...]]) -> str:
     """Returns what is wrong with the value of an option; empty if nothing is."""
     if field.name in choices:
         valid = choices[field.name]
@@ -119,8 +129,8 @@ def _problem(field: dataclasses.Field, value: Any, choices: dict[str, tuple[str,
     if field.type is bool:
         fits, expected = isinstance(value, bool), "true or false"
     elif field.type is int:
-        fits, expected = _positive(value), "positive"
+        fits, expected = _is_positive(value), "positive"
     else:
-        fits = isinstance(value, tuple) and all(map(_positive, value))
+        fits = isinstance(value, tuple) and all(map(_is_positive, value))
         fits, expected = fits and (value or not field.default), "a list of positive whole numbers"
     return "" if fits else f"{field.name} is {value!r}; it must be {expected}."

@@ -64,13 +64,13 @@ class Session:
 
     def __init__(self, directory: Path):
         self.directory = directory
-        self.log = _log(
+        self.log = _open_log(
             directory,
             lambda file: load_draws(file, self.pool_parts),
             lambda file: load_labels(file, self.positions, self.class_count),
         )
         begin = f"python -m launch.label start --model=… --pool=… --out={directory}"
-        self.settings = self.log.read_settings(_settings, begin)
+        self.settings = self.log.read_settings(_make_settings, begin)
 
     @classmethod
     def start(cls, directory: Path, settings: SessionSettings, samples: PoolPart) -> "Session":
@@ -79,7 +79,7 @@ class Session:
         Raises:
           BadInput: the directory has another session.
         """
-        _log(directory).start(
+        _open_log(directory).start(
             lambda: as_lines(vars(settings)),
             _OTHER,
             lambda: write_pool_part(directory, 0, samples),
@@ -315,7 +315,7 @@ class Session:
         return len(new)
 
 
-def _log(
+def _open_log(
     directory: Path,
     read_draws: Callable[[Path], list[Draw]] = lambda file: [],
     read_labels: Callable[[Path], dict[int, int]] = lambda file: {},
@@ -324,7 +324,7 @@ def _log(
     return SessionLog(directory, SETTINGS, DRAWS, LABELS, _WORDS, read_draws, read_labels)
 
 
-def _settings(values: dict[str, Any]) -> SessionSettings:
+def _make_settings(values: dict[str, Any]) -> SessionSettings:
     settings = SessionSettings(**values)
     settings.check()
     return settings

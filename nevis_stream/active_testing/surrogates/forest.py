@@ -37,15 +37,20 @@ class Forest(SurrogateBuilder):
             if not len(labels):
                 return EnsemblePredictions(np.asarray(data.predictions)[None])
             forest = _fit(inputs, labels, seed)
-            members = _members(forest, data.features, data.shape[1])
+            members = _predict_members(forest, data.features, data.shape[1])
             known = data.calibration
             if known is not None and known.features is not None:
-                held_out, held_labels = _members(forest, known.features, members.shape[2]), known
+                held_out, held_labels = (
+                    _predict_members(forest, known.features, members.shape[2]),
+                    known,
+                )
                 members = calibrate(members, held_out, held_labels.labels)
             else:
                 out_of_bag = np.nan_to_num(forest.oob_decision_function_, nan=0.0)
                 seen = np.flatnonzero(out_of_bag.sum(axis=1) > 0)
-                held_out = _spread(out_of_bag[seen], forest.classes_, members.shape[2])[None]
+                held_out = _add_absent_classes(out_of_bag[seen], forest.classes_, members.shape[2])[
+                    None
+                ]
                 members = calibrate(members, held_out, labels[seen])
             return EnsemblePredictions(members, Cost(uncounted=frozenset({"random forest"})))
 
@@ -65,7 +70,7 @@ def _fit(
         return forest.fit(inputs, labels)
 
 
-def _members(
+def _predict_members(
     forest: "RandomForestClassifier", features: Float[np.ndarray, "samples features"], classes: int
 ) -> Float[np.ndarray, "members samples classes"]:
     members = np.zeros((MEMBERS, len(features), classes), np.float32)
@@ -77,7 +82,7 @@ def _members(
     return _smooth(members)
 
 
-def _spread(
+def _add_absent_classes(
     probabilities: Float[np.ndarray, "samples present"],
     present: Int[np.ndarray, " present"],
     classes: int,

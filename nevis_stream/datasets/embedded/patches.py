@@ -203,7 +203,7 @@ EMPTY_GLASS = 5  # grey levels; flatter patches are empty glass
 WINDOW = 17
 
 
-def _gland() -> np.ndarray:
+def _find_gland() -> np.ndarray:
     """Returns bool[height, width]: where the smoothed colour is brown."""
     colour = read_image("ihc").astype(np.int64)
     excess = np.pad(colour[..., 0] - colour[..., 2], WINDOW // 2, mode="edge")
@@ -215,7 +215,7 @@ def _gland() -> np.ndarray:
 @functools.cache
 def label_tissue() -> LabelledBoxes:
     """Returns the boxes of pico_tissue, 20x20."""
-    gland, rng = _gland(), np.random.RandomState(2021)
+    gland, rng = _find_gland(), np.random.RandomState(2021)
     chosen: LabelledBoxes = {part: [] for part in TISSUE_EACH}
     for part, most in TISSUE_EACH.items():
         tiles = tile_box(find_region("ihc", gland.shape, part), 20)
@@ -269,7 +269,7 @@ def plan_mosaics() -> Iterator[tuple[str, list[list[Box]]]]:
         yield part, [_draw_pieces(part, rng) for _ in range(count)]
 
 
-def _mosaic(pieces: list[Box], rng: np.random.RandomState) -> np.ndarray:
+def _make_mosaic(pieces: list[Box], rng: np.random.RandomState) -> np.ndarray:
     cut = []
     for box in pieces:
         patch = box.cut(read_surface(box.image))
@@ -291,7 +291,7 @@ def build_mosaic() -> DataSet:
     rng = np.random.RandomState(2011)
     parts = {}
     for part, plan in plan_mosaics():
-        images = _encode_all(f"pico_mosaic/{part}", (_mosaic(four, rng) for four in plan))
+        images = _encode_all(f"pico_mosaic/{part}", (_make_mosaic(four, rng) for four in plan))
         shown = [{box.image for box in four} for four in plan]
         labels = np.array([[name in names for name in SURFACES] for names in shown], np.uint8)
         parts[part] = images, labels

@@ -64,28 +64,28 @@ SHAPE_SIZE = 28
 SHAPES_EACH = {"train": 50, "test": 20}  # of every class
 
 
-def _star() -> np.ndarray:
+def _make_star() -> np.ndarray:
     points = make_regular_polygon(10)
     points[1::2] *= 0.42
     return points
 
 
-def _heart() -> np.ndarray:
+def _make_heart() -> np.ndarray:
     t = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     x = 16 * np.sin(t) ** 3
     y = 13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)
     return np.stack([x, -y - 2], axis=1) / 15.5
 
 
-def _outline(*corners: tuple[float, float]) -> np.ndarray:
+def _make_outline(*corners: tuple[float, float]) -> np.ndarray:
     return np.array(corners)
 
 
-_PLUS = _outline(
+_PLUS = _make_outline(
     (-0.3, -0.9), (0.3, -0.9), (0.3, -0.3), (0.9, -0.3), (0.9, 0.3), (0.3, 0.3),
     (0.3, 0.9), (-0.3, 0.9), (-0.3, 0.3), (-0.9, 0.3), (-0.9, -0.3), (-0.3, -0.3),
 )  # fmt: skip
-_ARROW = _outline(
+_ARROW = _make_outline(
     (0, -1),
     (0.75, -0.15),
     (0.28, -0.15),
@@ -94,7 +94,9 @@ _ARROW = _outline(
     (-0.28, -0.15),
     (-0.75, -0.15),
 )
-_CORNER = _outline((-0.8, -0.9), (-0.25, -0.9), (-0.25, 0.35), (0.8, 0.35), (0.8, 0.9), (-0.8, 0.9))
+_CORNER = _make_outline(
+    (-0.8, -0.9), (-0.25, -0.9), (-0.25, 0.35), (0.8, 0.35), (0.8, 0.9), (-0.8, 0.9)
+)
 _DISC = make_regular_polygon(36, 0.9)
 
 # Outlines in a square from -1 to 1; True fills, False clears.
@@ -104,10 +106,10 @@ SHAPES = {
     "crescent": [(_DISC, True), (make_regular_polygon(36, 0.75) + (0.45, 0), False)],
     "triangle": [(make_regular_polygon(3), True)],
     "square": [(make_regular_polygon(4, 1.05), True)],
-    "star": [(_star(), True)],
+    "star": [(_make_star(), True)],
     "plus": [(_PLUS, True)],
     "arrow": [(_ARROW, True)],
-    "heart": [(_heart(), True)],
+    "heart": [(_make_heart(), True)],
     "corner": [(_CORNER, True)],
 }
 
@@ -171,7 +173,7 @@ def _render_glyph(
     return np.asarray(turned.reduce(LETTER_SCALE))
 
 
-def _letters(font_name: str, draws: int, rng: np.random.RandomState) -> list[np.ndarray]:
+def _render_letters(font_name: str, draws: int, rng: np.random.RandomState) -> list[np.ndarray]:
     path = str(find("matplotlib", f"{FONT_FOLDER}/{font_name}.ttf"))
     rendered = []
     for _ in range(draws):
@@ -194,7 +196,9 @@ def build_glyphs() -> DataSet:
     rng = np.random.RandomState(2016)
     parts = {}
     for part, fonts in FONTS.items():
-        pixels = np.stack([glyph for f in fonts for glyph in _letters(f, GLYPHS_EACH[part], rng)])
+        pixels = np.stack(
+            [glyph for f in fonts for glyph in _render_letters(f, GLYPHS_EACH[part], rng)]
+        )
         labels = np.tile(np.arange(len(LETTERS)), len(fonts) * GLYPHS_EACH[part])
         parts[part] = ArrayImages(pixels, "pico_glyphs"), labels
     return make_dataset("pico_glyphs", SINGLE_LABEL, parts, len(LETTERS))
@@ -228,7 +232,7 @@ def find_coin_boxes() -> dict[str, list[Box]]:
     }
 
 
-def _places(count: int, rng: np.random.RandomState) -> list[tuple[int, int, int]]:
+def _place_coins(count: int, rng: np.random.RandomState) -> list[tuple[int, int, int]]:
     """Draws (top, left, diameter) of coins that do not touch each other or the border."""
     placed: list[tuple[int, int, int]] = []
     while len(placed) < count:
@@ -244,7 +248,7 @@ def _places(count: int, rng: np.random.RandomState) -> list[tuple[int, int, int]
 
 
 @functools.cache
-def _disc(size: int) -> np.ndarray:
+def _render_disc(size: int) -> np.ndarray:
     disc = make_regular_polygon(32, size / 2 - 0.3) + size / 2
     return draw_polygons(size, [(disc, True)])
 
@@ -254,13 +258,13 @@ def _render_coins(coins: list[Image.Image], count: int, rng: np.random.RandomSta
     rows, columns = np.mgrid[:GROUND_SIZE, :GROUND_SIZE]
     ground = rng.randint(35, 65) + (rows * slope[0] + columns * slope[1]) // GROUND_SIZE
     scene = ground + rng.randint(-8, 9, (GROUND_SIZE, GROUND_SIZE))
-    for top, left, size in _places(count, rng):
+    for top, left, size in _place_coins(count, rng):
         coin = coins[rng.randint(len(coins))].rotate(
             float(rng.uniform(0, 360)), Image.Resampling.BILINEAR
         )
         coin = np.asarray(coin.resize((size, size), Image.Resampling.BILINEAR))
         spot = np.s_[top : top + size, left : left + size]
-        scene[spot] = blend(_disc(size), coin, scene[spot])
+        scene[spot] = blend(_render_disc(size), coin, scene[spot])
     return np.clip(scene, 0, 255).astype(np.uint8)
 
 

@@ -246,8 +246,8 @@ def write_mark(target: Path, origin: str) -> None:
       origin: the archive, and its state.
     """
     sync_directory(target.parent)
-    content = {"from": origin, "files": _checksums(target)}
-    write_file(_mark(target), json.dumps(content, sort_keys=True).encode())
+    content = {"from": origin, "files": _compute_checksums(target)}
+    write_file(_find_mark(target), json.dumps(content, sort_keys=True).encode())
 
 
 def is_whole(target: Path, origin: str | None = None) -> bool:
@@ -259,14 +259,14 @@ def is_whole(target: Path, origin: str | None = None) -> bool:
       origin: the archive, and its state; None: any.
     """
     try:
-        content = read_json(_mark(target))
+        content = read_json(_find_mark(target))
         if origin is not None and content["from"] != origin:
             return False
-        present = _checksums(target)
+        present = _compute_checksums(target)
         files = dict(content["files"])
     except (OSError, ValueError, KeyError, TypeError):  # of an earlier version, or damaged
         return False
-    nested = [path.with_name(path.name.removeprefix(_PREFIX)) for path in _marks(target)]
+    nested = [path.with_name(path.name.removeprefix(_PREFIX)) for path in _find_marks(target)]
     became = {str(path.relative_to(target)) for path in nested}
     for name, checksum in files.items():
         if name in present:
@@ -277,15 +277,15 @@ def is_whole(target: Path, origin: str | None = None) -> bool:
     return all(is_whole(path) for path in nested)
 
 
-def _mark(target: Path) -> Path:
+def _find_mark(target: Path) -> Path:
     return target.with_name(_PREFIX + target.name)
 
 
-def _marks(target: Path) -> list[Path]:
+def _find_marks(target: Path) -> list[Path]:
     return list(target.rglob(f"{_PREFIX}*")) if target.is_dir() else []
 
 
-def _checksums(target: Path) -> dict[str, int]:
+def _compute_checksums(target: Path) -> dict[str, int]:
     """Returns a checksum of each file, by its name below `target`; links, which lead to the user's
     files, have none.
     """
@@ -293,13 +293,13 @@ def _checksums(target: Path) -> dict[str, int]:
     if target.is_symlink():
         return {}
     return {
-        str(path.relative_to(target)): _checksum(path)
+        str(path.relative_to(target)): _compute_checksum(path)
         for path in paths
         if path.is_file() and not path.is_symlink() and not path.name.startswith(_PREFIX)
     }
 
 
-def _checksum(path: Path) -> int:
+def _compute_checksum(path: Path) -> int:
     result = 0
     with open_file(path) as file:
         while block := file.read(_BLOCK):

@@ -56,7 +56,7 @@ def read_paths(
         label = (aliases or {}).get(groups["label"], groups["label"])
         source_part = part
         if parts_by_number:
-            source_part = _by_number(int(groups["part"]), parts_by_number)
+            source_part = _find_part(int(groups["part"]), parts_by_number)
         elif parts_by_list:
             listed = parts_by_list["members"].get(label, ())
             source_part = (
@@ -70,12 +70,12 @@ def read_paths(
         if not tiles:
             yield Example(source_part, name, SourceImage(path), label)
             continue
-        for number, pixels in enumerate(_tiles(path, tiles, slivers)):
+        for number, pixels in enumerate(_cut_tiles(path, tiles, slivers)):
             tile = SourceImage(lambda pixels=pixels: pixels, f"{name}, tile {number}")
             yield Example(source_part, f"{name}#{number:02d}", tile, label)
 
 
-def _by_number(number: int, parts: Mapping[str, Any]) -> str:
+def _find_part(number: int, parts: Mapping[str, Any]) -> str:
     rest = "test"
     for part, numbers in parts.items():
         if numbers == "rest":
@@ -85,7 +85,7 @@ def _by_number(number: int, parts: Mapping[str, Any]) -> str:
     return rest
 
 
-def _tiles(path: Path, tiles: int, slivers: bool) -> Sequence[np.ndarray]:
+def _cut_tiles(path: Path, tiles: int, slivers: bool) -> Sequence[np.ndarray]:
     pixels = np.asarray(SourceImage(path).open().convert("L"))
     height, width = pixels.shape[0] // tiles, pixels.shape[1] // tiles
     if slivers:
@@ -132,12 +132,12 @@ def read_companions(
         yield Example(
             part,
             name,
-            _raw(path, raw) if raw else SourceImage(path),
+            _read_raw(path, raw) if raw else SourceImage(path),
             _MEASURES[measure](companion_path),
         )
 
 
-def _raw(path: Path, shape: Sequence[int]) -> SourceImage:
+def _read_raw(path: Path, shape: Sequence[int]) -> SourceImage:
     def pixels() -> np.ndarray:
         data = np.fromfile(path, np.uint8)
         if data.size != shape[0] * shape[1]:
@@ -147,20 +147,20 @@ def _raw(path: Path, shape: Sequence[int]) -> SourceImage:
     return SourceImage(pixels, str(path))
 
 
-def _text_lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     return read_bytes(path).decode(errors="replace").split("\n")
 
 
-def _lines(path: Path) -> float:
-    return float(sum(bool(line.strip()) for line in _text_lines(path)))
+def _count_lines(path: Path) -> float:
+    return float(sum(bool(line.strip()) for line in _read_lines(path)))
 
 
-def _definite(path: Path) -> int:
-    firsts = [line.split()[0] for line in _text_lines(path) if line.strip()]
+def _is_definite(path: Path) -> int:
+    firsts = [line.split()[0] for line in _read_lines(path) if line.strip()]
     return int(any(float(word) == 1 for word in firsts))
 
 
-def _locations(path: Path) -> float:
+def _count_locations(path: Path) -> float:
     from scipy.io import loadmat
 
     info = loadmat(path)["image_info"]
@@ -169,7 +169,7 @@ def _locations(path: Path) -> float:
     return float(len(info["location"].flat[0]))
 
 
-_MEASURES = {"lines": _lines, "definite": _definite, "locations": _locations}
+_MEASURES = {"lines": _count_lines, "definite": _is_definite, "locations": _count_locations}
 
 
 def read_score_list(tree: FileTree, *, pattern: str, scores: str) -> Iterator[Example]:
@@ -213,7 +213,7 @@ def read_poses(
     """
     matches = [match for name in tree.names if (match := re.fullmatch(pattern, name))]
     angles = np.asarray(
-        [_angles(tree.path(fill(companion, match.groupdict()))) for match in matches]
+        [_read_angles(tree.path(fill(companion, match.groupdict()))) for match in matches]
     )
     labels = [
         divide_into_quantiles(column, bins) + bins * number
@@ -230,7 +230,7 @@ def read_poses(
         )
 
 
-def _angles(path: Path) -> tuple[float, float, float]:
+def _read_angles(path: Path) -> tuple[float, float, float]:
     """Roll, pitch and yaw in radians of a rotation R = Rz Ry Rx."""
     lines = [line.split() for line in read_bytes(path).decode().split("\n") if line.strip()]
     r = np.asarray(lines[:3], float)

@@ -74,11 +74,11 @@ def read_tables(
         if part != "column"
         for name in tree.lines(file)
     }
-    lookup_rows = _lookup_table(tree, lookup, delimiter, drop_prefix) if lookup else {}
+    lookup_rows = _read_lookup_table(tree, lookup, delimiter, drop_prefix) if lookup else {}
     rows = [
         (entry, row)
         for entry in tables
-        for row in _rows(tree, entry, delimiter, header, columns, skip_lines, join)
+        for row in _read_rows(tree, entry, delimiter, header, columns, skip_lines, join)
     ]
     if last_label_of:
         last = {fill(last_label_of, row): row for _, row in rows}
@@ -120,7 +120,7 @@ def read_tables(
         yield Example(source_part, name, SourceImage(tree.path(name)), value)
 
 
-def _rows(
+def _read_rows(
     tree: FileTree,
     entry: Mapping[str, Any],
     delimiter: str,
@@ -134,7 +134,7 @@ def _rows(
     }
     if join:
         tables = [
-            [_cells(line, delimiter, columns) for line in tree.lines(file)[skip:]]
+            [_split_cells(line, delimiter, columns) for line in tree.lines(file)[skip:]]
             for file, skip in zip(
                 entry["files"], skip_lines or [0] * len(entry["files"]), strict=True
             )
@@ -153,18 +153,18 @@ def _rows(
     for name in tree.some(entry["file"]):
         lines = tree.lines(name)[skip_lines[0] if skip_lines else 0 :]
         if header:
-            for row in _csv_rows(lines, delimiter, f"{tree.root / name}"):
+            for row in _read_csv_rows(lines, delimiter, f"{tree.root / name}"):
                 yield extra | {
                     key.strip(): value or "" for key, value in row.items() if key is not None
                 }
         else:
             for line in lines:
                 yield extra | {
-                    str(i): cell for i, cell in enumerate(_cells(line, delimiter, columns))
+                    str(i): cell for i, cell in enumerate(_split_cells(line, delimiter, columns))
                 }
 
 
-def _cells(line: str, delimiter: str, columns: int) -> list[str]:
+def _split_cells(line: str, delimiter: str, columns: int) -> list[str]:
     if delimiter == " ":
         return line.split(None, columns - 1 if columns else -1)
     if delimiter.startswith("["):
@@ -172,10 +172,10 @@ def _cells(line: str, delimiter: str, columns: int) -> list[str]:
     return line.strip().split(delimiter, columns - 1 if columns else -1)
 
 
-def _lookup_table(
+def _read_lookup_table(
     tree: FileTree, lookup: Mapping[str, Any], delimiter: str, drop_prefix: str
 ) -> dict[str, Row]:
-    rows = _csv_rows(tree.lines(lookup["file"]), delimiter, f"{tree.root / lookup['file']}")
+    rows = _read_csv_rows(tree.lines(lookup["file"]), delimiter, f"{tree.root / lookup['file']}")
     chosen = (
         row for row in rows if all(row[key] == value for key, value in lookup["where"].items())
     )
@@ -187,7 +187,7 @@ def _lookup_table(
     }
 
 
-def _csv_rows(lines: Sequence[str], delimiter: str, name: str) -> Iterator[Row]:
+def _read_csv_rows(lines: Sequence[str], delimiter: str, name: str) -> Iterator[Row]:
     reader = csv.DictReader(lines, delimiter=delimiter)
     try:
         yield from reader

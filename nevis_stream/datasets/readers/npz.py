@@ -39,7 +39,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     y_train, …) or of MedMNIST (train_images, train_labels, …) are read, in any case.
     """
     choices.refuse_for_folders(str(path), "arrays have the labels")
-    arrays, naming = _canonical(path, read_npz(path))
+    arrays, naming = _use_own_names(path, read_npz(path))
     parts, used = {}, {"classes"}
     for name, images in arrays.items():
         if name != "images" and not name.startswith("images_"):
@@ -60,7 +60,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     kind, labels = read_arrays(labels, str(path), choices.kind)
     parts = {part: (images, labels[part]) for part, (images, _) in parts.items()}
     others = [name for name in arrays if name not in used]
-    names = _class_names(path, arrays.get("classes"))
+    names = _read_class_names(path, arrays.get("classes"))
     found = Found(
         names,
         labels=naming,
@@ -71,7 +71,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     return make_dataset(dataset_id, kind, parts, number, str(path), choices, found)
 
 
-def _canonical(
+def _use_own_names(
     path: Path, arrays: Mapping[str, np.ndarray]
 ) -> tuple[Mapping[str, np.ndarray], str]:
     """Returns arrays with the names of this project, and a word for what they were called.
@@ -81,7 +81,7 @@ def _canonical(
     """
     if any(name == "images" or name.startswith("images_") for name in arrays):
         return arrays, "arrays"
-    found = {text: pairs for text in _NAMINGS if (pairs := _pairs(path, arrays, text))}
+    found = {text: pairs for text in _NAMINGS if (pairs := _match_pairs(path, arrays, text))}
     if len(found) > 1:
         raise BadInput(
             f"{path}: has arrays of two namings, {' and '.join(found)}; leave out those of one."
@@ -94,7 +94,7 @@ def _canonical(
     return arrays, "arrays"
 
 
-def _pairs(path: Path, arrays: Iterable[str], naming: str) -> dict[str, tuple[str, str]]:
+def _match_pairs(path: Path, arrays: Iterable[str], naming: str) -> dict[str, tuple[str, str]]:
     """Returns, by name of a part, the names of its images and labels in a naming."""
     matches = {name: match for name in arrays if (match := _NAMINGS[naming].fullmatch(name))}
     called = match_parts(match["part"] for match in matches.values())
@@ -114,7 +114,7 @@ def _pairs(path: Path, arrays: Iterable[str], naming: str) -> dict[str, tuple[st
     return {part: (name, labels[part]) for part, name in images.items()}
 
 
-def _class_names(path: Path, classes) -> list[str]:
+def _read_class_names(path: Path, classes) -> list[str]:
     if classes is None:
         return []
     if classes.ndim != 1 or classes.dtype.kind not in "US":

@@ -59,17 +59,17 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
             check_zip(archive, path)
             _refuse_duplicates(archive, path)
             members = {name for name in archive.namelist() if not name.endswith("/")}
-            top = _top(path, members)
+            top = _find_top(path, members)
             if top is None:
                 return _read_folders(path, dataset_id, archive, choices)
             choices.refuse_for_folders(str(path), f"{_LABELS} has the labels")
-            rows = _rows(f"{path}, {_LABELS}", archive.read(top + _LABELS))
+            rows = _read_rows(f"{path}, {_LABELS}", archive.read(top + _LABELS))
             if top + _CLASSES in members:
                 names = read_names(archive.read(top + _CLASSES), f"{path}, {_CLASSES}")
-            by_form = {normalise_name(_with_slashes(name)): name for name in members}
+            by_form = {normalise_name(_use_slashes(name)): name for name in members}
             for place, row in rows:
                 if top + row["path"] not in members:  # as Windows or a Mac writes it
-                    path_there = by_form.get(normalise_name(top + _with_slashes(row["path"])))
+                    path_there = by_form.get(normalise_name(top + _use_slashes(row["path"])))
                     if path_there is None:
                         raise BadInput(f"{place}: no file {row['path']!r} in the archive.")
                     row["path"] = path_there.removeprefix(top)
@@ -89,16 +89,16 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
             for i in members_of
         )
         ids = [labels.ids[i] for i in members_of]
-        parts[split] = images, _array(labels.kind, labels.num_classes, ids)
+        parts[split] = images, _make_array(labels.kind, labels.num_classes, ids)
     others = members - {top + row["path"] for _, row in rows} - {top + _LABELS, top + _CLASSES}
-    left = _left_out(sorted(others), "images that labels.csv does not list")
+    left = _describe_left_out(sorted(others), "images that labels.csv does not list")
     found = Found(labels.class_names, file_names, _LABELS, left, labels.notes, parts_known=True)
     return make_dataset(
         dataset_id, labels.kind, parts, labels.num_classes, str(path), choices, found
     )
 
 
-def _top(path: Path, members: set[str]) -> str | None:
+def _find_top(path: Path, members: set[str]) -> str | None:
     """Returns the folder of labels.csv, as its files' names begin with it; None without the file.
 
     Raises:
@@ -117,7 +117,7 @@ def _read_folders(
     path: Path, dataset_id: str, archive: zipfile.ZipFile, choices: Choices
 ) -> DataSet:
     """Reads class folders of an archive."""
-    stored = {_with_slashes(name): name for name in archive.namelist()}
+    stored = {_use_slashes(name): name for name in archive.namelist()}
     listed = sorted(stored, key=lambda name: name.split("/"))
     files = [name for name in listed if not name.endswith("/")]
     images = [name for name in files if is_image(name) and not _is_hidden(name)]
@@ -139,13 +139,13 @@ def _read_folders(
         arrange(str(path), images, folders, choices),
         choices,
         read_images,
-        _left_out([name for name in files if name not in set(images)], ""),
+        _describe_left_out([name for name in files if name not in set(images)], ""),
     )
 
 
 def _refuse_duplicates(archive: zipfile.ZipFile, path: Path) -> None:
     """Refuses a name that two members have: programs differ in which of them they unpack."""
-    names = [_with_slashes(name) for name in archive.namelist()]
+    names = [_use_slashes(name) for name in archive.namelist()]
     for name, count in Counter(names).items():
         if count > 1 and not name.endswith("/"):
             raise BadInput(
@@ -158,7 +158,7 @@ def _is_hidden(name: str) -> bool:
     return any(map(is_hidden, name.rstrip("/").split("/")))
 
 
-def _left_out(others: list[str], seen: str) -> list[LeftOut]:
+def _describe_left_out(others: list[str], seen: str) -> list[LeftOut]:
     """Returns what was left out of an archive: hidden images, images that can be seen, the rest."""
     hidden = [name for name in others if is_image(name) and _is_hidden(name)]
     images = [name for name in others if is_image(name) and not _is_hidden(name)]
@@ -170,7 +170,7 @@ def _left_out(others: list[str], seen: str) -> list[LeftOut]:
     ]
 
 
-def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
+def _read_rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
     """Returns the place of each row of labels.csv, and its cells by column; labels as they are."""
     table = read_table(content, name, _NEEDED)
     if not table.rows:
@@ -186,7 +186,7 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
             if not row[column]:
                 raise BadInput(f"{place}: {column} is empty; it is {_NEEDED[column]}.")
         before, split = first.setdefault(
-            normalise_name(_with_slashes(row["path"])), (place, row["split"])
+            normalise_name(_use_slashes(row["path"])), (place, row["split"])
         )
         if before != place:
             raise BadInput(
@@ -197,11 +197,11 @@ def _rows(name: str, content: bytes) -> list[tuple[str, dict[str, str]]]:
     return rows
 
 
-def _with_slashes(name: str) -> str:
+def _use_slashes(name: str) -> str:
     return name.replace("\\", "/").removeprefix("./")
 
 
-def _array(kind: str, classes: int, ids: list[list[int]]) -> np.ndarray:
+def _make_array(kind: str, classes: int, ids: list[list[int]]) -> np.ndarray:
     """Returns int32[n], or uint8[n, classes] for multi label."""
     if kind == SINGLE_LABEL:
         return np.asarray([of_one[0] for of_one in ids], np.int32)

@@ -68,8 +68,8 @@ def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
         groups = [groups[row] for row in rows]
     matrix = known.matrix(rows)
     values, mask = fill_unknown(matrix), is_observed(matrix)
-    features = _features(known, ctx)
-    mean, variance, components = _statistics(values, mask, ctx)
+    features = _compress_features(known, ctx)
+    mean, variance, components = _compute_statistics(values, mask, ctx)
     scale = max(float(np.sqrt((components**2).mean(axis=1).max())), 1e-6)
 
     def join(
@@ -84,7 +84,7 @@ def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
     for number, left_out in enumerate(divide_models(len(values), groups, PARTS)):
         part[left_out] = number
         rest = np.delete(np.arange(len(values)), left_out)
-        mean, variance, turned = _statistics(values[rest], mask[rest], ctx)
+        mean, variance, turned = _compute_statistics(values[rest], mask[rest], ctx)
         left, _, right = np.linalg.svd(components @ turned.T)
         described, logits = join(mean, variance, left @ right @ turned)
         without.append(described)
@@ -97,11 +97,11 @@ def describe(known: KnownModels, key: Key, ctx: Compute) -> Descriptions:
         np.stack(bases or [base]),
         whole,
         base,
-        _kinds(known, values, mask),
+        _find_kinds(known, values, mask),
     )
 
 
-def _statistics(
+def _compute_statistics(
     values: Float[np.ndarray, "models samples"],
     mask: Bool[np.ndarray, "models samples"],
     ctx: Compute,
@@ -124,7 +124,7 @@ def _statistics(
     return np.clip(mean, CERTAIN, 1 - CERTAIN).astype(np.float64), variance, components
 
 
-def _features(known: KnownModels, ctx: Compute) -> np.ndarray:
+def _compress_features(known: KnownModels, ctx: Compute) -> np.ndarray:
     """Returns principal components of the samples' features, float32[d, n], the first of unit
     variance; d is 0 without features.
     """
@@ -139,7 +139,7 @@ def _features(known: KnownModels, ctx: Compute) -> np.ndarray:
     return (components / max(float(components[:, 0].std()), 1e-6)).T
 
 
-def _kinds(known: KnownModels, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def _find_kinds(known: KnownModels, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Returns the kind of each sample; a data set has outcomes if all its values are 0 or 1.
 
     A data set that no known model has met may have any values, so it counts as one of scores: as

@@ -143,7 +143,7 @@ class PartFirst(Policy):
         self.policy, self.needs = policy, policy.needs
         self.about = f"part drawn from equal strata first, then {policy.about}"
 
-    def first(self, budget: int) -> int:
+    def count_first(self, budget: int) -> int:
         """Returns the number of samples that are drawn first."""
         part = budget // 4 if isinstance(self.policy, Sequential) else (budget + 1) // 2
         return max(part, min(FEWEST, (budget + 1) // 2))
@@ -168,7 +168,7 @@ class PartFirst(Policy):
 
     def draw_first(self, plan: Plan, answers: Responses, key: Key) -> Query:
         """Returns the draws of the first part."""
-        count, n, weights = self.first(plan.budget), plan.n, np.asarray(plan.tree["weights"])
+        count, n, weights = self.count_first(plan.budget), plan.n, np.asarray(plan.tree["weights"])
         place = np.empty(n)
         place[np.asarray(plan.tree["order"])] = np.arange(n)
         stratum = difference.cut(place / n, weights, count)
@@ -204,7 +204,7 @@ class Guard(PartFirst):
 
     def list_checks(self, budget: int) -> list[int]:
         """Returns the numbers of answers after which the models are checked."""
-        first = self.first(budget)
+        first = self.count_first(budget)
         second = first + (budget - first) // 2
         return [first, second] if first < second < budget else [first]
 
@@ -256,7 +256,7 @@ class Guard(PartFirst):
 
     def draw_first(self, plan: Plan, answers: Responses, key: Key) -> Query:
         """Returns the draws of the first part, in strata by the values that are expected."""
-        count, weights = self.first(plan.budget), np.asarray(plan.tree["weights"])
+        count, weights = self.count_first(plan.budget), np.asarray(plan.tree["weights"])
         strata = cut(plan.posterior, answers, weights, count)
         return draw(strata, weights, count, make_numpy_generator(key))
 

@@ -248,7 +248,7 @@ class GuardedPredictor(ScorePredictor):
             low, high = (np.array(end, np.float64) for end in base.interval)
         posterior, weights = self.make_posterior(tree, known, ctx), known.facts.weights
         budget, count = budget_fit["budget"], answers.samples.shape[1]
-        first = self.policy.first(budget)
+        first = self.policy.count_first(budget)
         if count < budget:  # asked step by step: which estimate it will be is open
             return Prediction(values, mean, None, base.deviation, base.keeps_answers)
         fractions = answers.query.fractions

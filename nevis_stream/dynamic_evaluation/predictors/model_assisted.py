@@ -128,7 +128,7 @@ def estimate(
         until = answers.first(end)
         for model, stratum in enumerate(strata):
             drawn = answers.samples[model, start:end]
-            predicted = _without_each(posterior, until, model, start, stratum, ctx)
+            predicted = _predict_without_each(posterior, until, model, start, stratum, ctx)
             stage = difference.Stage(stratum, drawn, chances[model, start:end], predicted)
             drawn_stages[model].append(stage)
     values = np.full((models, n), np.nan)
@@ -142,7 +142,7 @@ def estimate(
     return np.array(rows).T
 
 
-def _without_each(
+def _predict_without_each(
     posterior: ItemResponsePosterior,
     answers: Responses,
     model: int,
@@ -167,14 +167,14 @@ def _leave_each_out(
     columns: Int[jax.Array, " samples"],
 ) -> Float[jax.Array, " samples"]:
     """Returns p[j] for each sample, given all answers but that in column `columns[j]`."""
-    abilities = _abilities(
+    abilities = _infer_without_each(
         items, padded_answers.samples[0], padded_answers.values[0], padded_answers.mask[0]
     )
     of_sample = response.Abilities(abilities.mean[columns], abilities.covariance[columns])
-    return _expected(items, of_sample)
+    return _predict_expected(items, of_sample)
 
 
-def _abilities(
+def _infer_without_each(
     items: response.Items,
     samples: Int[jax.Array, " answers"],
     values: PerAnswer,
@@ -190,7 +190,9 @@ def _abilities(
     return response.infer(items, rest)
 
 
-def _expected(items: response.Items, of_sample: response.Abilities) -> Float[jax.Array, " samples"]:
+def _predict_expected(
+    items: response.Items, of_sample: response.Abilities
+) -> Float[jax.Array, " samples"]:
     """Returns the expected value of each sample, each for abilities of its own."""
     mean = jnp.einsum("ni,ni->n", of_sample.extended, items.mean)
     a = items.mean[:, 1:]

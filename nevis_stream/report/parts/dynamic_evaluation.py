@@ -34,7 +34,8 @@ def html(across: Across) -> Markup | None:
     if not across.evaluations:
         return None
     views = [
-        _view(number, evaluation) for number, evaluation in enumerate(across.evaluations, start=1)
+        _make_view(number, evaluation)
+        for number, evaluation in enumerate(across.evaluations, start=1)
     ]
     first = render(
         "parts/dynamic_evaluation_overview.html", rows=summarise_additions(across.evaluations)
@@ -53,7 +54,7 @@ def tables(across: Across) -> dict[str, pd.DataFrame]:
             {"cache": as_text(str(e.path)), **row} for e in across.evaluations for row in rows(e)
         ]
         for name, rows in (
-            ("methods", _rows),
+            ("methods", _list_rows),
             ("additions", lambda e: e.summary["additions"]),
             ("sample_groups", lambda e: e.summary.get("sample_groups", [])),
         )
@@ -69,11 +70,11 @@ def figures(across: Across) -> dict[str, svg.Drawing]:
     return {
         f"evaluation_{name}_{number}": drawing
         for number, evaluation in enumerate(across.evaluations, start=1)
-        for name, drawing in _drawings(evaluation).items()
+        for name, drawing in _make_drawings(evaluation).items()
     }
 
 
-def _drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
+def _make_drawings(evaluation: Evaluation) -> dict[str, svg.Drawing]:
     """The figures of one cache."""
     summary, name = evaluation.summary, evaluation.name
     drawings = {
@@ -111,7 +112,7 @@ def _has_parts(summary: dict) -> bool:
     return "decay" in (summary["decomposition"] or {})
 
 
-def _rows(evaluation: Evaluation) -> list[dict]:
+def _list_rows(evaluation: Evaluation) -> list[dict]:
     """A row for each method and budget, with the means over random splits."""
     return [
         {"method": method, "budget": budget} | {measure: curve[measure][i] for measure in MEASURES}
@@ -120,7 +121,7 @@ def _rows(evaluation: Evaluation) -> list[dict]:
     ]
 
 
-def _dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
+def _list_dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
     """The error of each data set's mean, by data set and method, at the largest budget of each."""
     errors = {
         method: curve["dataset_errors"][-1]
@@ -135,7 +136,7 @@ def _dataset_errors(summary: dict) -> dict[str, dict[str, float]]:
     }
 
 
-def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
+def _make_view(number: int, evaluation: Evaluation) -> SimpleNamespace:
     """What the template shows of one cache."""
     summary = evaluation.summary
     styles = assign_styles(summary["methods"])
@@ -147,7 +148,7 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
     )
     drawings = {
         f"evaluation_{name}_{number}": drawing
-        for name, drawing in _drawings(evaluation).items()
+        for name, drawing in _make_drawings(evaluation).items()
         if name != "outcomes"  # the page has its pixels
     }
     pictures = svg.render_pictures(drawings)
@@ -159,9 +160,9 @@ def _view(number: int, evaluation: Evaluation) -> SimpleNamespace:
         picture=evaluation.picture,
         additions=[_describe_addition(row) for row in summary["additions"]],
         legend=[(styles[name], name) for name in summary["methods"]],
-        rows=_rows(evaluation),
+        rows=_list_rows(evaluation),
         sample_groups=summary.get("sample_groups", []),
-        dataset_errors=_dataset_errors(summary),
+        dataset_errors=_list_dataset_errors(summary),
         mean="mean score" if summary.get("scores") else "mean accuracy",
         split_text=split,
         fit=fit_text(summary),
@@ -206,7 +207,7 @@ def summarise_additions(evaluations: Sequence[Evaluation]) -> list[dict[str, Any
         additions[[*_NUMBERS]] = additions[[*_NUMBERS]].apply(pd.to_numeric)
         for keys, group in additions.groupby(_BY, sort=False):
             head = {"cache": evaluation.name, **dict(zip(_BY, keys, strict=True))}
-            rows.append(head | _worth(group))
+            rows.append(head | _summarise(group))
     return rows
 
 
@@ -222,7 +223,7 @@ def list_judged_models(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for row in known if row["accuracy"] is not None]
 
 
-def _worth(additions: pd.DataFrame) -> dict[str, Any]:
+def _summarise(additions: pd.DataFrame) -> dict[str, Any]:
     judged = additions[additions["truth"].notna()]
     bounded = judged[judged["low"].notna() & judged["high"].notna()]
     inside = bounded["truth"].between(bounded["low"], bounded["high"]).sum()

@@ -98,7 +98,7 @@ def html(section: Section) -> Markup | None:
     """Returns a graph, hubs, chains and a table for each method that starts tasks from earlier
     ones; None if none does.
     """
-    graphs = section.once(_graphs)
+    graphs = section.once(_make_graphs)
     linked = [graph for graph in graphs if _has_edge(graph)]
     if not linked:
         return None
@@ -115,7 +115,9 @@ def html(section: Section) -> Markup | None:
             for i, graph in enumerate(linked)
         ],
         legend=[(style, domain) for domain, style in styles.items()],
-        others=[(graph.label, _sources(graph)) for graph in graphs if not _has_edge(graph)],
+        others=[
+            (graph.label, _describe_sources(graph)) for graph in graphs if not _has_edge(graph)
+        ],
     )
 
 
@@ -137,12 +139,12 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     that starts tasks from earlier ones, in the page's order.
     """
     styles = assign_domain_styles(task.domain for task in section.tasks)
-    linked = [graph for graph in section.once(_graphs) if _has_edge(graph)]
+    linked = [graph for graph in section.once(_make_graphs) if _has_edge(graph)]
     drawings = {}
     for i, graph in enumerate(linked):
         name, nodes = f"{graph.label}, seed {graph.run.header.seed}", graph.nodes
         drawings[f"finetuning_graph_{to_letters(i)}"] = svg.Drawing(
-            f"Fine-tuning graph of {name}: {_in_words(graph)}",
+            f"Fine-tuning graph of {name}: {_describe(graph)}",
             lambda nodes=nodes: plot_arcs(nodes, styles),
             "Arc: from a task to one that started from its predictor, in one run (n = 1); no"
             " bands.",
@@ -155,11 +157,11 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     return drawings
 
 
-def _graphs(section: Section) -> list[Graph]:
-    return [_graph(group) for group in section.groups]
+def _make_graphs(section: Section) -> list[Graph]:
+    return [_make_graph(group) for group in section.groups]
 
 
-def _graph(group: SeedGroup) -> Graph:
+def _make_graph(group: SeedGroup) -> Graph:
     run = max(group.runs, key=lambda run: len(run.ledger.of_kind(TrainRecord)))
     others = [other.ledger for other in group.runs if other is not run]
     return Graph(group.label, run, build_graph(run.ledger), count_agreement([run.ledger, *others]))
@@ -169,7 +171,7 @@ def _has_edge(graph: Graph) -> bool:
     return any(node.parent for node in graph.nodes)
 
 
-def _in_words(graph: Graph) -> str:
+def _describe(graph: Graph) -> str:
     edges = sum(node.parent is not None for node in graph.nodes)
     hubs = ", ".join(f"{hub.order} {hub.task_id} ({hub.children})" for hub in graph.hubs)
     return (
@@ -178,7 +180,7 @@ def _in_words(graph: Graph) -> str:
     )
 
 
-def _sources(graph: Graph) -> str:
+def _describe_sources(graph: Graph) -> str:
     sources = sorted({node.source for node in graph.nodes})
     if sources in ([], ["unknown"]):
         return "does not record where its tasks start from"
@@ -196,7 +198,7 @@ def plot_arcs(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
     places = {node.task_id: place for place, node in enumerate(nodes)}
     spans = [places[node.task_id] - places[node.parent] for node in nodes if node.parent]
     reach = max([*spans, len(nodes) // 3, 1])  # short arcs stay low where there are no long ones
-    top = _height(max(spans, default=1), reach) + 0.05
+    top = _measure_height(max(spans, default=1), reach) + 0.05
     figure, axes = svg.make_plot(_WIDTH, 2.6 * top + 0.6)
     axes.grid(False)
     axes.set_yticks([])
@@ -206,7 +208,7 @@ def plot_arcs(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
     for node in nodes:
         if node.parent:
             look = nodes[places[node.parent]].domain, node.task_id in chain
-            arc = _arc(places[node.parent], places[node.task_id], reach)
+            arc = _make_arc(places[node.parent], places[node.task_id], reach)
             arcs.setdefault(look, []).append(arc)
     for (domain, strong), curves in arcs.items():
         path = Path.make_compound_path(*(Path(points, _CURVE) for points in curves))
@@ -238,13 +240,13 @@ def plot_arcs(nodes: Sequence[Node], styles: Mapping[str, Style]) -> Figure:
     return figure
 
 
-def _height(span: int, reach: int) -> float:
+def _measure_height(span: int, reach: int) -> float:
     """How high an arc is, as a share of the highest that there may be."""
     return 0.12 + 0.88 * span / reach
 
 
-def _arc(start: int, end: int, reach: int) -> list[tuple[float, float]]:
-    depth = 1.33 * _height(end - start, reach)  # a cubic curve reaches 3/4 of its handles
+def _make_arc(start: int, end: int, reach: int) -> list[tuple[float, float]]:
+    depth = 1.33 * _measure_height(end - start, reach)  # a cubic curve reaches 3/4 of its handles
     return [(start, 0.0), (start, depth), (end, depth), (end, 0.0)]
 
 

@@ -92,14 +92,18 @@ class _Curves:
 
 def html(section: Section) -> Markup | None:
     """Returns the curves and a table of their ends, or why there is none; None for indep alone."""
-    curves = section.once(_curves)
+    curves = section.once(_make_curves)
     if not curves.flops:
         return None
     by_title = [*curves.same_budget.items(), *curves.equal_compute.items()]
     columns = [curves.flops, *(methods for _, methods in by_title)]
     units = ["regret"] * len(curves.same_budget) + ["at equal compute"] * len(curves.equal_compute)
     rows = [
-        (flops, _end(flops), [(_end(methods[place]), methods[place].n) for _, methods in by_title])
+        (
+            flops,
+            _get_end(flops),
+            [(_get_end(methods[place]), methods[place].n) for _, methods in by_title],
+        )
         for place, flops in enumerate(curves.flops)
         if any(method.n for methods in columns for method in methods)
     ]
@@ -113,7 +117,7 @@ def html(section: Section) -> Markup | None:
             (section.styles[c.group.label], f"{c.group.label} (n = {c.n})") for c in judged if c.n
         ],
         headings=[(title, unit) for (title, _), unit in zip(by_title, units, strict=True)],
-        compute_title=_compute_title(curves),
+        compute_title=_make_compute_title(curves),
         equal_compute=bool(curves.equal_compute),
         same_flops=any(curves.spent) and not any(map(any, curves.spent)),
         rows=rows,
@@ -135,8 +139,8 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `regret` and `regret_and_compute`; without a curve, nothing."""
-    curves = section.once(_curves)
-    titles = {"regret": TITLE, "regret_and_compute": _compute_title(curves)}
+    curves = section.once(_make_curves)
+    titles = {"regret": TITLE, "regret_and_compute": _make_compute_title(curves)}
     lines = f"Line: mean over the n seeds of a method{{}}. Bands: {svg.OVER_SEEDS}. Zero: indep."
     captions = {
         "regret": lines.format(""),
@@ -152,19 +156,19 @@ def figures(section: Section) -> dict[str, svg.Drawing]:
     }
 
 
-def _compute_title(curves: _Curves) -> str:
+def _make_compute_title(curves: _Curves) -> str:
     return f"{_FLOPS}, and {_EQUAL}" if curves.equal_compute else _FLOPS
 
 
-def _curves(section: Section) -> _Curves:
+def _make_curves(section: Section) -> _Curves:
     others = [group for group in section.groups if group.learner.casefold() != REFERENCE]
-    same_budget = _by_part(section, others)
+    same_budget = _make_curves_by_part(section, others)
     equal_compute = {
         title: [
-            replace(curve, curve=()) if _same(curve, own) else curve
+            replace(curve, curve=()) if _are_same(curve, own) else curve
             for curve, own in zip(methods, same_budget[title], strict=True)
         ]
-        for title, methods in _by_part(section, others, find_matched_reference).items()
+        for title, methods in _make_curves_by_part(section, others, find_matched_reference).items()
     }
     return _Curves(
         same_budget,
@@ -174,7 +178,7 @@ def _curves(section: Section) -> _Curves:
     )
 
 
-def _by_part(
+def _make_curves_by_part(
     section: Section, groups: Sequence[SeedGroup], find: Find = find_reference
 ) -> dict[str, Sequence[MethodRegret]]:
     """Curves by panel title; the whole stream only if it is more than the judged part."""
@@ -187,11 +191,11 @@ def _by_part(
     return panels | ({f"Whole stream (n = {tasks})": whole} if tasks > section.judged else {})
 
 
-def _same(curve: MethodRegret, other: MethodRegret) -> bool:
+def _are_same(curve: MethodRegret, other: MethodRegret) -> bool:
     return [value.mean for value in curve.curve] == [value.mean for value in other.curve]
 
 
-def _end(curve: MethodRegret) -> float:
+def _get_end(curve: MethodRegret) -> float:
     return curve.curve[-1].mean if curve.curve else math.nan
 
 

@@ -67,13 +67,13 @@ def html(section: Section) -> Markup:
     """
     long_stream = len(section.tasks) > _MANY
     methods, most = (_MANY_METHODS, _MANY_IMAGES) if long_stream else (_FEW_METHODS, _FEW_IMAGES)
-    shown = section.once(_with_mistakes)[:methods]
+    shown = section.once(_list_runs)[:methods]
     images = [
         (task, find_sheet(place))
-        for place, task in enumerate(_images(section, shown, most, small=long_stream))
+        for place, task in enumerate(_list_images(section, shown, most, small=long_stream))
     ]
     seeds = [(label, run.header.seed) for label, run in shown]
-    more = len(section.once(_with_mistakes)) > len(shown)
+    more = len(section.once(_list_runs)) > len(shown)
     return render(
         "parts/samples.html",
         number=section.number,
@@ -104,11 +104,11 @@ def figures(section: Section) -> dict[str, Drawing]:
     mistakes, two methods.
     """
     return draw_sheets(
-        _images(section, section.once(_with_mistakes)[:_FEW_METHODS], _FEW_IMAGES, small=False)
+        _list_images(section, section.once(_list_runs)[:_FEW_METHODS], _FEW_IMAGES, small=False)
     )
 
 
-def _images(
+def _list_images(
     section: Section, shown: Sequence[tuple[str, Run]], most: int, small: bool
 ) -> list[TaskImages]:
     """Every task's pictures, those of mistakes by these runs; small ones have fewer colours."""
@@ -120,7 +120,7 @@ def _images(
     return images
 
 
-def _with_mistakes(section: Section) -> list[tuple[str, Run]]:
+def _list_runs(section: Section) -> list[tuple[str, Run]]:
     """(label, first run with mistakes) of the methods, that with the lowest mean error first, those
     without a point last.
     """
@@ -156,19 +156,19 @@ def draw_sheets(images: Sequence[TaskImages]) -> dict[str, svg.Drawing]:
             by_sheet.setdefault(find_sheet(place), []).append(task)
     title = "Training images and worst mistakes"
     return {
-        name: svg.Drawing(title, lambda shown=shown: _sheet(shown), _CAPTION)
+        name: svg.Drawing(title, lambda shown=shown: _draw_sheet(shown), _CAPTION)
         for name, shown in by_sheet.items()
     }
 
 
-def _sheet(shown: Sequence[TaskImages]) -> Figure:
-    top = height = sum(map(_height, shown))
+def _draw_sheet(shown: Sequence[TaskImages]) -> Figure:
+    top = height = sum(map(_measure_height, shown))
     figure = svg.make_figure(_WIDTH, height, layout=None)
     for task in shown:
         _write(figure, _MARGIN, top, task.heading, size=9, color=palette.ink())
         top -= _HEADING
         if task.training:
-            _strip(figure, task.training, top)
+            _draw_row(figure, task.training, top)
             top -= _ROW
         for label, mistakes in task.mistakes:
             _write(
@@ -181,48 +181,48 @@ def _sheet(shown: Sequence[TaskImages]) -> Figure:
             )
             top -= _HEADING
             if mistakes.picture:
-                _strip(figure, mistakes.picture, top)
+                _draw_row(figure, mistakes.picture, top)
                 for place, words in enumerate(mistakes.captions[:_PER_ROW]):
-                    left = _MARGIN + place * _pitch()
+                    left = _MARGIN + place * _measure_pitch()
                     _write(
                         figure,
                         left,
                         top - _ROW + 0.01,
-                        "\n".join(_lines(words)),
+                        "\n".join(_wrap_caption(words)),
                         size=4.8,
                         color=palette.ink(),
                     )
-                top -= _ROW + _below(mistakes)
+                top -= _ROW + _measure_captions(mistakes)
     return figure
 
 
-def _height(images: TaskImages) -> float:
+def _measure_height(images: TaskImages) -> float:
     rows = [
-        _HEADING + (_ROW + _below(mistakes) if mistakes.picture else 0)
+        _HEADING + (_ROW + _measure_captions(mistakes) if mistakes.picture else 0)
         for _, mistakes in images.mistakes
     ]
     return _HEADING + (_ROW if images.training else 0) + sum(rows)
 
 
-def _lines(words: str) -> list[str]:
+def _wrap_caption(words: str) -> list[str]:
     return textwrap.wrap(words, _COLUMN)[:4]
 
 
-def _below(mistakes: Mistakes) -> float:
+def _measure_captions(mistakes: Mistakes) -> float:
     """Inches below its images: captions and a gap."""
-    return _LINE * max(len(_lines(words)) for words in mistakes.captions) + 0.12
+    return _LINE * max(len(_wrap_caption(words)) for words in mistakes.captions) + 0.12
 
 
-def _pitch() -> float:
+def _measure_pitch() -> float:
     """Inches from image to image."""
     return (_WIDTH - 2 * _MARGIN) / _PER_ROW
 
 
-def _strip(figure: Figure, address: str, top: float) -> None:
+def _draw_row(figure: Figure, address: str, top: float) -> None:
     """Draws a row of images with its upper edge `top` inches above the figure's lower edge."""
     row = decode_picture(address)
     width, height = figure.get_size_inches()
-    scale = _pitch() / PITCH  # inches of a pixel
+    scale = _measure_pitch() / PITCH  # inches of a pixel
     across, up = row.shape[1] * scale, row.shape[0] * scale
     axes = figure.add_axes((_MARGIN / width, (top - up) / height, across / width, up / height))
     axes.imshow(row, interpolation="nearest", aspect="auto")

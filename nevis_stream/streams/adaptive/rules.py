@@ -94,8 +94,8 @@ def draw(
         too few samples that are not collected yet have a weight.
     """
     collected = candidates.collected.copy()  # whatever the rule does to its candidates
-    weights = _weights(name, rule, candidates)
-    if not np.array_equal(weights, _weights(name, rule, candidates)):
+    weights = _compute_weights(name, rule, candidates)
+    if not np.array_equal(weights, _compute_weights(name, rule, candidates)):
         raise BadInput(
             f"{name}: it returned different weights for the same candidates, so the run could not"
             " be repeated. Weights must depend on the candidates alone."
@@ -117,7 +117,7 @@ def draw(
     return np.sort(np.argsort(times, kind="stable")[:count])
 
 
-def _weights(name: str, rule: Rule, candidates: PoolState) -> np.ndarray:
+def _compute_weights(name: str, rule: Rule, candidates: PoolState) -> np.ndarray:
     """Returns the rule's weights, float64[n].
 
     Raises:
@@ -282,7 +282,7 @@ class KnownMisses:
             digest.update(values.tobytes())
             if cache.about.get("kind") == MULTI_LABEL:  # a cell for each label of a sample
                 samples = [cell.rpartition("#")[0] for cell in samples]
-            self._shares[name] = _shares(values, samples)
+            self._shares[name] = _count_misses(values, samples)
         self.digest = digest.hexdigest()[:8]
 
     def of(self, dataset_id: str, ids: Iterable[str]) -> np.ndarray:
@@ -306,7 +306,7 @@ class KnownMisses:
         return np.where(np.isnan(shares), np.nanmean(shares), shares)
 
 
-def _shares(values: np.ndarray, samples: list[str]) -> dict[str, float]:
+def _count_misses(values: np.ndarray, samples: list[str]) -> dict[str, float]:
     """Returns the mean share of wrong cells, over known models and labels, of each sample that has
     a known cell."""
     there = is_observed(values)

@@ -53,8 +53,8 @@ class Specification:
     def name(self) -> str:
         """The name of the stream, in which only values that differ from the defaults occur."""
         differing = [
-            f"{key.name}={_text(getattr(self, key.name))}"
-            for key in _keys().values()
+            f"{key.name}={_format_value(getattr(self, key.name))}"
+            for key in _list_keys().values()
             if getattr(self, key.name) != key.default
         ]
         return ",".join([f"{ADAPTIVE}{self.pool}", *differing])
@@ -91,11 +91,11 @@ class Specification:
         )
 
 
-def _keys() -> Mapping[str, dataclasses.Field]:
+def _list_keys() -> Mapping[str, dataclasses.Field]:
     return {key.name: key for key in dataclasses.fields(Specification)[1:]}
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -114,11 +114,11 @@ def read_specification(name: str) -> Specification:
     values: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
-        if key not in _keys() or not equals:
-            raise BadInput(f"stream {name!r}: {unknown('key', key, _keys())} Use {HELP}.")
+        if key not in _list_keys() or not equals:
+            raise BadInput(f"stream {name!r}: {unknown('key', key, _list_keys())} Use {HELP}.")
         if key in values:
             raise BadInput(f"stream {name!r}: {key} occurs twice.")
-        values[key] = _value(name, _keys()[key], text)
+        values[key] = _parse_value(name, _list_keys()[key], text)
     specification = Specification(pool, **values)
     if specification.design not in DESIGNS:
         raise BadInput(f"stream {name!r}: {unknown('design', specification.design, DESIGNS)}")
@@ -134,7 +134,7 @@ def read_specification(name: str) -> Specification:
     return specification
 
 
-def _value(name: str, key: dataclasses.Field, text: str) -> Any:
+def _parse_value(name: str, key: dataclasses.Field, text: str) -> Any:
     if key.type is bool or key.type == "bool":
         if text not in ("true", "false"):
             raise BadInput(f"stream {name!r}: {key.name}={text}; valid: true, false.")
