@@ -67,6 +67,7 @@ NEW, OF_A_KIND = 10, 5
 FIRST = 5  # split; the rule of `guarded` was chosen on the ones before
 DRAWS = 2000  # of the bootstrap
 BESIDE = ("unguarded", "stratified_mean")  # with which errors are compared
+LARGE = 1.3  # ratio of errors above which a cell is named
 
 
 def load_matrix(folder: Path, name: str) -> Matrix:
@@ -207,17 +208,27 @@ def print_table(out: Path) -> None:
                 f"{compute_error_ratio(part, other)} of {other}" for other in BESIDE
             )
             print(f"\n{regime}, geometric mean over matrices and K: error {against}")
+    print(f"\nabove {LARGE} of {BESIDE[1]}: {'; '.join(find_greater(frame)) or 'no cell'}")
+
+
+def find_greater(frame: pd.DataFrame) -> list[str]:
+    """Returns the cells in which the default's error is above 1.3 times the stratified mean's, with
+    the whole bootstrap interval of the ratio.
+    """
+    found = []
+    for (regime, matrix, budget), part in frame.groupby(["kind", "matrix", "budget"]):
+        if regime in REGIMES and METHODS[0] in set(part["method"]):
+            ratio = compute_error_ratio(part, BESIDE[1])
+            if float(ratio.split("(")[1].split("–")[0]) > LARGE:
+                found.append(f"{regime}, {matrix}, {budget} samples: {ratio}")
+    return found
 
 
 def compute_error_ratio(part: pd.DataFrame, other: str) -> str:
     """Returns the default's mean error ÷ another method's on the same splits, as `show_ratio`."""
     means = part.groupby(["matrix", "budget", "split", "method"])["error"].mean().unstack()
-    return show_ratio(
-        [
-            cell[[METHODS[0], other]].dropna().to_numpy()
-            for _, cell in means.groupby(["matrix", "budget"])
-        ]
-    )
+    both = means[[METHODS[0], other]].dropna()
+    return show_ratio([cell.to_numpy() for _, cell in both.groupby(["matrix", "budget"])])
 
 
 def show_ratio(cells: Sequence[np.ndarray]) -> str:
@@ -263,6 +274,8 @@ def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
 
 def _cell(part: pd.DataFrame) -> str:
     """Returns error, coverage with its interval, mean width, and the fraction for any model."""
+    if part.empty:
+        return "–"
     (low,), (high,) = compute_wilson(part["covered"].mean()[None], float(len(part)))
     any_model = part["any"].mean()
     text = f"{part['error'].mean():.3f}, {part['covered'].mean():.2f} ({low:.2f}–{high:.2f}),"

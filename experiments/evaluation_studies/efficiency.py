@@ -86,24 +86,34 @@ def on_common_splits(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def print_widths(out: Path) -> None:
-    """Prints a row for each regime and number of evaluations."""
+    """Prints a row for each regime and number of evaluations; each method on the splits that it has
+    in common with the one that it is compared with.
+    """
     rows = pd.DataFrame(record_of(out).rows())
-    rows = on_common_splits(rows[rows["kind"].isin(REGIMES)])
-    scaled = scale_widths(rows)
-    relative, names = compare_widths(scaled), [name for name in METHODS if name != FAQ]
-    print(f"{describe()}\n\n| regime | K | matrices | n | " + " | ".join(names) + " |")
-    print("|---|---:|---:|---:|" + "---:|" * len(names))
-    for (kind, budget), part in rows.groupby(["kind", "budget"]):
-        count = (part["method"] == names[0]).sum()
-        cells = " | ".join(f"{relative[kind, budget, name]:.2f}" for name in names)
-        print(f"| {kind} | {budget} | {part['matrix'].nunique()} | {count} | {cells} |")
-    for kind, part in np.log(relative).groupby("kind"):
-        means = np.exp(part.groupby(level=-1).mean())
+    compared = set(REGIMES) & set(rows.loc[rows["method"] == FAQ, "kind"])
+    rows = rows[rows["kind"].isin(compared)]
+    names, relative, counts, factors = [name for name in METHODS if name != FAQ], {}, {}, []
+    for name in names:
+        pair = on_common_splits(rows[rows["method"].isin([name, FAQ])])
+        scaled = scale_widths(pair)
+        relative[name] = compare_widths(scaled).unstack()[name]
+        own = pair[pair["method"] == name].groupby(["kind", "budget"])
+        counts[name] = own["matrix"].agg(["nunique", "size"])
+        for (kind, method), value in scaled.groupby(["kind", "method"])["factor"].first().items():
+            factors.append(f"{kind}, {method} {value:.2f}")
+    print(f"{describe()}\n\n| regime | K | " + " | ".join(names) + " |")
+    print("|---|---:|" + "---:|" * len(names))
+    for kind, budget in relative[names[0]].index:
+        cells = []
+        for name in names:
+            matrices, count = counts[name].loc[(kind, budget)]
+            cells.append(f"{relative[name][kind, budget]:.2f} ({count}, {matrices})")
+        print(f"| {kind} | {budget} | " + " | ".join(cells) + " |")
+    for kind, part in np.log(pd.DataFrame(relative)).groupby("kind"):
+        means = np.exp(part.mean())
         shown = ", ".join(f"{name} {means[name]:.2f}" for name in names)
         print(f"\n{kind}, geometric mean over K: {shown}", end="")
-    print("\n\nFactors: ", end="")
-    factors = scaled.groupby(["kind", "method"])["factor"].first()
-    print("; ".join(f"{kind}, {method} {value:.2f}" for (kind, method), value in factors.items()))
+    print(f"\n\nFactors: {'; '.join(dict.fromkeys(factors))}")
 
 
 def compute_uniform_width(truth: np.ndarray, budget: int) -> np.ndarray:

@@ -109,7 +109,11 @@ def main() -> None:
             rows = measure(method, options.budget, outcomes, means, cluster, seed)
             found.setdefault((name, method), []).extend(rows)
     print(f"{describe()}; K = {options.budget} of {SIZE} samples, {options.draws} draws\n")
-    print("| samples from | method | n | " + " | ".join(f"{way}: covered, width" for way in WAYS))
+    print(
+        "| samples from | method | n | "
+        + " | ".join(f"{way}: covered, width" for way in WAYS)
+        + " |"
+    )
     print("|---|---|---:|" + "---|" * len(WAYS))
     for (name, method), rows in found.items():
         inside, width = (np.array(each, float) for each in zip(*rows, strict=True))
