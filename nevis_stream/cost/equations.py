@@ -271,6 +271,8 @@ def _count_as_xla(eqn: JaxprEqn) -> int:
         return round(float(np.float32(quick(eqn))))
     dtypes = [v.aval.dtype for v in eqn.invars]
     numbers = all(isinstance(dtype, np.dtype) for dtype in dtypes)  # those of JAX keys are not
+    if name == "convert_element_type" and dtypes[0] == eqn.params["new_dtype"]:
+        return 0  # such as that of a weak type: nothing is lowered
     # a choice between more than two is made of several
     if name in _OF_AN_ELEMENT and numbers and (name != "select_n" or dtypes[0].kind == "b"):
         return _OF_AN_ELEMENT[name] * math.prod(eqn.outvars[0].aval.shape)

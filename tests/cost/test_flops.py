@@ -598,6 +598,15 @@ def test_counts_of_an_element_agree_with_xla(dtype):
     assert len(compared) > 10 and (dtype != "float32" or compared > {"exp", "select_n", "clamp"})
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_a_conversion_costs_what_xla_counts_and_nothing_within_a_type(dtype):
+    weak = jax.ShapeDtypeStruct((4,), dtype, weak_type=True)  # as that of a number in Python
+    for new in ("bool", "uint8", "int32", "bfloat16", "float32"):
+        (eqn,) = jax.make_jaxpr(lambda x, new=new: x.astype(new))(weak).jaxpr.eqns
+        assert equations._count_as_xla(eqn) == equations._count_by_lowering(eqn), new
+        assert (equations._count_as_xla(eqn) == 0) == (new == dtype), new
+
+
 def test_a_choice_of_three_or_of_keys_is_not_counted_as_one_of_two_numbers():
     number, x = shaped(4, dtype="int32"), shaped(4)
     (eqn,) = jax.make_jaxpr(lax.select_n)(number, x, x, x).jaxpr.eqns
