@@ -25,7 +25,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import stdtrit
 
-from nevis_stream.array_types import Bool, Float, Int
+from nevis_stream.array_types import Bool, Float, Int, UInt8
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation import intervals
@@ -253,6 +253,7 @@ class _Turned:
 
 _ROWS = 256  # known models that are read together
 PerSample = Float[np.ndarray, " samples"]
+Answers = UInt8[np.ndarray, " samples"] | PerSample
 
 ClustersGiven = str | Sequence[Any] | np.ndarray | None
 """A column of the samples' facts, or the cluster of each sample in their order."""
@@ -355,7 +356,7 @@ class Widening:
         assert self._cluster is not None
         return compute_design_effect(self._known, self._cluster)
 
-    def widen(self, means: Sequence[float], values: PerSample, expected: PerSample) -> list[float]:
+    def widen(self, means: Sequence[float], values: Answers, expected: PerSample) -> list[float]:
         """Returns value, low and high of the mean over the population, given those of the mean over
         these samples, from 0 to 1 (or of any range, where a metric has no bounds).
 
@@ -385,7 +386,7 @@ class Widening:
         return [value, low, high] if unbounded else [value, max(low, 0.0), min(high, 1.0)]
 
 
-def spread_of(value: float, values: PerSample, unbounded: bool = False) -> float:
+def spread_of(value: float, values: Answers, unbounded: bool = False) -> float:
     """Returns the variance σ² of one sample's value about its mean.
 
     Of outcomes it follows from the mean, of which two of each kind are added as one may yet come

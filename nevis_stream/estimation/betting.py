@@ -16,6 +16,7 @@ import numpy as np
 from nevis_stream.array_types import Float
 
 Draws = Float[np.ndarray, "*runs draws"]
+Shared = Float[np.ndarray, "*#runs draws"]  # of each run, or the same for all
 
 # of the greatest bet; large ones for small variances, small ones for many draws (three to seven
 # fractions from .02 to .95 gave the same widths within 3%)
@@ -30,10 +31,10 @@ def compute_confidence_sequence(
     n: int,
     *,
     outcomes: bool = False,
-    weights: Draws | None = None,
-    probabilities: Draws | None = None,
-    predicted: Draws | float = 0.0,
-    remaining: Draws | float = 0.0,
+    weights: Shared | None = None,
+    probabilities: Shared | None = None,
+    predicted: Shared | float = 0.0,
+    remaining: Shared | float = 0.0,
     residuals: tuple[np.ndarray, np.ndarray] | None = None,
     level: float = 0.95,
     target: float | None = None,
@@ -157,7 +158,7 @@ def _sequence(
     candidates: Float[np.ndarray, " candidates"],
     between: bool,
     alpha: float,
-    bets: Draws | None = None,
+    bets: Shared | None = None,
 ) -> tuple[Draws, Draws]:
     """Returns the ends after each step, float64[..., M].
 

@@ -30,7 +30,7 @@ def whole(row, population, known=None):
     """Returns the interval of a model that has answered every sample."""
     known = known or InMemory(row[None])
     widening = Widening(population, known, np.arange(len(row)))
-    return widening.widen([row.mean()] * 3, row, row)
+    return widening.widen([row.mean()] * 3, row, row.astype(np.float64))
 
 
 def test_with_all_answers_it_is_the_standard_error_of_the_mean():
