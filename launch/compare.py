@@ -48,12 +48,12 @@ def main(argv):
     """Prints the comparison."""
     sides = _sides(argv)
     from nevis_stream.analysis.differences import compare_groups, make_table
-    from nevis_stream.analysis.pairs import find_nearest_pair, list_costs
+    from nevis_stream.analysis.pairs import find_nearest_pair, list_points
     from nevis_stream.analysis.runs import read_runs
 
     runs, left_out = read_runs(list(itertools.chain(*sides)))
     groups = _groups(runs, sides, left_out)
-    points = [list_costs(side) for side in groups]
+    points = [list_points(side) for side in groups]
     a, b = find_nearest_pair(groups, points)
     comparison = compare_groups(
         a, b, judged_only=not _ALL_TASKS.value, across_streams=_ACROSS.value

@@ -20,7 +20,7 @@ from nevis_stream.queries.oracle import (
     check_cells,
 )
 
-UNCOUNTED = frozenset({"acquisition scores"})
+UNCOUNTED = frozenset({"acquisition scores"})  # computing whose FLOPs are in no cost
 _BLOCK = 16384  # samples that are computed at a time: a large pool may stay on disk
 
 
@@ -39,7 +39,7 @@ class EnsemblePredictions:
 
 
 Surrogate = Callable[[Responses], EnsemblePredictions]
-"""Given all labels so far, returns members that may have learned from them."""
+"""Given all labels so far, returns predictions of members that may have learned from them."""
 
 
 def run_active_test(
@@ -199,9 +199,9 @@ def _predict(draws: LabelledDraws, surrogate: Surrogate) -> tuple[np.ndarray, La
 
 
 def fix_surrogate(probabilities: np.ndarray) -> Surrogate:
-    """Returns a surrogate float64[e, n, c] that learns nothing from labels."""
-    members = EnsemblePredictions(probabilities)
-    return lambda answers: members
+    """Returns a surrogate that predicts these float64[e, n, c], whatever the labels."""
+    predictions = EnsemblePredictions(probabilities)
+    return lambda answers: predictions
 
 
 active_test, fixed = run_active_test, fix_surrogate  # their former names

@@ -1,12 +1,12 @@
 """A method's error and cost on variants of a stream that judge the same tasks.
 
-Only here are runs of different streams compared: on the tasks that all of them judge, if these are
-the same tasks on the same data. Everything else is left out with the reason.
+Runs of different streams are compared on the tasks that all of them judge, if these are the same
+tasks on the same data. Everything else is left out with the reason.
 """
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -145,10 +145,16 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
         return None
     reference = _variant_name(largest)
     names = sorted(by_variant, key=lambda name: (name != reference, name))
-    whole = _errors(largest)
-    base = spread([_mean(_errors(run), compared) for run in by_variant[reference]]).mean
+    largest_tasks = frozenset(_errors(largest))
+    reference_error = spread([_mean(_errors(run), compared) for run in by_variant[reference]]).mean
     variants = tuple(
-        _variant(name, by_variant[name], compared, whole, math.nan if name == reference else base)
+        _variant(
+            name,
+            by_variant[name],
+            compared,
+            largest_tasks,
+            math.nan if name == reference else reference_error,
+        )
         for name in names
     )
     return Ablation(group.label, protocol, reference, tuple(compared), variants, tuple(left_out))
@@ -166,12 +172,12 @@ def _variant(
     name: str,
     runs: Sequence[Run],
     compared: Mapping[str, str],
-    whole: Mapping[str, float],
-    base: float,
+    largest_tasks: Set[str],
+    reference_error: float,
 ) -> Variant:
     errors = [_errors(run) for run in runs]
     error = spread([_mean(each, compared) for each in errors])
-    same = all(set(each) == set(whole) for each in errors)
+    same = all(set(each) == largest_tasks for each in errors)
     first = runs[0]
     return Variant(
         name=name,
@@ -183,7 +189,7 @@ def _variant(
         error=error,
         whole_error=spread([_mean(each, each) for each in errors] if same else []),
         paper_total=spread([point(run.ledger).paper_total for run in runs]),
-        difference=error.mean - base,
+        difference=error.mean - reference_error,
     )
 
 

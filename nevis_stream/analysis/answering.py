@@ -1,5 +1,5 @@
 """Adaptive streams: each rule's error on the target distribution by round, next to that of
-random samples at equal labels.
+random samples at an equal number of labels.
 """
 
 import hashlib
@@ -28,7 +28,8 @@ class RuleResult:
 
     Attributes:
       pool: the stream's name up to the first comma.
-      design: the rest of the rule's text: design, rounds, samples and candidates.
+      design: the adaptive stream's `Specification.rule_text` after the rule's name: design, rounds,
+        samples and candidates.
       rule: name of the rule.
       learner: label of the learner.
       seeds: of the finished runs.
@@ -59,7 +60,7 @@ class AgainstControl:
     n: int
 
 
-def is_answering(run: Run) -> bool:
+def is_adaptive(run: Run) -> bool:
     """Returns whether a run is of an adaptive stream, by its name and rule."""
     rule = run.header.rule
     return run.header.stream.startswith(ADAPTIVE) and rule is not None and ": " in rule
@@ -70,7 +71,7 @@ def get_rule_name(run: Run) -> str:
     return run.header.rule.partition(": ")[0]
 
 
-def pool_name(run: Run) -> str:
+def get_pool_name(run: Run) -> str:
     """Returns the name of the pool of such a stream."""
     return run.header.stream.removeprefix(ADAPTIVE).partition(",")[0]
 
@@ -85,7 +86,7 @@ def summarise_rules(groups: Sequence[SeedGroup]) -> list[list[RuleResult]]:
     """
     comparable: dict[tuple, list[RuleResult]] = {}
     for group in groups:
-        runs = [run for run in group.runs if is_answering(run) and run.ledger.complete]
+        runs = [run for run in group.runs if is_adaptive(run) and run.ledger.complete]
         if runs:
             result = _result(runs, group.label)
             key = (_pool_digest(runs[0]), result.design, result.learner)
@@ -116,7 +117,7 @@ def compare_with_control(result: RuleResult, control: RuleResult) -> AgainstCont
 def _result(runs: Sequence[Run], label: str) -> RuleResult:
     last = [run.ledger.of_kind(TrainRecord)[-1] for run in runs]
     return RuleResult(
-        pool=pool_name(runs[0]),
+        pool=get_pool_name(runs[0]),
         design=runs[0].header.rule.partition(": ")[2],
         rule=get_rule_name(runs[0]),
         learner=label,
@@ -138,6 +139,6 @@ def _errors(run: Run) -> np.ndarray:
 
 
 def _pool_digest(run: Run) -> str:
-    """Returns what is equal for equal data: the digest of stream.csv, which knows no rule."""
+    """Returns what is equal for equal data: the digest of stream.csv, in which no rule is."""
     content = read_own_file(run.path, "stream.csv", read_bytes, run.unread)
     return run.header.stream_digest if content is None else hashlib.sha256(content).hexdigest()

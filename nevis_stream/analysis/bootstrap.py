@@ -83,7 +83,7 @@ def bound_over_tasks(a: np.ndarray, b: np.ndarray, key: int = 0) -> Interval:
             f" {'is' if tasks == 1 else 'are'} {tasks}"
         )
         return Interval(estimate, math.nan, math.nan, tasks, seeds, reason)
-    below, above = np.hypot(_of_tasks(differences - estimate, key), _of_runs(a, b))
+    below, above = np.hypot(_measure_reach(differences - estimate, key), _measure_run_noise(a, b))
     return Interval(estimate, estimate - float(below), estimate + float(above), tasks, seeds)
 
 
@@ -127,7 +127,7 @@ def _check(a: np.ndarray, b: np.ndarray) -> None:
         raise BadInput("errors to be compared must be finite; leave out tasks that have none.")
 
 
-def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
+def _measure_reach(deviations: np.ndarray, key: int) -> np.ndarray:
     """float[2]: how far the interval over tasks reaches below and above the mean.
 
     A draw's variance is averaged with that of all tasks, which counts as one task in n. Draws that
@@ -150,7 +150,7 @@ def _of_tasks(deviations: np.ndarray, key: int) -> np.ndarray:
     return np.maximum(tails, stdtrit(tasks - 1, (1 + LEVEL) / 2)) * math.sqrt(variance / tasks)
 
 
-def _of_runs(a: np.ndarray, b: np.ndarray) -> float:
+def _measure_run_noise(a: np.ndarray, b: np.ndarray) -> float:
     """The half-width of the noise that whole runs share: by Welch's t on their means, less the
     noise of single tasks in these means.
     """

@@ -56,7 +56,7 @@ def compare_streams(ledger: Ledger, other: Ledger) -> str:
     return ""
 
 
-def compare_events(ledgers: Sequence[Ledger]) -> bool:
+def differ_in_events(ledgers: Sequence[Ledger]) -> bool:
     """Returns whether a stream's rule chose different events in some of these runs, as far as all
     of them have come.
     """

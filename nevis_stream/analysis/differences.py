@@ -116,7 +116,7 @@ def compare_groups(
     errors = [_list_errors(run, judged_only) for run in runs]
     common, omissions = _find_common(errors)
     if not common:
-        # their consequence is of tasks that are compared
+        # without the consequence (after "; "), which speaks of tasks that are compared
         unfinished_runs = [each.partition("; ")[0] for each in (*remarks_a, *remarks_b)]
         reasons = (*unfinished_runs, *omissions)
         reasons = reasons or ("no run has reached a task that is judged",)
@@ -187,19 +187,19 @@ def _list_errors(run: Run, judged_only: bool) -> dict[str, TaskError]:
     return {error.task_id: error for error in errors if error.judged or not judged_only}
 
 
-def _find_common(runs: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]:
+def _find_common(errors_by_run: Sequence[dict[str, TaskError]]) -> tuple[list[str], list[str]]:
     """Returns the tasks on which all runs can be compared, and why the others are left out.
 
     Args:
-      runs: the errors of each run by task.
+      errors_by_run: of each run, the errors by task.
     """
     common, omissions, missing = [], [], 0
-    tasks = dict.fromkeys(task for errors in runs for task in errors)
+    tasks = dict.fromkeys(task for of_run in errors_by_run for task in of_run)
     for task in tasks:
-        errors = [of_run[task] for of_run in runs if task in of_run]
+        errors = [of_run[task] for of_run in errors_by_run if task in of_run]
         samples = sorted({error.n for error in errors if error.n})
         undefined = [error.reason for error in errors if math.isnan(error.error)]
-        if len(errors) < len(runs):
+        if len(errors) < len(errors_by_run):
             missing += 1
         elif undefined:
             omissions.append(f"{task}: its error is undefined in a run ({undefined[0]})")

@@ -96,18 +96,18 @@ def list_isolated(nodes: Sequence[Node]) -> list[Node]:
 
 
 def count_agreement(ledgers: Sequence[Ledger]) -> dict[str, tuple[int, int]]:
-    """Returns for each task of the first ledger in how many ledgers its source is the same, and how
+    """Returns for each task of the first ledger in how many ledgers its source is that, and how
     many ledgers have trained it.
     """
     sources = [
         {record.task_id: _source(record) for record in ledger.of_kind(TrainRecord)}
         for ledger in ledgers
     ]
-    shared = {}
+    agreement = {}
     for task_id, source in (sources[0] if sources else {}).items():
-        others = [each[task_id] for each in sources if task_id in each]
-        shared[task_id] = others.count(source), len(others)
-    return shared
+        of_task = [each[task_id] for each in sources if task_id in each]
+        agreement[task_id] = of_task.count(source), len(of_task)
+    return agreement
 
 
 def _source(record: TrainRecord) -> str:

@@ -1,4 +1,4 @@
-"""Forward transfer: what a learner gains when it meets a data set for the second time."""
+"""Forward transfer (FWT): what a learner gains when it meets a data set for the second time."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from nevis_stream.run_directory.records import TrainRecord
 Curve = Sequence[tuple[float, float]]
 
 PUBLISHED = {"FT-prev": 0.199, "FT-s": 0.456}
-"""Mean over the nine repeats of the full stream (NEVIS'22)."""
+"""By learner: mean FWT over the nine repeats of the full stream (NEVIS'22)."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Points and regret of methods over seeds, the Pareto front of the methods, and what
-the budgets of a learner reach together.
+"""Points and regret of methods over seeds, the Pareto front of the methods, and for each
+learner, over its budgets, the hypervolume and the FLOPs to reach an error.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from nevis_stream.analysis.points import Point, point
 from nevis_stream.analysis.regret import (
     Regret,
     compute_error_regret,
-    compute_regret,
+    compute_flops_regret,
     find_reference,
 )
 from nevis_stream.analysis.runs import Run
@@ -127,11 +127,11 @@ def average_regret(
     return _mean_curve(group, runs, find, curve)
 
 
-def average_compute_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret:
+def average_flops_regret(group: SeedGroup, runs: Sequence[Run]) -> MethodRegret:
     """Returns the mean regret in FLOPs (training, all trials) over the whole stream, as
     `average_regret`.
     """
-    return _mean_curve(group, runs, find_reference, compute_regret)
+    return _mean_curve(group, runs, find_reference, compute_flops_regret)
 
 
 def _mean_curve(

@@ -132,7 +132,7 @@ def compare(
     ]
     runs, left_out = read_runs(itertools.chain(*sides))
     groups = split_methods(runs, sides, left_out)
-    first, second = find_nearest_pair(groups, [list_costs(side) for side in groups])
+    first, second = find_nearest_pair(groups, [list_points(side) for side in groups])
     return compare_groups(first, second, judged_only=judged_only, across_streams=across_streams)
 
 
@@ -167,7 +167,7 @@ def split_methods(
     return split
 
 
-def list_costs(methods: Sequence[SeedGroup]) -> Points:
+def list_points(methods: Sequence[SeedGroup]) -> Points:
     """Returns each method's error and training FLOPs."""
     return {m.group.label: (m.error.mean, m.paper_total.mean) for m in list_method_points(methods)}
 

@@ -141,12 +141,12 @@ def point(ledger: Ledger) -> Point:
     unknown = explain_unknown_costs(ledger)
     if not judged:
         reason = "the stream has no task that this protocol judges"
-        return Point(math.nan, *totals, 0, _both(reason, unknown))
+        return Point(math.nan, *totals, 0, _join_reasons(reason, unknown))
     undefined = [f"{r.task_id}: {r.reason}" for r in judged if math.isnan(r.error)]
     if undefined:
         more = f" and {len(undefined) - 3} more" if len(undefined) > 3 else ""
         reason = f"error undefined for {'; '.join(undefined[:3])}{more}"
-        return Point(math.nan, *totals, len(judged), _both(reason, unknown))
+        return Point(math.nan, *totals, len(judged), _join_reasons(reason, unknown))
     error = math.fsum(result.error for result in judged) / len(judged)
     return Point(error, *totals, len(judged), unknown)
 
@@ -182,7 +182,7 @@ def sum_phase_flops(ledger: Ledger) -> dict[str, int | float]:
     return totals
 
 
-def _both(*reasons: str) -> str:
+def _join_reasons(*reasons: str) -> str:
     return "; ".join(filter(None, reasons))
 
 

@@ -90,7 +90,7 @@ def find_reference(run: Run, runs: Sequence[Run]) -> tuple[Run | None, str]:
       the reason.
     """
     budget, seed = run.header.budget, run.header.seed
-    same = [other for other in runs if _comparable(other) == _comparable(run)]
+    same = [other for other in runs if _get_comparison_key(other) == _get_comparison_key(run)]
     indep = [other for other in same if other.header.learner.casefold() == REFERENCE]
     name = f"indep run with {f'budget {budget}' if budget else 'no budget'} and seed {seed}"
     if not indep:
@@ -119,7 +119,7 @@ def _differing(run: Run, other: Run) -> list[str]:
     return sorted(name for name in shared if ours[name] != theirs[name])
 
 
-def _comparable(run: Run) -> tuple:
+def _get_comparison_key(run: Run) -> tuple:
     return tuple(getattr(run.header, k) for k in ("stream_digest", "protocol", "budget", "seed"))
 
 
@@ -140,14 +140,14 @@ def _mismatch(method: Ledger, reference: Ledger) -> str:
     return ""
 
 
-def compute_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) -> Regret:
+def compute_flops_regret(run: Run, reference: Run, parts: Collection[str] = TRAINING) -> Regret:
     """Returns sum_{j <= i} (FLOP_j(run) - FLOP_j(reference)) for every task i of the whole stream;
     below zero the run has spent less. What `init` cost counts from the first task on.
 
     Args:
       run: a finished run.
       reference: a finished run over the same stream, usually indep of the same budget and seed.
-      parts: what is counted (`costs.PARTS`); by default the training of all trials.
+      parts: what is counted (`points.PARTS`); by default the training of all trials.
 
     Returns:
       A curve of exact integers.

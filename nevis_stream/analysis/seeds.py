@@ -15,7 +15,7 @@ _NAME = re.compile(r"(\S.*?) \((stand-in: .*)\)")
 
 
 def shorten_name(name: str) -> str:
-    """Returns the name with a mark instead of the note in parentheses.
+    """Returns the name with a mark instead of its note on a stand-in.
 
     >>> shorten_name("pt_ft (stand-in: pre-trained on omniglot (stream omniglot), not ImageNet)"), shorten_name("ft_d")
     ('pt_ft†', 'ft_d')
@@ -110,7 +110,7 @@ def group_by_seed(runs: Sequence[Run]) -> list[SeedGroup]:
         rest = run.path if run.settings is None else tuple(run.settings.items())
         groups.setdefault((*head, rest), []).append(run)
     members = [sorted(group, key=lambda run: run.header.seed) for group in groups.values()]
-    members.sort(key=_place)
+    members.sort(key=_make_sort_key)
     firsts = [group[0] for group in members]
     return [SeedGroup(tuple(group), _apart(group[0], firsts)) for group in members]
 
@@ -119,12 +119,12 @@ def _learner_budget(run: Run) -> tuple[str, str]:
     return run.header.learner, run.header.budget or ""
 
 
-def _show(run: Run) -> tuple[str, str]:
+def _list_shown_names(run: Run) -> tuple[str, str]:
     learner, budget = _learner_budget(run)
     return shorten_name(learner), budget
 
 
-def _place(group: list[Run]) -> tuple:
+def _make_sort_key(group: list[Run]) -> tuple:
     learner, budget = map(_natural, _learner_budget(group[0]))
     cost = spread([point(run.ledger).paper_total for run in group]).mean
     return learner, math.inf if math.isnan(cost) else cost, budget
@@ -136,7 +136,7 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
 
 
 def _apart(run: Run, firsts: list[Run]) -> str:
-    same = [other for other in firsts if _show(other) == _show(run)]
+    same = [other for other in firsts if _list_shown_names(other) == _list_shown_names(run)]
     return _difference(run, same) if len(same) > 1 else ""
 
 

@@ -146,15 +146,15 @@ def _year(train: TrainRecord) -> list[tuple]:
     return [(first, f"{first}–{first + _YEARS - 1}")]
 
 
-def _below(value: float, steps: Sequence[tuple[float, str]]) -> list[tuple]:
-    return [next((step for step in steps if value < step[0]), (math.inf, NOT_RECORDED))]
+def _find_range(value: float, ranges: Sequence[tuple[float, str]]) -> list[tuple]:
+    return [next((each for each in ranges if value < each[0]), (math.inf, NOT_RECORDED))]
 
 
 DIMENSIONS: Mapping[str, Callable[[TrainRecord], list[tuple]]] = {
     "part of the stream": _part,
     "domain": lambda train: [(0, train.domain or NOT_RECORDED)],
-    "training samples": lambda train: _below(count_training_samples(train), _SIZES),
-    "mean resolution, px": lambda train: _below(average_resolution(train), _RESOLUTIONS),
+    "training samples": lambda train: _find_range(count_training_samples(train), _SIZES),
+    "mean resolution, px": lambda train: _find_range(average_resolution(train), _RESOLUTIONS),
     "year": _year,
 }
 """By name: the slices of a task, from its train record, each as (sort key, name of the slice)."""

@@ -10,7 +10,7 @@ from nevis_stream.analysis.methods import SPREADS, Find, MethodPoint
 from nevis_stream.analysis.points import PARTS, describe_progress, list_learning_curves
 from nevis_stream.analysis.regret import (
     compute_error_regret,
-    compute_regret,
+    compute_flops_regret,
     find_reference,
     make_empty_regret,
 )
@@ -81,7 +81,7 @@ def tabulate_regrets(runs: Sequence[Run], find: Find = find_reference) -> pd.Dat
     return frame.astype({"position": "Int64", "order": "Int64"})
 
 
-def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
+def tabulate_flops_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     """Returns every run's regret in FLOPs, one row for each task of the whole stream, as
     `tabulate_regrets`.
 
@@ -93,11 +93,11 @@ def compute_regrets(runs: Sequence[Run]) -> pd.DataFrame:
     for run in runs:
         reference, remark = find_reference(run, runs)
         head = _head(run, reference)
-        curve = compute_regret(run, reference) if reference else make_empty_regret(remark)
+        curve = compute_flops_regret(run, reference) if reference else make_empty_regret(remark)
         if not reference or not curve.values:
             rows.append(head | {"reason": curve.reason})
             continue
-        full = compute_regret(run, reference, PARTS).values
+        full = compute_flops_regret(run, reference, PARTS).values
         for i, task_id in enumerate(curve.task_ids):
             row = {"position": i + 1, "order": curve.orders[i], "task_id": task_id}
             row |= {"flops": curve.values[i], "full_flops": full[i], "reason": remark}

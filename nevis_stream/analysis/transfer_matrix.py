@@ -127,12 +127,12 @@ def tabulate_best_sources(matrix: TransferMatrix) -> pd.DataFrame:
     """Returns one row for each target in stream order: its best source, what that gains, and what
     sources gain on average.
 
-    Columns: target, domain, sources (number that were tried), best_source, source_domain,
+    Columns: target, domain, sources (number that have a gain), best_source, source_domain,
     best_gain, mean_gain, helped (number of sources that gain), indep_error. The best of many noisy
     gains overstates what its source is worth.
     """
     rows = []
-    for target, pairs in _each(matrix, "target"):
+    for target, pairs in _group_pairs(matrix, "target"):
         gains = pairs["gain"]
         best = pairs.loc[gains.idxmax()] if gains.notna().any() else None
         rows.append(
@@ -152,11 +152,11 @@ def tabulate_best_sources(matrix: TransferMatrix) -> pd.DataFrame:
 
 
 def tabulate_sources(matrix: TransferMatrix) -> pd.DataFrame:
-    """Returns one row for each source in stream order: domain, targets (number), mean_gain over
-    them, helped (number of targets that gain), and best_target.
+    """Returns one row for each source in stream order: domain, targets (number that have a gain),
+    mean_gain over them, helped (number of targets that gain), and best_target.
     """
     rows = []
-    for source, pairs in _each(matrix, "source"):
+    for source, pairs in _group_pairs(matrix, "source"):
         known = pairs[pairs["gain"].notna()]
         best = known.loc[known["gain"].idxmax(), "target"] if len(known) else ""
         rows.append(
@@ -172,7 +172,7 @@ def tabulate_sources(matrix: TransferMatrix) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _each(matrix: TransferMatrix, column: str) -> list[tuple[str, pd.DataFrame]]:
+def _group_pairs(matrix: TransferMatrix, column: str) -> list[tuple[str, pd.DataFrame]]:
     """Each task's pairs, in stream order."""
     groups = dict(iter(matrix.pairs.groupby(column)))
     return [(task, groups[task]) for task in matrix.domains if task in groups]

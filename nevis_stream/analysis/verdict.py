@@ -52,7 +52,7 @@ def state_verdict(comparison: "Comparison") -> str:
         if needed:
             more = f"about {needed} of each could, if the true difference is this large"
         return (
-            f"{_count_seeds(seeds)} cannot tell which of {a} and {b} is better; {more}. {differ},"
+            f"{_name_seeds(seeds)} cannot tell which of {a} and {b} is better; {more}. {differ},"
             f" and the 95% interval over seeds, {format_span(seeds)}, contains zero."
         )
     if min(seeds.seeds) > 1:
@@ -144,14 +144,14 @@ def estimate_seeds_needed(interval: Interval) -> int | None:
     return None
 
 
-def _count_seeds(interval: Interval) -> str:
+def _name_seeds(interval: Interval) -> str:
     a, b = interval.seeds
     return f"{a} seeds of each" if a == b else f"{a} and {b} seeds"
 
 
 def list_cautions(comparison: "Comparison") -> list[str]:
-    """Returns sentences on why the interval over tasks may be too narrow; empty without such an
-    interval.
+    """Returns sentences on why the interval over tasks is the shorter one, or may be too narrow;
+    empty without such an interval.
     """
     tasks, seeds, sentences = comparison.over_tasks, comparison.over_seeds, []
     if math.isnan(tasks.low):

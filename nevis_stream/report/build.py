@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from nevis_stream.analysis.answering import pool_name
+from nevis_stream.analysis.answering import get_pool_name
 from nevis_stream.analysis.points import describe_progress
 from nevis_stream.analysis.runs import LeftOut, NothingToRead, Run, group_by_stream, read_runs
 from nevis_stream.analysis.transfer_matrix import TransferMatrix, is_matrix, read_matrix
@@ -239,7 +239,7 @@ def _streams(across: Across) -> str:
     """
     streams = [
         *(
-            pool_name(section.runs[0]) if across.answering else section.header.stream
+            get_pool_name(section.runs[0]) if across.answering else section.header.stream
             for section in across.sections
         ),
         *(matrix.stream for matrix in across.matrices),

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pandas as pd
 
-from nevis_stream.analysis.answering import get_rule_name, is_answering
-from nevis_stream.analysis.consistency import compare_events
+from nevis_stream.analysis.answering import get_rule_name, is_adaptive
+from nevis_stream.analysis.consistency import differ_in_events
 from nevis_stream.analysis.differences import Comparison
 from nevis_stream.analysis.methods import MethodPoint, list_method_points
 from nevis_stream.analysis.pairs import compare_with_references
@@ -131,7 +131,7 @@ class Section:
     def title(self) -> str:
         """The heading."""
         name = self.header.stream
-        if is_answering(self.runs[0]):  # the name does not contain the default rule
+        if is_adaptive(self.runs[0]):  # the name does not contain the default rule
             words = [word for word in name.split(",") if not word.startswith("rule=")]
             name = f"{','.join(words)}, rule {get_rule_name(self.runs[0])}"
         return f"Stream {name}, protocol {self.header.protocol}"
@@ -183,7 +183,7 @@ class Section:
     def events_differ(self) -> bool:
         """Whether a rule chose other events in some of the runs."""
         ledgers = [run.ledger for run in self.runs if run.header.rule is not None]
-        return bool(ledgers) and compare_events(ledgers)
+        return bool(ledgers) and differ_in_events(ledgers)
 
     @cached_property
     def tasks(self) -> list[ErrorRow]:
@@ -213,7 +213,7 @@ class Across:
     def answering(self) -> bool:
         """Whether all runs are of adaptive streams, whose rules are then compared."""
         runs = [run for section in self.sections for run in section.runs]
-        return bool(runs) and all(is_answering(run) for run in runs)
+        return bool(runs) and all(is_adaptive(run) for run in runs)
 
     @property
     def title(self) -> str:

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from nevis_stream.analysis import tables
-from nevis_stream.analysis.methods import average_compute_regret, average_regret
+from nevis_stream.analysis.methods import average_flops_regret, average_regret
 from nevis_stream.analysis.points import PARTS, point
-from nevis_stream.analysis.regret import compute_regret, find_matched_reference
+from nevis_stream.analysis.regret import compute_flops_regret, find_matched_reference
 from nevis_stream.analysis.runs import read_runs
 from nevis_stream.analysis.seeds import group_by_seed
 from tests.report.synthetic import SyntheticRun
@@ -22,7 +22,7 @@ def runs_of(tmp_path, *runs):
 
 def test_flops_add_up_along_the_stream(tmp_path):
     indep, ours = runs_of(tmp_path, INDEP, OURS)
-    curve, full = compute_regret(ours, indep), compute_regret(ours, indep, PARTS)
+    curve, full = compute_flops_regret(ours, indep), compute_flops_regret(ours, indep, PARTS)
     assert curve.values == (1000, 3000, 6000, 10_000)
     assert curve.orders == (1, 2, 3, 4) and curve.reason == ""
     validation = [2 * (150 - 100) * task for task in (1, 2, 3, 4)]
@@ -31,7 +31,7 @@ def test_flops_add_up_along_the_stream(tmp_path):
     )
     assert curve.values[-1] == point(ours.ledger).paper_total - point(indep.ledger).paper_total
     assert full.values[-1] == point(ours.ledger).full_total - point(indep.ledger).full_total
-    assert set(compute_regret(indep, indep, PARTS).values) == {0}
+    assert set(compute_flops_regret(indep, indep, PARTS).values) == {0}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_flops_add_up_along_the_stream(tmp_path):
 )
 def test_no_curve_has_its_reason(tmp_path, changes, words):
     [indep], [ours] = runs_of(tmp_path / "a", INDEP), runs_of(tmp_path / "b", OURS.but(**changes))
-    curve = compute_regret(ours, indep)
+    curve = compute_flops_regret(ours, indep)
     assert curve.values == () and words in curve.reason
 
 
@@ -90,9 +90,9 @@ def test_seeds_are_averaged_and_tables_are_exact(tmp_path):
         *(run.but(seed=seed) for run in (INDEP, OURS.but(flops=10**17)) for seed in (0, 1)),
     )
     ours = next(group for group in group_by_seed(runs) if group.learner == "mt")
-    curve = average_compute_regret(ours, runs)
+    curve = average_flops_regret(ours, runs)
     assert (curve.n, curve.curve[-1].mean) == (2, pytest.approx(20 * (10**17 - 1000)))
-    frame = tables.compute_regrets(runs)
+    frame = tables.tabulate_flops_regrets(runs)
     last = frame[(frame["run"] == "2") & (frame["order"] == 4)].iloc[0]
     assert last["flops"] == 20 * (10**17 - 1000) and isinstance(last["flops"], int)
     matched = average_regret(ours, runs, True, find_matched_reference)
@@ -105,6 +105,6 @@ def test_seeds_are_averaged_and_tables_are_exact(tmp_path):
 def test_a_reference_that_differs_is_named_with_the_flops(tmp_path):
     runs = runs_of(tmp_path, INDEP.but(config=(("steps", 7),)), OURS.but(config=(("steps", 9),)))
     ours = next(group for group in group_by_seed(runs) if group.learner == "mt")
-    curve = average_compute_regret(ours, runs)
+    curve = average_flops_regret(ours, runs)
     assert curve.n == 1
     assert curve.reasons == ("1: the reference, 0, differs in learner.steps",)

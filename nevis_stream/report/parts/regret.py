@@ -13,7 +13,7 @@ from nevis_stream.analysis import tables as analysis_tables
 from nevis_stream.analysis.methods import (
     Find,
     MethodRegret,
-    average_compute_regret,
+    average_flops_regret,
     average_regret,
 )
 from nevis_stream.analysis.regret import REFERENCE, find_matched_reference, find_reference
@@ -130,7 +130,7 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
     frames = {"regret": analysis_tables.tabulate_regrets(section.runs)}
     names = {run.name for run in section.runs if run.header.learner.casefold() != REFERENCE}
     if names:
-        flops = analysis_tables.compute_regrets(section.runs)
+        flops = analysis_tables.tabulate_flops_regrets(section.runs)
         matched = analysis_tables.tabulate_regrets(section.runs, find_matched_reference)
         frames["regret_in_flops"] = flops[flops["run"].isin(names)]
         frames["regret_at_equal_compute"] = matched[matched["run"].isin(names)]
@@ -173,7 +173,7 @@ def _make_curves(section: Section) -> _Curves:
     return _Curves(
         same_budget,
         {title: each for title, each in equal_compute.items() if any(c.curve for c in each)},
-        [average_compute_regret(group, section.runs) for group in others],
+        [average_flops_regret(group, section.runs) for group in others],
         [reason for each in equal_compute.values() for curve in each for reason in curve.reasons],
     )
 
