@@ -29,7 +29,7 @@ from benchmarks.train_step import (
     parse_networks,
     step_arguments,
 )
-from nevis_stream.cost.counted import count_flops
+from nevis_stream.cost.counted import make_counted
 from nevis_stream.experiments.scripts import choose_clock, describe, make_parser, parse_positive
 from nevis_stream.launch import entry
 from nevis_stream.learners.parts.model import Network, begin, initialise_program
@@ -78,7 +78,7 @@ def train_trial(network: Network, batch: int, repeats: int) -> None:
     recipe = Recipe(network, steps=1000, validate_every=1000)
     carry = begin(jax.jit(initialise_program(network, 64))(np.arange(4, dtype=np.uint32)))
     arguments = step_arguments(recipe, batch)
-    program = count_flops(recipe.step(10), donate_argnums=0)
+    program = make_counted(recipe.step(10), donate_argnums=0)
     carry = jax.block_until_ready(program(carry, *arguments))
     print("ready", flush=True)
     sys.stdin.readline()

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from nevis_stream.cost.counted import count_flops
+from nevis_stream.cost.counted import make_counted
 from nevis_stream.datasets.images import ArrayImages
 from nevis_stream.experiments.scripts import (
     choose_clock,
@@ -108,7 +108,7 @@ def step_counts(name: str, network: Network, batches: Sequence[int]) -> None:
     recipe = Recipe(network, steps=1000, validate_every=1000)
     variables = jax.eval_shape(initialise_program(network, 64), np.arange(4, dtype=np.uint32))
     for batch in batches:
-        program = count_flops(recipe.step(10), donate_argnums=0)
+        program = make_counted(recipe.step(10), donate_argnums=0)
         flops = program.flops(begin(variables), *step_arguments(recipe, batch))
         print(f"| {name} | {batch} | {flops} |", flush=True)
 
@@ -123,7 +123,7 @@ def step_rows(
         function, arguments = recipe.step(10), step_arguments(recipe, batch)
         if together > 1:
             function, arguments = chain_steps(function), stack_arguments(arguments, together)
-        program = count_flops(function, donate_argnums=0)
+        program = make_counted(function, donate_argnums=0)
         carry = [begin(jax.jit(initialise_program(network, 64))(words))]
         flops = program.flops(carry[0], *arguments) / together
         reserved = measure_memory(function, carry[0], *arguments)

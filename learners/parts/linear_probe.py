@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from nevis_stream.cost.counted import count_flops
+from nevis_stream.cost.counted import make_counted
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.feed import Batches
 from nevis_stream.learners.parts.loop import Training, measure_dev_error, train
@@ -239,7 +239,7 @@ def _rows(examples: int) -> int:
 
 def _call_for_all(contexts: Sequence[Context], phase: str, program: Any, *args: Any) -> Any:
     """Calls a program of all trials and charges each its share, the first also the remainder."""
-    result, flops = count_flops(program).charge_call(*args)
+    result, flops = make_counted(program).call_and_count(*args)
     share, rest = divmod(flops, len(contexts))
     for number, ctx in enumerate(contexts):
         with ctx.phase(phase):

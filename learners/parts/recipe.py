@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from nevis_stream.cost.counted import count_flops, make_once
+from nevis_stream.cost.counted import make_counted, make_once
 from nevis_stream.learners.parts.augmentation import Augmentation
 from nevis_stream.learners.parts.model import (
     EVALUATION_BATCH,
@@ -179,7 +179,7 @@ def list_programs(recipe: Recipe, classes: int, n_train: int) -> list[tuple[Call
 def _count_step_and_evaluation(recipe: Recipe, classes: int, n_train: int) -> list[int]:
     _, evaluation, step = list_programs(recipe, classes, n_train)
     return [
-        count_flops(function, **options).flops(*arguments)
+        make_counted(function, **options).flops(*arguments)
         for function, arguments, options in (step, evaluation)
     ]
 
@@ -198,7 +198,7 @@ def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
         TaskShape.of(SINGLE_LABEL, 1),
     )
     carry = begin({"params": params, "batch_stats": carry["batch_stats"]})
-    return count_flops(recipe.step(classes, [1]), **options).flops(
+    return make_counted(recipe.step(classes, [1]), **options).flops(
         carry, *rest, (helper_batch,), np.float32(0)
     )
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from nevis_stream import metrics
-from nevis_stream.cost.counted import count_flops
+from nevis_stream.cost.counted import make_counted
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts.augmentation import to_unit_range
 from nevis_stream.learners.parts.model import (
@@ -61,7 +61,7 @@ class Neighbours:
         parameters, program = drop_head(variables), make_features_program(network)
         width = jax.eval_shape(program, parameters, images).shape[1]
         batches = -(-n_references // EVALUATION_BATCH) - (-n_queries // EVALUATION_BATCH)
-        return batches * count_flops(program).flops(parameters, images) + _comparing(
+        return batches * make_counted(program).flops(parameters, images) + _comparing(
             n_queries, n_references, width
         )
 

@@ -127,7 +127,7 @@ def tabulate_best_sources(matrix: TransferMatrix) -> pd.DataFrame:
     """Returns one row for each target in stream order: its best source, what that gains, and what
     sources gain on average.
 
-    Columns: target, domain, sources (number that have a gain), best_source, source_domain,
+    Columns: target, domain, sources (number whose gain is defined), best_source, source_domain,
     best_gain, mean_gain, helped (number of sources that gain), indep_error. The best of many noisy
     gains overstates what its source is worth.
     """
@@ -152,8 +152,8 @@ def tabulate_best_sources(matrix: TransferMatrix) -> pd.DataFrame:
 
 
 def tabulate_sources(matrix: TransferMatrix) -> pd.DataFrame:
-    """Returns one row for each source in stream order: domain, targets (number that have a gain),
-    mean_gain over them, helped (number of targets that gain), and best_target.
+    """Returns one row for each source in stream order: domain, targets (number whose gain is
+    defined), mean_gain over them, helped (number of targets that gain), and best_target.
     """
     rows = []
     for source, pairs in _group_pairs(matrix, "source"):

@@ -1,13 +1,13 @@
 """The tables that the package carries, as csv files next to this module, and the streams that are
 filters, orders and joins of their rows; and the folders of data on this machine.
 
-Reading them loads only the standard library.
+Reading them loads neither NumPy nor JAX.
 
 | file                   | rows                                                                          |
 |------------------------|-------------------------------------------------------------------------------|
 | `nevis22_tasks.csv`    | the 106 tasks of NEVIS'22 in stream order (Table L), contradictions decided and noted |
 | `nevis22_datasets.csv` | their 97 data sets: where each is, how it is laid out, what is wrong with it   |
-| `nevis22_lists.csv`    | published lists that no rule gives: SHORT, TINY, DEBUG, …                      |
+| `nevis22_lists.csv`    | published streams that are lists of tasks: SHORT, TINY, DEBUG, …                |
 | `published.csv`        | published results of four learners on 104 of the tasks, percent (Appendix N)   |
 | `published_variants.csv` | published errors of FT-d on variants of the stream (Table 5)                    |
 | `layouts.toml`         | how each data set is read from its files (see nevis_stream.datasets.raw_formats)   |
@@ -66,7 +66,7 @@ def read_shared_files() -> dict[str, dict[str, str]]:
 def read_file_layouts() -> dict[str, dict[str, Any]]:
     """Returns by dataset_id how its files are read.
 
-    A variant (`like`) is joined with the layout that it changes.
+    A layout with `like` is joined with the one that it changes.
     """
     rows = tomllib.loads((_DIRECTORY / "layouts.toml").read_text(encoding="utf-8"))
     return {name: rows[row["like"]] | row if "like" in row else row for name, row in rows.items()}
@@ -106,7 +106,7 @@ def find_stream_path(name: str) -> Path:
 
 Row = dict[str, str]
 REMOVED = 30
-META_TEST_SHARE = 5  # of a split stream, the last fifth of the tasks is judged
+META_TEST_DIVISOR = 5  # of a split stream, the last fifth of the tasks is judged
 
 
 def _full() -> list[Row]:
@@ -142,18 +142,19 @@ def _large() -> list[Row]:
     return _only(lambda row: row["task_id"] in listed)
 
 
-def _draw(name: str, seed: int, row: Row) -> bytes:
+def _hash_task(name: str, seed: int, row: Row) -> bytes:
+    """Returns a key that sorts rows in an order drawn anew for each name and seed."""
     return hashlib.sha256(f"{name}/{seed}/{row['task_id']}".encode()).digest()
 
 
 def _random(count: int, seed: int) -> list[Row]:
     """`count` meta-train tasks drawn without replacement, and all meta-test tasks."""
-    drawn = sorted(_split("train"), key=lambda row: _draw("random", seed, row))[:count]
+    drawn = sorted(_split("train"), key=lambda row: _hash_task("random", seed, row))[:count]
     task_ids = {row["task_id"] for row in drawn}
     return _only(lambda row: row["task_id"] in task_ids)
 
 
-NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
+COMPUTED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
     "full": ("all 106 tasks", lambda seed: _full()),
     "short": (
         "29 tasks for development, with years of their own (Table M)",
@@ -192,11 +193,13 @@ NAMED: Mapping[str, tuple[str, Callable[[int], list[Row]]]] = {
     "random_43": ("43 random meta-train tasks; @SEED", lambda seed: _random(43, seed)),
     "shuffled_within_year": (
         "all tasks, the order inside each year drawn; @SEED",
-        lambda seed: sorted(_full(), key=lambda row: (int(row["year"]), _draw("order", seed, row))),
+        lambda seed: sorted(
+            _full(), key=lambda row: (int(row["year"]), _hash_task("order", seed, row))
+        ),
     ),
     "shuffled": (
         "all tasks in a drawn order; years are mixed; @SEED",
-        lambda seed: sorted(_full(), key=lambda row: _draw("order", seed, row)),
+        lambda seed: sorted(_full(), key=lambda row: _hash_task("order", seed, row)),
     ),
 }
 """By name: what it is, and its rows for a seed."""
@@ -208,9 +211,9 @@ SPLIT_HELP = (
 )
 
 
-def list_variant_names() -> tuple[str, ...]:
-    """Returns the names of the streams that rules make, without the split ones."""
-    return tuple(NAMED)
+def list_computed_streams() -> tuple[str, ...]:
+    """Returns the names of the streams that are made from the tables, without the split ones."""
+    return tuple(COMPUTED)
 
 
 def is_chronological(name: str) -> bool:
@@ -218,8 +221,8 @@ def is_chronological(name: str) -> bool:
     return not name.startswith("shuffled@") and name != "shuffled"
 
 
-def make_variant_rows(name: str) -> list[Row] | None:
-    """Returns a stream's rows, or None if no rule has this name.
+def compute_stream_rows(name: str) -> list[Row] | None:
+    """Returns the rows of a computed stream, or None if none has this name.
 
     Args:
       name: lower case, with an optional `@SEED`.
@@ -237,7 +240,7 @@ def make_variant_rows(name: str) -> list[Row] | None:
         raise BadInput(f"stream {name!r}: the seed after @ is {seed!r}, not a whole number.")
     if base.startswith("split_"):
         return _split_stream(name, base, int(seed) if at else None)
-    if base not in NAMED:
+    if base not in COMPUTED:
         return None
     if at and base not in SEEDED:
         raise BadInput(
@@ -246,7 +249,7 @@ def make_variant_rows(name: str) -> list[Row] | None:
         )
     return [
         row | {"order": str(order)}
-        for order, row in enumerate(NAMED[base][1](int(seed or 0)), start=1)
+        for order, row in enumerate(COMPUTED[base][1](int(seed or 0)), start=1)
     ]
 
 
@@ -271,11 +274,11 @@ def _split_stream(name: str, base: str, seed: int | None) -> list[Row]:
             f" 2..{classes // 2}."
         )
     starts = range(0, classes - by + 1, by)  # a remainder of fewer than N classes is left out
-    judged = -(-len(starts) // META_TEST_SHARE)
-    drawn = "" if seed is None else f"s{seed}."
+    judged = -(-len(starts) // META_TEST_DIVISOR)
+    seed_prefix = "" if seed is None else f"s{seed}."
     result = []
     for number, start in enumerate(starts):
-        subset = f"{dataset_id}.{drawn}{start}-{start + by - 1}"
+        subset = f"{dataset_id}.{seed_prefix}{start}-{start + by - 1}"
         result.append(
             {
                 "order": str(number + 1),

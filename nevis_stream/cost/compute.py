@@ -18,7 +18,7 @@ class Compute:
     """Compiles functions, charges their FLOPs to a meter, and names random numbers.
 
     Args:
-      path: of the use, from which its seed is made.
+      path: names what is computed; the seed is made from it.
       phase: the phase that is charged, one of `nevis_stream.vocabulary.PHASES`.
       trial: the number of the trial that is charged, or None.
 
@@ -91,13 +91,13 @@ class Compute:
         """
         if function is None:
             return functools.partial(self.jit, **options)
-        from nevis_stream.cost.counted import count_flops
+        from nevis_stream.cost.counted import make_counted
 
-        program = count_flops(function, **options)
+        program = make_counted(function, **options)
 
         @functools.wraps(function, updated=())
         def call(*args, **named):
-            result, flops = program.charge_call(*args, **named)
+            result, flops = program.call_and_count(*args, **named)
             self.charge(flops)
             return result
 
@@ -115,11 +115,11 @@ class Compute:
         """
         from concurrent.futures import ThreadPoolExecutor
 
-        from nevis_stream.cost.counted import count_flops
+        from nevis_stream.cost.counted import make_counted
 
         with ThreadPoolExecutor() as pool:
             jobs = [
-                pool.submit(count_flops(function, **options).compile, *args)
+                pool.submit(make_counted(function, **options).compile, *args)
                 for function, args, options in programs
             ]
             for job in jobs:
@@ -155,9 +155,9 @@ class Uncounted(Compute):
         """As `Compute.jit`, with the same programs."""
         if function is None:
             return functools.partial(self.jit, **options)
-        from nevis_stream.cost.counted import count_flops
+        from nevis_stream.cost.counted import make_counted
 
-        return count_flops(function, **options).call
+        return make_counted(function, **options).call
 
     def charge(self, flops: int) -> None:
         """Does nothing."""

@@ -21,23 +21,22 @@ from nevis_stream.cost import flops
 from nevis_stream.cost.meter import refuse_while_tracing
 from nevis_stream.errors import BadInput
 
-_count = 0
+_compilations = 0
 _seconds = 0.0
 
 
 def count_compilations() -> tuple[int, float]:
     """Returns the number of compilations since `listen` was called, and their seconds."""
-    return _count, _seconds
+    return _compilations, _seconds
 
 
 def listen() -> None:
-    """Starts counting; called once, by the module that compiles."""
-    import jax
+    """Starts counting compilations; called once, below."""
 
     def add(event: str, seconds: float, **facts) -> None:
-        global _count, _seconds
+        global _compilations, _seconds
         if event == "/jax/core/compile/backend_compile_duration":
-            _count += 1
+            _compilations += 1
             _seconds += seconds
 
     jax.monitoring.register_event_duration_secs_listener(add)
@@ -67,7 +66,8 @@ def wants_faster_form() -> bool:
 
 
 def choose_convolution_options() -> dict[str, str]:
-    """Returns XLA options for gradients of convolutions on large maps: no YNN on a CPU.
+    """Returns XLA options for gradients of convolutions on large maps: no YNN (YNNPACK, XLA's
+    library of CPU kernels) on a CPU.
 
     With YNN the gradients of kernels run at 15 to 70% of peak and are less exact; without it they
     run at 60 to 100%. On small maps YNN is as fast or faster (docs/decisions/0030). The option is
@@ -87,13 +87,13 @@ def multiply_in_full_precision(function: Callable) -> Callable:
     """
 
     @functools.wraps(function)
-    def decorate(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if jax.default_backend() == "cpu":
             return function(*args, **kwargs)
         with jax.default_matmul_precision("highest"):
             return function(*args, **kwargs)
 
-    return decorate
+    return call
 
 
 class CountedFunction:
@@ -126,7 +126,7 @@ class CountedFunction:
         """
         return self._count(self._signature(args, named), args, named)
 
-    def charge_call(self, *args: Any, **named: Any) -> tuple[Any, int]:
+    def call_and_count(self, *args: Any, **named: Any) -> tuple[Any, int]:
         """Calls the function; returns its result and the FLOPs of the call.
 
         Raises:
@@ -183,7 +183,7 @@ class CountedFunction:
         self._jitted.lower(*args, **named).compile()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        return self.charge_call(*args, **named)[0]
+        return self.call_and_count(*args, **named)[0]
 
     def _signature(self, args: Any, named: Any) -> Any:
         refuse_while_tracing("a function from ctx.jit was called")
@@ -276,7 +276,7 @@ def make_once(factory: Callable) -> Callable:
     return make
 
 
-def count_flops(function: Any, **options: Any) -> CountedFunction:
+def make_counted(function: Any, **options: Any) -> CountedFunction:
     """Returns the `CountedFunction` of this function and these options. All that are asked for in
     this process share their programs and counts, which are forgotten with the function.
 

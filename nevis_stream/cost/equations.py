@@ -16,7 +16,8 @@ largest rate of the first loop (10) needs, and 1.2 attempts of the second, as bo
 element.
 
 Of complex numbers a sum is 2, a product 6, a quotient 11, an absolute value or a comparison 3 and
-any other function 6; a sum of products of complex numbers is 8 for each.
+any other function 6; in sums of products (matrix products, convolutions) each product
+with its addition is 8.
 
 Sources: LAPACK Working Note 41, appendix C (Cholesky, LU, QR, triangular solve, reductions); Golub
 and Van Loan, Matrix Computations, 4th edition, sections 7.5 (eig, Schur), 8.3 (eigh), 8.6 (SVD of
@@ -81,12 +82,12 @@ def _count_sorting(eqn: JaxprEqn) -> int:
 
 
 def _make_matrix_formula(formula: Callable[[JaxprEqn, int, int], float]) -> Formula:
-    """Returns the FLOPs of a batch of m×n matrices, given those of one real matrix."""
+    """Returns the formula of a batch of m×n matrices, given that of one real matrix."""
 
     def flops(eqn: JaxprEqn) -> int:
         *batch, m, n = eqn.invars[0].aval.shape
-        real = 4 if eqn.invars[0].aval.dtype.kind == "c" else 1
-        return math.prod(batch) * real * round(formula(eqn, m, n))
+        factor = 4 if eqn.invars[0].aval.dtype.kind == "c" else 1
+        return math.prod(batch) * factor * round(formula(eqn, m, n))
 
     return flops
 
@@ -134,7 +135,8 @@ FORMULAS: dict[str, Formula] = {
     **{name: _make_matrix_formula(formula) for name, formula in _OF_MATRIX.items()},
 }
 
-# FLOPs of one complex element, or of each step of a reduction; other elementwise functions are 6.
+# FLOPs of each complex element, or of each step of a reduction; for sums of products, a factor on
+# the count of real numbers, which is 2 for each product. Other functions are OTHER_COMPLEX.
 COMPLEX = {
     **dict.fromkeys(("abs", "eq", "ne", "reduce_max", "reduce_min"), 3),
     **dict.fromkeys(("add", "add_any", "neg", "sub", "convert_element_type", "select_n"), 2),
@@ -249,7 +251,7 @@ def _is_complex(atom: Any) -> bool:
 
 
 def _count_complex(eqn: JaxprEqn) -> int:
-    """The count of the same equation of real numbers, times what a complex element costs."""
+    """`COMPLEX` times the number of elements, or times the count of the same real equation."""
     name = eqn.primitive.name
     if name not in COMPLEX and name not in _ELEMENTWISE:
         raise ValueError("what it costs with complex numbers is not known here")

@@ -10,7 +10,7 @@ where XLA's cannot be used: XLA counts the body of a loop once, counts -1 for ca
   element; exp, log, tanh and the like (XLA's "transcendentals") count 0, as does moving data. The
   padding of a convolution is not counted.
 * `scan` (and `fori_loop`, `map`) counts its length times its body; so does `while`, if it is
-  recognised as a loop over a constant range, up or down, to or up to its end. `cond` counts the
+  recognised as a loop over a constant range, up or down, with or without its end. `cond` counts the
   branches that run where its predicate follows from constants, such as a loop's counter; else its
   most expensive branch, as in XLA.
 * Rematerialised equations count each time that they run. Shardings change nothing: the count is
@@ -174,9 +174,10 @@ class _Walk:
                 return self._cond(params, runs, operands, follow), unknown
             if name == "custom_linear_solve":
                 return self.program(params["jaxprs"].solve, runs)[0], unknown
+            results = unknown
             if follow and len(unknown) == 1:
-                unknown = [evaluate_equation(eqn, operands)]
-            return runs * count_once(eqn), unknown
+                results = [evaluate_equation(eqn, operands)]
+            return runs * count_once(eqn), results
         except CostUnknown:
             raise
         except Exception as error:
@@ -203,7 +204,7 @@ class _Walk:
             body,
             runs * length,
             [_repeat(value, length) for value in operands[:n_consts]]
-            + _counters(carried, steps, np.full(runs, length))
+            + _carried_values(carried, steps, np.full(runs, length))
             + [_scan_rows(value, runs, order) for value in operands[n_consts + n_carry :]],
         )
         after = _final_values(carried, steps, np.full(runs, length))
@@ -222,7 +223,7 @@ class _Walk:
             steps = [_step_of(body.jaxpr, n_body, place) for place in range(len(carried))]
             fixed = operands[n_condition : n_condition + n_body]
             values = [_repeat(value, trips) for value in fixed]
-            values += _counters(carried, steps, trips)
+            values += _carried_values(carried, steps, trips)
         tests = self.program(eqn.params["cond_jaxpr"], total + runs)[0]
         return tests + self.program(body, total, values)[0]
 
@@ -259,7 +260,7 @@ def _inside(eqn: JaxprEqn) -> Iterator[Any]:
 
 
 def _repeat(value: Value, times: np.ndarray | int) -> Value:
-    """Returns a value of each of several runs for the `times` runs that each of them makes."""
+    """Returns, of values [runs, …], each `times` times: for the runs that a run makes of a body."""
     return value if value is None or len(value) == 1 else np.repeat(value, times, axis=0)
 
 
@@ -294,7 +295,9 @@ def _literal(atom: Any) -> Step:
     return int(value[0]) if value is not None and value.size == 1 else None
 
 
-def _counters(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray) -> list[Value]:
+def _carried_values(
+    carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray
+) -> list[Value]:
     """Returns the carried values in each run of the body.
 
     Args:
@@ -304,18 +307,18 @@ def _counters(carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray
     """
     starts = np.repeat(np.cumsum(trips) - trips, trips)
     trip = np.arange(len(starts)) - starts
-    return [_move(value, step, trip, trips) for value, step in zip(carried, steps, strict=True)]
+    return [_advance(value, step, trip, trips) for value, step in zip(carried, steps, strict=True)]
 
 
 def _final_values(
     carried: Sequence[Value], steps: Sequence[Step], trips: np.ndarray
 ) -> list[Value]:
-    """Returns the carried values at the end of the loop; arguments as of `_counters`."""
+    """Returns the carried values at the end of the loop; arguments as of `_carried_values`."""
     once = np.ones(len(trips), int)
-    return [_move(value, step, trips, once) for value, step in zip(carried, steps, strict=True)]
+    return [_advance(value, step, trips, once) for value, step in zip(carried, steps, strict=True)]
 
 
-def _move(value: Value, step: Step, trip: np.ndarray, times: np.ndarray) -> Value:
+def _advance(value: Value, step: Step, trip: np.ndarray, times: np.ndarray) -> Value:
     if value is None or step is None or (step and value.ndim > 1):
         return None
     repeated = _repeat(value, times)
@@ -370,12 +373,12 @@ def _count_trips(eqn: JaxprEqn, operands: Sequence[Value]) -> np.ndarray:
             first, step, second, other, name = second, other, first, step, _FLIPPED[name]
         if not step or other != 0 or first is None or second is None or name not in _FLIPPED:
             raise ValueError
-        return _between(first.astype(np.int64), second.astype(np.int64), step, name)
+        return _count_steps(first.astype(np.int64), second.astype(np.int64), step, name)
     except (ValueError, KeyError):
         raise ValueError("its number of trips is not a constant of the program") from None
 
 
-def _between(start: np.ndarray, stop: np.ndarray, step: int, test: str) -> np.ndarray:
+def _count_steps(start: np.ndarray, stop: np.ndarray, step: int, test: str) -> np.ndarray:
     if step < 0:
         start, stop, step, test = -start, -stop, -step, _FLIPPED[test]
     distance = stop - start + (test == "le")

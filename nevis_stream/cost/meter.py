@@ -72,7 +72,7 @@ def refuse_while_tracing(what: str) -> None:
     Args:
       what: was done, for the message.
     """
-    if "jax" in sys.modules and _state() != _running():
+    if "jax" in sys.modules and _get_trace_state() != _get_untraced_state():
         raise CostUnknown(
             f"{what} inside another compiled or differentiated function, where its calls cannot be"
             " counted. Use the plain function there, and ctx.jit or ctx.charge for the outermost"
@@ -80,21 +80,21 @@ def refuse_while_tracing(what: str) -> None:
         )
 
 
-def _state() -> object:
-    return _opaque_state()()
+def _get_trace_state() -> object:
+    return _find_state_getter()()
 
 
 @functools.cache
-def _running() -> object:
+def _get_untraced_state() -> object:
     """The state in which nothing is traced."""
     import jax
 
     with jax.core.eval_context():
-        return _state()
+        return _get_trace_state()
 
 
 @functools.cache
-def _opaque_state() -> Callable[[], object]:
+def _find_state_getter() -> Callable[[], object]:
     import jax
     from jax.extend import core
 

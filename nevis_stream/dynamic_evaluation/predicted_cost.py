@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from nevis_stream.cost.compute import Compute
-from nevis_stream.cost.counted import count_flops
+from nevis_stream.cost.counted import make_counted
 from nevis_stream.cost.meter import format_engineering, total
 from nevis_stream.dynamic_evaluation import methods
 from nevis_stream.dynamic_evaluation.known_models import KnownModels
@@ -28,7 +28,7 @@ class Rehearsal(Compute):
 
     def jit(self, function: Callable, **options: Any) -> Callable:
         """As `Compute.jit`."""
-        program = count_flops(function, **options)
+        program = make_counted(function, **options)
 
         @functools.wraps(function, updated=())
         def call(*args: Any, **named: Any) -> Any:

@@ -23,8 +23,8 @@ later tasks that earlier tasks have."""
 
 
 def stream_names() -> tuple[str, ...]:
-    """Returns the names of all streams: those in the package and those made by rules."""
-    return (*catalogue.list_carried_streams(), *catalogue.list_variant_names())
+    """Returns the names of all streams: those in csv files and those made from tables."""
+    return (*catalogue.list_carried_streams(), *catalogue.list_computed_streams())
 
 
 def strip_suffixes(name: str) -> str:
@@ -51,13 +51,13 @@ def is_stream(name: str) -> bool:
     """Returns whether a name is that of a stream or of a csv file, and not of data sets.
 
     Raises:
-      BadInput: as `variants.rows`.
+      BadInput: as `catalogue.compute_stream_rows`.
     """
     name = strip_suffixes(name)
     return (
         name.endswith(".csv")
         or name in catalogue.list_carried_streams()
-        or catalogue.make_variant_rows(name) is not None
+        or catalogue.compute_stream_rows(name) is not None
     )
 
 
@@ -77,7 +77,7 @@ def read_fixed_rows(name_or_csv: str) -> tuple[str, list[dict[str, str]]]:
         names the line.
     """
     name = strip_suffixes(name_or_csv)
-    rows = catalogue.make_variant_rows(name)
+    rows = catalogue.compute_stream_rows(name)
     if rows is None:
         path = _csv_file(name)
         table = read_table(path, str(path), dict.fromkeys(COLUMNS, ""), _OPTIONAL)

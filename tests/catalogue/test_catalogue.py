@@ -19,7 +19,7 @@ from nevis_stream.streams.named_streams import list_stream_rows, load_stream
 GOLDEN = Path(__file__).with_name("golden_streams.txt")
 REFERENCE = catalogue.find_shared_directory() / "reference"
 PINNED = (
-    *catalogue.NAMED,
+    *catalogue.COMPUTED,
     "random_40@1",
     "shuffled@1",
     "shuffled_within_year@1",

@@ -841,7 +841,7 @@ def test_counting_needs_no_cpu_backend():
 
     backend.register_backend_factory("other", xla_client.make_cpu_client, priority=500)
     from nevis_stream.cost import flops
-    from nevis_stream.cost.counted import count_flops
+    from nevis_stream.cost.counted import make_counted
 
     try:
         jax.local_devices(backend="cpu")
@@ -850,7 +850,7 @@ def test_counting_needs_no_cpu_backend():
     else:
         raise AssertionError("there is a CPU backend")
     square = np.ones((8, 8), np.float32)
-    result, count = count_flops(lambda a: jnp.tanh(a @ a) + 1).charge_call(square)
+    result, count = make_counted(lambda a: jnp.tanh(a @ a) + 1).call_and_count(square)
     assert count == 2 * 8**3 + 64 and result.shape == (8, 8)
     assert flops.count(lambda key: jax.random.uniform(key, (100,)), jax.random.key(0)) > 1000
     """

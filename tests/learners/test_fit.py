@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from nevis_stream.cost.counted import CountedFunction, count_flops
+from nevis_stream.cost.counted import CountedFunction, make_counted
 from nevis_stream.errors import RunWarning
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import model
@@ -249,7 +249,7 @@ def test_training_learns_and_returns_the_best_look(indep):
 def test_every_trial_and_look_is_charged(indep):
     estimate = baseline().estimate(3, 34, 7, 12)
     train, predict = indep.of_kind(TrainRecord)[0], indep.of_kind(PredictRecord)[0]
-    step = count_flops(baseline().recipe.step(3), donate_argnums=0)
+    step = make_counted(baseline().recipe.step(3), donate_argnums=0)
     assert len(step._flops) == 1
     for phase in ("train", "validate"):
         counts = train.flops[phase]
@@ -356,5 +356,5 @@ def test_one_compilation_an_architecture_not_one_a_trial_or_task(tmp_path):
     programs = [model.initialise_program, model.step_program, model.make_prediction_program]
     # two more: a copy of the parameters has new shapes
     assert len(compiled) <= len(programs) + 2, compiled
-    assert len(count_flops(learners[0].recipe.step(3), donate_argnums=0)._flops) == 1
-    assert len(count_flops(model.make_prediction_program(network, 64))._flops) == 1
+    assert len(make_counted(learners[0].recipe.step(3), donate_argnums=0)._flops) == 1
+    assert len(make_counted(model.make_prediction_program(network, 64))._flops) == 1

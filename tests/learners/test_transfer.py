@@ -10,7 +10,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from nevis_stream.cost import counted
-from nevis_stream.cost.counted import count_flops
+from nevis_stream.cost.counted import make_counted
 from nevis_stream.learner import Context
 from nevis_stream.learners.parts import fit as fit_module
 from nevis_stream.learners.parts import model, relatedness
@@ -127,7 +127,7 @@ def test_relatedness_costs_one_forward_pass_an_image():
         "params": {"backbone": variables()["params"]["backbone"]},
         "batch_stats": variables()["batch_stats"],
     }
-    first = count_flops(make_features_program(NETWORK)).flops(values, images)
+    first = make_counted(make_features_program(NETWORK)).flops(values, images)
     (total,) = ctx.meter.counts()["select"].values()
     width = embed(context(), NETWORK, variables(), task.dev.images).shape[1]
     assert total == 2 * first + 40 * 20 * (2 * width + 2)  # both splits fit into a batch

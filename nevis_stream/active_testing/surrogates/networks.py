@@ -22,7 +22,7 @@ from nevis_stream.active_testing.surrogate import (
 )
 from nevis_stream.active_testing.testing import EnsemblePredictions, Surrogate
 from nevis_stream.array_types import Float, Int, UInt8
-from nevis_stream.cost.counted import count_flops, make_once
+from nevis_stream.cost.counted import make_counted, make_once
 from nevis_stream.queries.oracle import Cost, Responses
 from nevis_stream.seeds import generator, key_of, seed_for
 from nevis_stream.storage.checkpoint import Tree
@@ -174,12 +174,12 @@ class RetrainedEnsemble:
             jnp.asarray(np.pad(each, [(0, padding)] + [(0, 0)] * (each.ndim - 1)))
             for each in (inputs, labels, offsets)
         )
-        program = count_flops(_training(self.architecture, steps, offsets.shape[1]))
+        program = make_counted(_training(self.architecture, steps, offsets.shape[1]))
         parameters, flops = [], 0
         sampled = self.architecture.sampled
         for member in range(1 if sampled else self.members):
             key = key_of(seed_for(self.seed, "member", member))
-            trained, cost = program.charge_call(key, inputs, labels, offsets, np.float32(count))
+            trained, cost = program.call_and_count(key, inputs, labels, offsets, np.float32(count))
             parameters.append(trained)
             flops += cost
         if sampled:
@@ -193,7 +193,7 @@ class RetrainedEnsemble:
         inputs: np.ndarray,
         offsets: Float[np.ndarray, "samples classes"],
     ) -> tuple[Float[np.ndarray, "members samples classes"], int]:
-        program, flops = count_flops(_prediction(self.architecture)), 0
+        program, flops = make_counted(_prediction(self.architecture)), 0
         probabilities = np.empty((len(parameters), *offsets.shape), np.float32)
         block = min(_PREDICTED, 1 << max(len(inputs) - 1, 1).bit_length())
         for start in range(0, len(inputs), block):
@@ -203,7 +203,7 @@ class RetrainedEnsemble:
             part = jnp.asarray(np.pad(part, padding + [(0, 0)] * (part.ndim - 1)))
             part_offsets = jnp.asarray(np.pad(part_offsets, [*padding, (0, 0)]))
             for number, each in enumerate(parameters):
-                predicted, cost = program.charge_call(each, part, part_offsets)
+                predicted, cost = program.call_and_count(each, part, part_offsets)
                 probabilities[number, start : start + count] = np.asarray(predicted)[:count]
                 flops += cost
         return probabilities, flops
