@@ -73,7 +73,7 @@ def _prepare_one(source: str, options: dict[str, Any], messages: Any) -> str:
 
 def _is_current(dataset_id: str) -> bool:
     """Whether a data set is imported, as this version reads its file."""
-    return prepared.is_ready(dataset_id, "local") and not prepared.describe_outdated(
+    return prepared.is_ready(dataset_id, "local") and not prepared.suggest_preparing(
         dataset_id, "local"
     )
 

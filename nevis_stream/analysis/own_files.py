@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from nevis_stream.errors import BadInput
 
-_READ = ("config.json", "environment.jsonl", "readings.json", "stream.csv", "thumbnails")
+_READ_BY_REPORTS = ("config.json", "environment.jsonl", "readings.json", "stream.csv", "thumbnails")
 T = TypeVar("T")
 
 
@@ -63,5 +63,5 @@ def list_links(directory: Path) -> list[str]:
     return sorted(
         str(path.relative_to(directory))
         for path in candidates
-        if path.is_symlink() and (path.parent != directory or path.name in _READ)
+        if path.is_symlink() and (path.parent != directory or path.name in _READ_BY_REPORTS)
     )

@@ -122,7 +122,7 @@ def tabulate_tasks(runs: Sequence[Run]) -> pd.DataFrame:
 
     Columns: the task's (order to meta_split), `judged` (whether the protocol judges this task on
     this split), the result's (n in samples; value of the metric; error, lower is better),
-    `n_leaked` (of the n, copies of training images), the run's and `status`: `ok`, `undefined`
+    `n_leaked` (of the n, duplicates of training images), the run's and `status`: `ok`, `undefined`
     (predicted, but the metric has no value), `missing` (the run finished without it) or `partial`
     (an unfinished run has not reached it); `reason` says why a number is NaN.
 

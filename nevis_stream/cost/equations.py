@@ -192,9 +192,9 @@ def _count_dot_general(eqn: JaxprEqn) -> int:
     return 2 * math.prod(eqn.outvars[0].aval.shape) * width
 
 
-# What XLA counts for each element of real numbers: to lower the equation takes 15 ms for each shape
-# or, of elementwise functions, in each process for each kind of number.
-_OF_AN_ELEMENT = {
+# What XLA counts for each element of real numbers, listed because lowering an equation takes 15 ms
+# for each shape or, of elementwise functions, in each process for each kind of number.
+_PER_ELEMENT = {
     **dict.fromkeys(
         str.split(
             "abs add and ceil clamp convert_element_type div eq exp2 floor ge gt is_finite le lt"
@@ -276,8 +276,8 @@ def _count_as_xla(eqn: JaxprEqn) -> int:
     if name == "convert_element_type" and dtypes[0] == eqn.params["new_dtype"]:
         return 0  # such as that of a weak type: nothing is lowered
     # a choice between more than two is made of several
-    if name in _OF_AN_ELEMENT and numbers and (name != "select_n" or dtypes[0].kind == "b"):
-        return _OF_AN_ELEMENT[name] * math.prod(eqn.outvars[0].aval.shape)
+    if name in _PER_ELEMENT and numbers and (name != "select_n" or dtypes[0].kind == "b"):
+        return _PER_ELEMENT[name] * math.prod(eqn.outvars[0].aval.shape)
     return _count_by_lowering(eqn)
 
 

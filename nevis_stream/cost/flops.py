@@ -92,7 +92,7 @@ def count_jaxpr(closed_jaxpr: ClosedJaxpr, where: str | None = None) -> int:
     """
     walk = _Walk(where or closed_jaxpr.jaxpr.debug_info.func_src_info)
     nothing = [None] * len(closed_jaxpr.jaxpr.invars)
-    return walk.program(closed_jaxpr, 1, nothing if walk.chooses(closed_jaxpr) else None)[0]
+    return walk.count_program(closed_jaxpr, 1, nothing if walk.chooses(closed_jaxpr) else None)[0]
 
 
 def place_of(function: Callable) -> str | None:
@@ -114,7 +114,7 @@ class _Walk:
         self.where = where
         self._choices: dict[Any, bool] = {}
 
-    def program(
+    def count_program(
         self, jaxpr: Any, runs: int = 1, values: Sequence[Value] | None = None
     ) -> tuple[int, list[Value]]:
         """Returns the FLOPs of all runs of a program, and its results.
@@ -137,7 +137,7 @@ class _Walk:
         total = 0
         for eqn in live.eqns:
             operands = [find_value(atom, known) if follow else None for atom in eqn.invars]
-            flops, results = self._equation(eqn, runs, operands, follow)
+            flops, results = self._count_equation(eqn, runs, operands, follow)
             total += flops
             known.update(zip(eqn.outvars, results, strict=True))
         return total, [find_value(atom, known) for atom in live.outvars]
@@ -152,7 +152,7 @@ class _Walk:
             )
         return self._choices[jaxpr]
 
-    def _equation(
+    def _count_equation(
         self, eqn: JaxprEqn, runs: int, operands: list[Value], follow: bool
     ) -> tuple[int, list[Value]]:
         """Returns the FLOPs of an equation in all runs, and its results."""
@@ -164,16 +164,18 @@ class _Walk:
             if name in _CALLS:
                 inner = params[_CALLS[name]]
                 fits = len(getattr(inner, "jaxpr", inner).invars) == len(operands)
-                flops, results = self.program(inner, runs, operands if follow and fits else None)
+                flops, results = self.count_program(
+                    inner, runs, operands if follow and fits else None
+                )
                 return flops, results if len(results) == len(unknown) else unknown
             if name == "scan":
-                return self._scan(params, runs, operands, follow)
+                return self._count_scan(params, runs, operands, follow)
             if name == "while":
-                return self._while(eqn, runs, operands), unknown
+                return self._count_while(eqn, runs, operands), unknown
             if name == "cond":
-                return self._cond(params, runs, operands, follow), unknown
+                return self._count_cond(params, runs, operands, follow), unknown
             if name == "custom_linear_solve":
-                return self.program(params["jaxprs"].solve, runs)[0], unknown
+                return self.count_program(params["jaxprs"].solve, runs)[0], unknown
             results = unknown
             if follow and len(unknown) == 1:
                 results = [evaluate_equation(eqn, operands)]
@@ -188,19 +190,19 @@ class _Walk:
                 " `jax.jit` and charge its cost with `ctx.charge`."
             ) from error
 
-    def _scan(
+    def _count_scan(
         self, params: Mapping[str, Any], runs: int, operands: list[Value], follow: bool
     ) -> tuple[int, list[Value]]:
         length, body = params["length"], params["jaxpr"]
         n_consts, n_carry = params["num_consts"], params["num_carry"]
         n_results = len(body.jaxpr.outvars)
         if not (follow and self.chooses(body)) or runs * length > LARGEST:
-            total = self.program(body, runs * length, self._unknown(body))[0]
+            total = self.count_program(body, runs * length, self._unknown(body))[0]
             return total, [None] * n_results
         order = -1 if params["reverse"] else 1
         carried = operands[n_consts : n_consts + n_carry]
         steps = [_step_of(body.jaxpr, n_consts, place) for place in range(n_carry)]
-        total, results = self.program(
+        total, results = self.count_program(
             body,
             runs * length,
             [_repeat(value, length) for value in operands[:n_consts]]
@@ -211,7 +213,7 @@ class _Walk:
         stacked = [_stack(value, runs, length, order) for value in results[n_carry:]]
         return total, after + stacked
 
-    def _while(self, eqn: JaxprEqn, runs: int, operands: list[Value]) -> int:
+    def _count_while(self, eqn: JaxprEqn, runs: int, operands: list[Value]) -> int:
         body, n_condition = eqn.params["body_jaxpr"], eqn.params["cond_nconsts"]
         n_body = eqn.params["body_nconsts"]
         trips = _count_trips(eqn, operands)
@@ -224,10 +226,10 @@ class _Walk:
             fixed = operands[n_condition : n_condition + n_body]
             values = [_repeat(value, trips) for value in fixed]
             values += _carried_values(carried, steps, trips)
-        tests = self.program(eqn.params["cond_jaxpr"], total + runs)[0]
-        return tests + self.program(body, total, values)[0]
+        tests = self.count_program(eqn.params["cond_jaxpr"], total + runs)[0]
+        return tests + self.count_program(body, total, values)[0]
 
-    def _cond(
+    def _count_cond(
         self, params: Mapping[str, Any], runs: int, operands: list[Value], follow: bool
     ) -> int:
         branches, platforms = params["branches"], params.get("branches_platforms")
@@ -237,13 +239,15 @@ class _Walk:
         which, arguments = operands[0], operands[1:]
         if platforms is not None or which is None:
             values = arguments if follow else None
-            return max(self.program(branch, runs, values)[0] for branch in branches)
+            return max(self.count_program(branch, runs, values)[0] for branch in branches)
         which = np.clip(which, 0, len(branches) - 1)
         total = 0
         for number, branch in enumerate(branches):
             taken = which == number
             times = int(taken.sum()) * (runs // len(which))
-            total += self.program(branch, times, [_select(value, taken) for value in arguments])[0]
+            total += self.count_program(
+                branch, times, [_select(value, taken) for value in arguments]
+            )[0]
         return total
 
     def _unknown(self, jaxpr: Any) -> list[Value] | None:

@@ -30,15 +30,15 @@ from nevis_stream.datasets.reading import (
 from nevis_stream.errors import BadInput, DataWarning, plural
 from nevis_stream.storage.tables import normalise_name, note_similar_names
 
-_WORDS = r"(masks?|segmentations?|seg|annotations?|ground[ _-]?truth|gt)"
-_FOLDER = re.compile(_WORDS, re.IGNORECASE)
-_ENDING = re.compile(rf"[ _.-]{_WORDS}([ _.-]?\d+)?$", re.IGNORECASE)
+_MASK_WORDS = r"(masks?|segmentations?|seg|annotations?|ground[ _-]?truth|gt)"
+_MASK_FOLDER = re.compile(_MASK_WORDS, re.IGNORECASE)
+_MASK_ENDING = re.compile(rf"[ _.-]{_MASK_WORDS}([ _.-]?\d+)?$", re.IGNORECASE)
 
 
 def note_masks(names: Sequence[str]) -> list[str]:
     """Returns a sentence about images that are called like masks of others, or none.
 
-    It is said only where the others are there: `with_mask` may be a class.
+    An image counts only if the other is there too: `with_mask` may be a class.
 
     >>> note_masks(["a/1.png", "a/1_mask.png", "b/2.png"])[0].partition(";")[0]
     '1 image is called like the mask of another, for example a/1_mask.png'
@@ -49,11 +49,11 @@ def note_masks(names: Sequence[str]) -> list[str]:
       names: of images, relative, with `/` between folders.
     """
     stems = [tuple(os.path.splitext(name)[0].split("/")) for name in names]
-    there = set(stems)
+    known = set(stems)
     places = {
-        place for path in stems for place, folder in enumerate(path[:-1]) if _is_folder(folder)
+        place for path in stems for place, folder in enumerate(path[:-1]) if _is_mask_folder(folder)
     }
-    elsewhere = Counter(
+    without_folder = Counter(
         (place, *path[:place], *path[place + 1 :])
         for place in places
         for path in stems
@@ -61,14 +61,14 @@ def note_masks(names: Sequence[str]) -> list[str]:
     )
     masks, patterns = [], set()
     for name, path in zip(names, stems, strict=True):
-        ending = _ENDING.search(path[-1])
-        beside = ending and (*path[:-1], path[-1][: ending.start()]) in there
+        ending = _MASK_ENDING.search(path[-1])
+        beside = ending and (*path[:-1], path[-1][: ending.start()]) in known
         folders = [
             path[place]
             for place in places
             if place < len(path) - 1
-            and _is_folder(path[place])
-            and elsewhere[place, *path[:place], *path[place + 1 :]] > 1
+            and _is_mask_folder(path[place])
+            and without_folder[place, *path[:place], *path[place + 1 :]] > 1
         ]
         if ending and beside:
             patterns.add(f"*{re.sub('[0-9]+$', '*', ending[0])}.*")
@@ -88,11 +88,11 @@ def note_masks(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _is_folder(name: str) -> bool:
-    return _FOLDER.fullmatch(name) is not None
+def _is_mask_folder(name: str) -> bool:
+    return _MASK_FOLDER.fullmatch(name) is not None
 
 
-_SHOWN = 5
+_SHOWN = 5  # names in a message
 
 Path = tuple[str, ...]
 """The folders of an image, and its name."""
@@ -134,7 +134,7 @@ def arrange(
         readings and the choice.
     """
     patterns = _patterns(origin, [*names, *folders], choices.leave_out)
-    kept = [name for name in names if not _is_of(name, patterns)]
+    kept = [name for name in names if not _matches(name, patterns)]
     paths: list[Path] = [tuple(name.split("/")) for name in kept]
     roots = _roots(origin, paths, choices)
     images: dict[str, list[tuple[str, str]]] = {part: [] for part in roots.values()}
@@ -159,7 +159,7 @@ def arrange(
     if nested and not choices.class_level:
         _refuse_levels(origin, nested, classes, notes)
     if choices.class_level != DEEPEST:
-        split = [tuple(folder.split("/")) for folder in folders if not _is_of(folder, patterns)]
+        split = [tuple(folder.split("/")) for folder in folders if not _matches(folder, patterns)]
         classes |= {normalise_name(folder[-1]) for folder in split if folder[:-1] in roots}
     return Arrangement(
         images,
@@ -168,7 +168,7 @@ def arrange(
             *describe_left_out("images beside the class folders", loose),
             *describe_left_out("images in folders beside the parts", beside),
             *describe_left_out(
-                "images that leave_out names", [name for name in names if _is_of(name, patterns)]
+                "images that leave_out names", [name for name in names if _matches(name, patterns)]
             ),
         ],
         notes,
@@ -183,7 +183,7 @@ def _patterns(origin: str, names: Sequence[str], choice: str) -> Sequence[str]:
     """
     patterns = [normalise_name(word.strip()) for word in choice.split(",") if word.strip()]
     for pattern in patterns:
-        if not any(_is_of(name, [pattern]) for name in names):
+        if not any(_matches(name, [pattern]) for name in names):
             raise BadInput(
                 f"{origin}: leave_out: no folder and no image is called {pattern!r}. Give the name"
                 " of a folder, as masks, or a pattern of files, as *_mask.png."
@@ -191,7 +191,7 @@ def _patterns(origin: str, names: Sequence[str], choice: str) -> Sequence[str]:
     return patterns
 
 
-def _is_of(name: str, patterns: Sequence[str]) -> bool:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
     """Returns whether a folder or file, or a folder around it, has a name of a pattern."""
     return any(
         fnmatchcase(normalise_name(word), each) for each in patterns for word in name.split("/")
@@ -407,14 +407,14 @@ def _warn_of_few_images(origin: str, classes: Sequence[str], labels: dict[str, n
     }
     present = sum(counts.values()) > 0
     if empty := [name for name, any_image in zip(classes, present, strict=True) if not any_image]:
-        _warn(f"{origin}: no image in {_list_samples(empty)} of the {len(classes)} class folders.")
+        _warn(f"{origin}: no image in {_name_classes(empty)} of the {len(classes)} class folders.")
     if "test" not in labels:
         return
     images, of_class = len(labels["test"]), counts["test"]
     missing = [classes[i] for i in np.flatnonzero(present & (of_class == 0)).tolist()]
     if missing:
         _warn(
-            f"{origin}, part test: {images} images, but none of {_list_samples(missing)} of the"
+            f"{origin}, part test: {images} images, but none of {_name_classes(missing)} of the"
             f" {len(classes)} classes. The test error says nothing about those."
         )
     if images < _FEW_TEST_IMAGES:
@@ -424,7 +424,7 @@ def _warn_of_few_images(origin: str, classes: Sequence[str], labels: dict[str, n
         )
 
 
-def _list_samples(names: list[str]) -> str:
+def _name_classes(names: list[str]) -> str:
     """Returns how many classes there are, and the names of the first ten."""
     more = ", …" if len(names) > 10 else ""
     return f"{len(names)} ({', '.join(map(repr, names[:10]))}{more})"

@@ -21,7 +21,7 @@ from nevis_stream.vocabulary import TASK_KINDS
 
 SINGLE_LABEL, MULTI_LABEL = TASK_KINDS
 # what pandas takes for a missing value, and so may write for one
-_UNKNOWN = frozenset(
+_MISSING = frozenset(
     ("nan", "NaN", "NAN", "None", "NULL", "null", "NA", "N/A", "n/a", "<NA>", "#N/A")
 )
 _MARKS = "|;,+&/"  # by which publishers join the labels of an image
@@ -69,8 +69,8 @@ def read_cells(
 
     Raises:
       BadInput: an empty cell, unless the kind is multi-label; one that says that its label is
-        missing; ids and names in one column; a number
-        that is no class id; a name that is not declared; ids with gaps.
+        missing; ids and names in one column; a number that is no class id; a name that is not
+        declared; ids with gaps.
     """
     if names and num_classes not in (None, len(names)):
         raise BadInput(
@@ -86,7 +86,7 @@ def read_cells(
                 " data import)."
             )
         for word in text.split() if kind == MULTI_LABEL else [text.strip()]:
-            if word in _UNKNOWN and word not in names:
+            if word in _MISSING and word not in names:
                 raise BadInput(
                     f"{place}: label {word!r} is what programs write for a missing value. Fill in"
                     " the cell or delete the row; or, if there is a class of that name, declare the"

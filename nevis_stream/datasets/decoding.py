@@ -32,7 +32,7 @@ warnings.filterwarnings("ignore", "Corrupt EXIF data", UserWarning)
 warnings.filterwarnings("ignore", "Image appears to be a malformed MPO file", UserWarning)
 
 # Without EPS, PDF and WMF, for which Pillow starts other programs or draws; formats that are
-# recognised by little come last
+# recognised by few bytes come last
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000", "PPM", "QOI")
 FORMATS += ("SUN", "SGI", "DIB", "XPM", "XBM", "PCX", "TGA")
 """Pillow's names of the formats that are read."""
@@ -159,7 +159,7 @@ def decode(
     try:
         image = open_image(source, name)
         frames = getattr(image, "n_frames", 1)
-        # before the pixels: a TIFF forgets it, since Pillow turns these itself
+        # before the pixels are read: then Pillow turns a TIFF itself and drops its orientation
         turn = _find_turn(image) if image.format == "TIFF" else None
         _scale_clear_colour(image)
         image.load()
@@ -167,8 +167,8 @@ def decode(
         piece = image if box is None else image.crop(_cut_box(box, image, name))
         eight = _scale_to_8_bits(piece, image, name)
         flat, transparent = _flatten(eight, background)
-        own = turn is None and (turn := _find_turn(image)) is not None
-        turned = flat.transpose(turn) if own else flat
+        to_turn = turn is None and (turn := _find_turn(image)) is not None
+        turned = flat.transpose(turn) if to_turn else flat
     except BadInput:
         raise
     except Exception as error:

@@ -137,7 +137,8 @@ class Example:
     """One image with its label as the raw data set has it.
 
     Attributes:
-      part: where it comes from: all, train, dev, dev_test, test, or a part that `splits` names.
+      part: where it comes from: all, train, dev, dev_test, test, or a part that the layout's
+        `splits` names.
       key: unique in the part; examples are numbered in its order.
       image: the pixels.
       label: a class id (int), a class name (str), a score (float), or a set of ids or names (multi

@@ -12,7 +12,8 @@ on access. A learner reads either in four ways, all uint8 RGB:
 * `images.center_cropped(size)`: the central square of side min(height, width), resized (the paper's
   evaluation view).
 
-Copies are found by hashes: exact ones by the sha256 of the pixels, near ones by a perceptual hash.
+Duplicates are found by hashes: exact ones by the sha256 of the pixels, near ones by a perceptual
+hash.
 """
 
 import hashlib
@@ -54,7 +55,7 @@ def hash_pixels(image: Image.Image | np.ndarray) -> bytes:
     return digest.digest()
 
 
-def hash_thumbnail(image: Image.Image) -> np.ndarray:
+def make_thumbnail(image: Image.Image) -> np.ndarray:
     """Returns uint8[8, 9], the image in grey: what `compute_dhashes` needs."""
     grey = image if image.mode == "L" else image.convert("L")
     return np.asarray(grey.resize(_DHASH_SIZE, Image.Resampling.BILINEAR))
@@ -124,7 +125,7 @@ class SourceImage:
         """Returns the decoded image, as `decode` does."""
         return self.decode().image
 
-    def encode(self) -> bytes | None:
+    def read_file(self) -> bytes | None:
         """Returns the bytes of its file, or None where it is no file of its own."""
         if callable(self.content) or self.box:
             return None
@@ -183,7 +184,7 @@ class Images(Sequence[np.ndarray]):
 
     def dhashes(self) -> np.ndarray:
         """Returns uint64[n]: every image's perceptual hash (`images.compute_dhashes`)."""
-        return compute_dhashes(np.stack([hash_thumbnail(self._open(i)) for i in range(len(self))]))
+        return compute_dhashes(np.stack([make_thumbnail(self._open(i)) for i in range(len(self))]))
 
     def _open(self, index: int) -> Image.Image:
         return Image.fromarray(self[index])
@@ -443,7 +444,7 @@ class EncodedImages(Images):
         """Returns one 32-byte sha256 for each file, and the background where it is not white."""
         hashes = []
         for source in self._images:
-            content = source.encode()
+            content = source.read_file()
             assert content is not None, "encoded images have files of their own"
             ground = b"" if source.background == WHITE else bytes(source.background)
             hashes.append(hashlib.sha256(content + ground).digest())

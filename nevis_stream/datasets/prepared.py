@@ -151,7 +151,7 @@ class Names(Sequence):
         raise BadInput(f"{self._path}: cannot be read ({problem}). {prepare_again(self._path)}")
 
 
-def describe_outdated(dataset_id: str, origin: str) -> str:
+def suggest_preparing(dataset_id: str, origin: str) -> str:
     """Returns the command that prepares a data set again if an earlier version has read its files
     otherwise than this one does; else nothing.
 
@@ -194,7 +194,7 @@ def load(dataset_id: str, origin: str) -> DataSet:
       BadInput: a file is missing or cannot be read, or an earlier version read it otherwise.
     """
     folder, facts = find_directory(dataset_id, origin), read_about(dataset_id, origin)
-    if command := describe_outdated(dataset_id, origin):
+    if command := suggest_preparing(dataset_id, origin):
         raise BadInput(
             f"data set {dataset_id!r} was imported by an earlier version, which read such files"
             f" otherwise: {command}"
@@ -203,7 +203,7 @@ def load(dataset_id: str, origin: str) -> DataSet:
     remedy = f"python -m launch.data prepare --task={dataset_id} --force" if older else ""
     parts = {}
     for split in SPLITS:
-        tensors = index(dataset_id, origin, split)
+        tensors = read_tensors(dataset_id, origin, split)
         ids = Ids(dataset_id, facts["parts"], tensors["part"], tensors["index"])
         key = f"{dataset_id}-{facts['fingerprint'][:16]}-{split}"
         if facts["format"] == RAW:
@@ -230,7 +230,7 @@ def load(dataset_id: str, origin: str) -> DataSet:
     )
 
 
-def index(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
+def read_tensors(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarray]:
     """Returns the labels, sizes, ids and hashes of the samples of a split.
 
     Returns:

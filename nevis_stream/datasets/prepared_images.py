@@ -190,7 +190,7 @@ class PreparedImages(Images):
 
     Args:
       source: reads an image by its position in the split.
-      tensors: facts about the images of the split, as `prepared.index` returns them.
+      tensors: facts about the images of the split, as `prepared.read_tensors` returns them.
       key: identifies the split and its content in the names of derived arrays.
       derived: folder of derived arrays.
       chosen: positions in the split; None for all.

@@ -142,7 +142,7 @@ def _local(name: str) -> tuple[DataState, Load | None]:
 def _prepared(name: str, origin: str) -> tuple[DataState, Load]:
     about = prepared.read_about(name, origin)
     readiness = DataState(READY, "", origin, about["kind"], about["num_classes"])
-    if command := prepared.describe_outdated(name, origin):
+    if command := prepared.suggest_preparing(name, origin):
         readiness = DataState(OUTDATED, command)
     return readiness, lambda dataset_id, choices: prepared.load(name, origin)
 

@@ -576,7 +576,7 @@ def test_counts_of_an_element_agree_with_xla(dtype):
     x = shaped(3, dtype=dtype)
     called = {"and": "bitwise_and", "not": "bitwise_not", "or": "bitwise_or", "xor": "bitwise_xor"}
     compared = set()
-    for name in equations._OF_AN_ELEMENT:
+    for name in equations._PER_ELEMENT:
         if name == "convert_element_type":
             kinds = {"float32", "int32", "bool", *OTHER_NUMBERS} - {dtype}
             programs = [lambda x, kind=kind: lax.convert_element_type(x, kind) for kind in kinds]

@@ -20,8 +20,8 @@ from nevis_stream.datasets.images import (
 )
 from nevis_stream.datasets.preparation.content import (
     PRIORITY,
-    choose_copies,
-    count_near_copies,
+    choose_duplicates,
+    count_near_duplicates,
     examine,
 )
 from nevis_stream.datasets.splits import find_cached_overlaps, find_overlaps
@@ -69,7 +69,7 @@ def test_the_perceptual_hash_bears_mirroring_scaling_and_recompression():
 def test_one_copy_stays_where_it_is_judged_last(samples):
     parts, images, labels = (np.asarray(column) for column in zip(*samples, strict=True))
     hashes = np.asarray([b"image %d" % number for number in images], object)
-    stays, counts = choose_copies(parts, hashes, labels)
+    stays, counts = choose_duplicates(parts, hashes, labels)
     rank = [*PRIORITY, "train", "all"]
     for number in set(images.tolist()):
         copies = np.flatnonzero(images == number)
@@ -88,7 +88,7 @@ def test_near_duplicates_of_train_are_counted():
         "dev": np.asarray([0, 5], np.uint64),
         "test": np.asarray([7], np.uint64),
     }
-    assert count_near_copies(values) == {"dev": 1, "test": 0}
+    assert count_near_duplicates(values) == {"dev": 1, "test": 0}
 
 
 def shades(text):

@@ -120,10 +120,10 @@ def test_a_shared_zip_that_was_imported_before_stays(tmp_path, monkeypatch):
     source = {"file": file.name, "bytes": 19, "sha256": prepared.hash_file(file)}
     facts = {"sources": [source]}
     monkeypatch.setattr(prepared, "read_about", lambda *_: facts)
-    assert not prepared.describe_outdated("mpeg7", "local")
+    assert not prepared.suggest_preparing("mpeg7", "local")
     source["sha256"] = "0" * 64  # a zip of the user's under that name
     assert (
-        prepared.describe_outdated("mpeg7", "local") == "python -m launch.data prepare --task=mpeg7"
+        prepared.suggest_preparing("mpeg7", "local") == "python -m launch.data prepare --task=mpeg7"
     )
 
 

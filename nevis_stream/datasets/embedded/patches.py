@@ -283,10 +283,10 @@ def build_mosaic() -> DataSet:
     44 to 64 pixels; uint8[n, 6] labels.
 
     Real: the surfaces, from six of the images of pico_textures. Derived: the mosaic of two by two
-    pieces, its grid line drawn at random, each piece turned and given a brightness and contrast of
-    its own; one to three surfaces occur. Train and test pieces come from the same regions as those
-    of pico_textures. Pieces of one part may overlap each other, so a dev split that is drawn from
-    train is somewhat easier than test.
+    pieces, its grid line drawn at random, each piece mirrored at random and given a brightness
+    and contrast of its own; one to three surfaces occur. Train and test pieces come from the same
+    regions as those of pico_textures. Pieces of one part may overlap each other, so a dev split
+    that is drawn from train is somewhat easier than test.
     """
     rng = np.random.RandomState(2011)
     parts = {}

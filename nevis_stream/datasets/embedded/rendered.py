@@ -15,7 +15,7 @@ from nevis_stream.datasets.embedded.packaged import FONT_FOLDER, find, read_imag
 from nevis_stream.datasets.embedded.patches import Box
 from nevis_stream.datasets.images import ArrayImages
 
-SCALE = 4
+SCALE = 4  # polygons are drawn this much larger, then averaged down
 
 
 def draw_polygons(size: int, layers: Sequence[tuple[np.ndarray, bool]]) -> np.ndarray:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from nevis_stream.datasets.dataset import MULTI_LABEL, SINGLE_LABEL, find_present_classes
 from nevis_stream.datasets.files import Example
-from nevis_stream.datasets.images import SourceImage, compute_dhashes, hash_pixels, hash_thumbnail
+from nevis_stream.datasets.images import SourceImage, compute_dhashes, hash_pixels, make_thumbnail
 from nevis_stream.datasets.raw_formats.paths import divide_into_quantiles
 from nevis_stream.datasets.reading import Reading, describe_left_out
 from nevis_stream.datasets.splits import assign
@@ -30,7 +30,7 @@ class Split:
 
     Attributes:
       images: the images.
-      tensors: labels, sizes, part, index, sha256, dhash as `prepared.index` returns them.
+      tensors: labels, sizes, part, index, sha256, dhash as `prepared.read_tensors` returns them.
       names: names of the images' files; empty where they have none.
     """
 
@@ -156,7 +156,7 @@ def from_examples(
     }
     part_names = np.asarray([example.part for example in readable])
     hashes = np.asarray([f.sha256 for f in facts], object)
-    stays, removed = choose_copies(part_names, hashes, labels)
+    stays, removed = choose_duplicates(part_names, hashes, labels)
     remaining = np.flatnonzero(stays)
     for part in set(part_names.tolist()) - set(part_names[remaining].tolist()):
         raise BadInput(
@@ -179,7 +179,7 @@ def from_examples(
         "found": dict(sorted(numbers.items())),
         "classes_with_samples": int(find_present_classes([labels], classes).sum()),
         "exact_duplicates_removed": removed,
-        "near_duplicates_of_train": count_near_copies(
+        "near_duplicates_of_train": count_near_duplicates(
             {name: s.tensors["dhash"] for name, s in splits.items()}
         ),
         "unreadable": unreadable,
@@ -190,7 +190,7 @@ def from_examples(
     )
 
 
-# of copies in several parts, the one that is judged last is kept
+# of duplicates in several parts, that of the part that is judged last is kept
 PRIORITY = ("test", "dev_test", "dev")
 
 
@@ -212,16 +212,16 @@ class ImageFacts(NamedTuple):
 
 def examine(image: Image.Image) -> ImageFacts:
     """Returns size, hash and thumbnail of a decoded image."""
-    return ImageFacts(image.height, image.width, hash_pixels(image), hash_thumbnail(image))
+    return ImageFacts(image.height, image.width, hash_pixels(image), make_thumbnail(image))
 
 
-def choose_copies(
+def choose_duplicates(
     parts: np.ndarray, hashes: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Chooses which of exact copies stay.
+    """Chooses which of exact duplicates stay.
 
-    Of copies in several source parts the one of the part that is judged last stays (test before
-    dev_test before dev before the others), of copies in one part the first.
+    Of duplicates in several source parts the one of the part that is judged last stays (test before
+    dev_test before dev before the others), of duplicates in one part the first.
 
     Args:
       parts: str[n], the source part of each example.
@@ -230,7 +230,7 @@ def choose_copies(
 
     Returns:
       bool[n], which stay; and counts: `within_parts`, `across_parts`, and `other_label` of those
-      (copies whose labels differ).
+      (duplicates whose labels differ).
     """
     rank = {part: number for number, part in enumerate(PRIORITY)}
     ranks = np.asarray([rank.get(part, len(PRIORITY)) for part in parts.tolist()])
@@ -247,7 +247,7 @@ def choose_copies(
     return stays, counts
 
 
-def count_near_copies(dhashes: Mapping[str, np.ndarray]) -> dict[str, int]:
+def count_near_duplicates(dhashes: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Counts samples of each split but train whose perceptual hash some training sample has too.
 
     Args:

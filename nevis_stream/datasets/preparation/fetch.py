@@ -38,7 +38,7 @@ class Source:
       file: its name.
       url: its address; "kaggle:OWNER/NAME" for a data set of Kaggle, "" if unknown.
       md5: 32 hex digits, "" if none is published.
-      optional: whether the data set can be prepared without it.
+      optional: whether it is published with the others but not used, and so not fetched.
     """
 
     file: str
@@ -192,11 +192,11 @@ def _reason(error: Exception) -> str:
     return f"status {response.status_code}" if response is not None else type(error).__name__
 
 
-PARTS = {"train": "train", "validation": "dev", "test": "test"}
+PARTS = {"train": "train", "validation": "dev", "test": "test"}  # by TFDS's split
 
 
 def find_newest_copy(dataset_id: str) -> Path | None:
-    """Returns the newest usable copy of a data set, or None.
+    """Returns the newest copy of a data set; None without one, or if it cannot be read here.
 
     Copies are below TFDS_DATA_DIR, by default ~/tensorflow_datasets.
     """

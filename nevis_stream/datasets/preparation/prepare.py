@@ -131,7 +131,7 @@ def prepare(
     Fetched and unpacked files are kept until it is ready, so that a second try continues.
 
     Args:
-      dataset_id: one of the 97, or a named variant of one.
+      dataset_id: one of the 97, or another with a layout of its own (`like` one of these).
       places: folders with files that the user has.
       form: "array_record" or "raw".
       download: whether missing files may be downloaded.
@@ -253,7 +253,8 @@ def _examples(dataset: DataSet) -> list[Example]:
                 image = images.source(index)
             else:
                 image = SourceImage(
-                    lambda images=images, i=index: _without_copies(images[i]), f"{part}[{index}]"
+                    lambda images=images, i=index: _restore_grey(images[i]),
+                    f"{part}[{index}]",
                 )
             value = (
                 int(label)
@@ -265,6 +266,6 @@ def _examples(dataset: DataSet) -> list[Example]:
     return examples
 
 
-def _without_copies(pixels: np.ndarray) -> np.ndarray:
-    """Grey images come from the readers as RGB."""
+def _restore_grey(pixels: np.ndarray) -> np.ndarray:
+    """Returns one channel of a grey image, which the readers give as RGB; others as they are."""
     return pixels[..., 0] if (pixels[..., :1] == pixels).all() else pixels

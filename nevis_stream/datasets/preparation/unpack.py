@@ -251,8 +251,8 @@ def write_mark(target: Path, origin: str) -> None:
 
 
 def is_whole(target: Path, origin: str | None = None) -> bool:
-    """Whether something is what an archive became, unchanged; so is what archives inside of it
-    became, which may be gone.
+    """Whether a file or folder is what an archive became, unchanged, and so is what archives inside
+    of it became; those archives may be gone (`unpack_nested` removes them).
 
     Args:
       target: a file or folder.

@@ -257,7 +257,7 @@ def encode_for_storage(image: SourceImage, channels: int) -> bytes:
     are shown (`SourceImage.open`); everything else becomes a PNG, without loss unless colours are
     dropped.
     """
-    data = image.encode()
+    data = image.read_file()
     opened = image.open()
     if data is not None and opened.format in _KEPT and opened.mode == _MODES[channels]:
         return data
