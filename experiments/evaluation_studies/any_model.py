@@ -217,7 +217,7 @@ def find_greater(frame: pd.DataFrame) -> list[str]:
     """
     found = []
     for (regime, matrix, budget), part in frame.groupby(["kind", "matrix", "budget"]):
-        if regime in REGIMES and METHODS[0] in set(part["method"]):
+        if regime in REGIMES and {METHODS[0], BESIDE[1]} <= set(part["method"]):
             ratio = compute_error_ratio(part, BESIDE[1])
             if float(ratio.split("(")[1].split("–")[0]) > LARGE:
                 found.append(f"{regime}, {matrix}, {budget} samples: {ratio}")
@@ -255,7 +255,7 @@ def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
     covered = own.groupby("matrix")["covered"]
     # errors are compared on splits that all three have
     means = part.groupby(["matrix", "split", "method"])["error"].mean().unstack()
-    errors = means[[METHODS[0], *BESIDE]].dropna().groupby("matrix").mean()
+    errors = means.reindex(columns=[METHODS[0], *BESIDE]).dropna().groupby("matrix").mean()
     random = np.random.default_rng(0)
     draws = [
         random.choice(each.to_numpy(float), (DRAWS, len(each))).mean(axis=1) for _, each in covered
@@ -264,7 +264,7 @@ def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
     line = [regime, budget, len(errors), len(own)]
     line.append(f"{covered.mean().mean():.3f} ({low:.3f}–{high:.3f})")
     line += [f"{covered.mean().min():.2f}", f"{errors[METHODS[0]].mean():.3f}"]
-    if regime == "perfect":  # of which errors are nearly 0
+    if regime == "perfect" or errors.empty:  # errors nearly 0, or nothing to compare them with
         return "| " + " | ".join([*map(str, line), "–", "–", "–"]) + " |"
     ratios = [errors[METHODS[0]] / errors[other] for other in BESIDE]
     line += [f"{np.exp(np.log(each).mean()):.2f}" for each in ratios]
