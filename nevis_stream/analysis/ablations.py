@@ -126,7 +126,10 @@ def _ablation(group: SeedGroup, protocol: str) -> Ablation | None:
         return None
     largest = max(
         usable,
-        key=lambda run: (run.header.tasks, run.header.stream == find_variant(run.header.stream)),
+        key=lambda run: (
+            run.header.tasks or 0,
+            run.header.stream == find_variant(run.header.stream),
+        ),
     )
     compared = _judged_data(largest)
     by_variant: dict[str, list[Run]] = {}

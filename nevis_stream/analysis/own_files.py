@@ -19,15 +19,18 @@ def find_own_file(directory: Path, name: str) -> Path:
       name: of the file, below the directory.
 
     Raises:
-      BadInput: a part of the path below the directory is a symbolic link, or it is not a regular
-        file.
+      BadInput: a part of the path below the directory is a symbolic link or `..`, or it is not a
+        regular file.
       FileNotFoundError: no such file.
     """
     path = directory
     for part in Path(name).parts:
         path = path / part
         if path.is_symlink() or part == "..":
-            raise BadInput(f"{path}: a symbolic link; only files of the directory itself are read.")
+            raise BadInput(
+                f"{path}: leads out of the directory, or may (a symbolic link); only files of the"
+                " directory itself are read."
+            )
     if not path.exists():
         raise FileNotFoundError(path)
     if not path.is_file():

@@ -129,7 +129,7 @@ def compare_models(session: "Session") -> Comparison:
     }
     left = [name for name in names if not beaten[name]] or names
     sign = -1 if part.lower else 1
-    best = max(left, key=lambda name: sign * np.nan_to_num(estimates[name].value, nan=-np.inf))
+    best = max(left, key=lambda name: np.nan_to_num(sign * estimates[name].value, nan=-np.inf))
     differences = {
         (first, second): compare_two(session, first, second)
         for first, second in combinations(names, 2)

@@ -71,6 +71,11 @@ def test_lower_values_may_be_better(tmp_path):
     assert found.best == "low" and found.beaten["high"] == ["low"]
     difference = found.differences["low", "high"]
     assert 0 < difference.low <= difference.value <= difference.high
+    more = {"models": ["not asked", "high"], "until_decided": "best"}
+    session = de.Session.start(tmp_path / "s", board, **more)
+    asked = session.ask(3, "high")
+    session.tell(dict(zip(asked, models["high"](asked), strict=True)), "high")
+    assert compare_models(session).best == "high"  # of the other one nothing is known
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path, board):
