@@ -382,7 +382,8 @@ def define_flags(subcommands: Sequence[Subcommand]) -> None:
     flag("start", text, "until_better_than", None, meaning)
     meaning = (
         "best or order: the new models are asked the same samples, and the session ends when the"
-        " best of them, or their order, is known; a model that is out is not asked any more."
+        " best of them, or their order, is known; a model that is out is not asked any more, and"
+        " what it does not need of --budget is left to the others."
     )
     flag("start", text, "until_decided", None, meaning)
     meaning = (

@@ -121,7 +121,7 @@ def compare_models(session: "Session") -> Comparison:
             " with --until_decided=best (or order), `until_decided` in Python."
         )
     names, (part,) = list(session.settings.models), session.facts.parts
-    decisions = session.decisions()
+    decisions = session.decided().decisions
     estimates = session.estimates()
     beaten = {
         name: [names[i] for i in np.flatnonzero(decisions.better[:, column])]

@@ -23,7 +23,7 @@ from nevis_stream.dynamic_evaluation.board import Board, PricesGiven, convert_bu
 from nevis_stream.dynamic_evaluation.estimates import ClustersGiven, Population
 from nevis_stream.dynamic_evaluation.evaluation import check_answers, sample_ranges
 from nevis_stream.dynamic_evaluation.fitted_board import FittedBoard
-from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne, is_gone
+from nevis_stream.dynamic_evaluation.session_loop import AnswerAll, AnswerOne
 from nevis_stream.dynamic_evaluation.session_records import (
     ANSWERS,
     BOARD,
@@ -50,9 +50,8 @@ from nevis_stream.dynamic_evaluation.session_start import (
     begin,
     list_later_corrections,
 )
-from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, decide_models
+from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Decided, Stopping, decide_models
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.estimation.comparison import Decisions
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.progress import SILENT, Progress
@@ -99,7 +98,7 @@ class Session:
         )
         command = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
         self.settings = self.log.read_settings(EvaluationSettings.parse, command)
-        self._decided: tuple[object, Decisions] | None = None
+        self._decided: tuple[object, Decided] | None = None
 
     @classmethod
     def start(
@@ -135,8 +134,8 @@ class Session:
             equal probabilities, by default `random_mean`.
           until_better_than: name of a known model with values on all samples: the session ends for
             a new model when its interval lies above, or below, that model's mean.
-          until_decided: "best" or "order": the models are asked the same samples, and the session
-            ends when the best of them, or their order, is known (see `comparison`).
+          until_decided: "best" or "order": the models are asked the same samples until the best, or
+            their order, is known (see `comparison`); those that are out leave others their budget.
           prices: by id, in the order of the samples, or a file; None: those of the board's file.
           progress: is told the stages.
 
@@ -212,18 +211,21 @@ class Session:
 
     def _has_ended(self, track: Track) -> bool:
         ended = track.is_complete(self.settings.budget) or self.stopping.may_stop(track)
-        if ended or self.settings.until_decided is None:
-            return ended
-        return bool(self.decisions().settled[list(self.settings.models).index(track.model)])
+        return ended or int(track.answered.sum()) >= self._budget(track)
 
-    def decisions(self) -> Decisions:
+    def decided(self) -> Decided:
         """Returns what is decided about the models of a session with `until_decided`."""
         history = self.log.read()
         if self._decided is None or self._decided[0] is not history:  # the same as long as it holds
             tracks = [self.track(model) for model in self.settings.models]
-            decisions = decide_models(self.settings, self.facts, tracks)
-            self._decided = history, decisions
+            self._decided = history, decide_models(self.settings, self.facts, tracks)
         return self._decided[1]
+
+    def _budget(self, track: Track) -> int:
+        """Returns how many answers a model may give, by what is decided now."""
+        if self.settings.until_decided is None:
+            return self.settings.budget
+        return self.decided().budgets[track.model]
 
     @cached_property
     def stopping(self) -> Stopping:
@@ -250,17 +252,16 @@ class Session:
         if count is not None and count < 1:
             raise BadInput(f"count={count}: at least one sample.")
         with self.log.asking(wait=True):
-            if self._has_ended(self.track(model)):
+            track = self.track(model)
+            if self._has_ended(track):
                 return []
             waiting = self.waiting(model)
             if not waiting and self._choose(model):
                 waiting = self.waiting(model)
             handed = read_handed(self.directory / HANDED, self._columns)
-            holders = {handed[cell] for cell in waiting if cell in handed} - {worker}
-            gone = {name for name in holders if is_gone(self.directory, name)}
-            free = [cell for cell in waiting if handed.get(cell, worker) in {worker, *gone}]
-            free.sort(key=lambda cell: handed.get(cell) != worker)  # stable: its own first
-            given = free[:count]
+            free = session_loop.select_free(self.directory, waiting, handed, worker)
+            room = self._budget(track) - int(track.answered.sum()) - len(waiting) + len(free)
+            given = free[: max(room, 0)][:count]
             if worker and (new := [cell for cell in given if handed.get(cell) != worker]):
                 ids = [self.ids[column] for _, column in new]
                 line = {"worker": worker, "model": model, "samples": ids}
@@ -400,11 +401,12 @@ class Session:
         self, population: str = SAMPLES, clusters: ClustersGiven = None
     ) -> list[ModelStatus]:
         """Returns where each model stands; arguments as of `estimate`."""
-        drawn_from, budget = self.stopping.population(population, clusters), self.settings.budget
-        tracks = [self.track(model) for model in self.settings.models]
+        drawn_from = self.stopping.population(population, clusters)
         return [
-            track.status(budget, self._has_ended(track), self._estimate(track, drawn_from))
-            for track in tracks
+            track.status(
+                self._budget(track), self._has_ended(track), self._estimate(track, drawn_from)
+            )
+            for track in map(self.track, self.settings.models)
         ]
 
     def corrections(self) -> list[str]:

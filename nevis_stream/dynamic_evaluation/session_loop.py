@@ -10,10 +10,11 @@ import re
 import secrets
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nevis_stream.dynamic_evaluation.session_records import Cell
 from nevis_stream.dynamic_evaluation.session_view import show_live
 from nevis_stream.errors import BadInput, NevisStreamError, RunWarning, plural
 from nevis_stream.queries.oracle import MOST_WITHOUT_ANSWER, Estimate, numbers_of_each
@@ -56,6 +57,16 @@ def is_gone(directory: Path, name: str) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def select_free(
+    directory: Path, waiting: Sequence[Cell], handed: Mapping[Cell, str], worker: str
+) -> list[Cell]:
+    """Returns the waiting cells that no other living worker has, those of the worker first."""
+    holders = {handed[cell] for cell in waiting if cell in handed} - {worker}
+    gone = {name for name in holders if is_gone(directory, name)}
+    free = [cell for cell in waiting if handed.get(cell, worker) in {worker, *gone}]
+    return sorted(free, key=lambda cell: handed.get(cell) != worker)
 
 
 AnswerAll = Callable[[list], Sequence[Any]]

@@ -87,6 +87,8 @@ class EvaluationSettings(Record):
         above its mean, or below.
       until_decided: "best" or "order" of the new models, when the session ends; they are then asked
         the same samples in the same order.
+      answers: most of all models together, where they end when they are decided: what a model that
+        is out does not need is left to the others; None: the budget of each.
       unit: of a budget in prices of samples, whose `budget` is what it was planned for; None: the
         budget is a number of samples.
       amount: of the budget in this unit.
@@ -107,6 +109,7 @@ class EvaluationSettings(Record):
     until: Annotated[float, number(0, math.inf)] | None = None
     until_better_than: str | None = None
     until_decided: Annotated[str, check_choice("until_decided", GOALS)] | None = None
+    answers: Annotated[int, check_whole(1)] | None = None
     unit: Annotated[str, check_choice("unit", UNITS)] | None = None
     amount: Annotated[float, number(0, math.inf)] | None = None
     prices: str | None = None
@@ -337,7 +340,8 @@ class Track:
 
     def status(self, budget: int, ended: bool, estimate: Estimate) -> ModelStatus:
         """Returns where the evaluation stands; arguments as of `ModelStatus`."""
-        answered, waiting = int(self.answered.sum()), int((~self.told).sum())
+        answered = int(self.answered.sum())
+        waiting = min(int((~self.told).sum()), max(budget - answered, 0))
         return ModelStatus(self.model, answered, self.failed, waiting, budget, ended, estimate)
 
     @property

@@ -157,11 +157,18 @@ def begin(
     chosen: dict[str, Any] = {"method": method, "reason": ""}
     ends_early = rule.until is not None or rule.until_better_than is not None
     facts |= {"assisted": True} if ends_early else {}
+    shared = rule.until_decided is not None and rule.budget is not None
     if log.settings.exists():  # what was chosen then
         begun = log.read_settings(EvaluationSettings.parse, "")
         facts |= {"assisted": begun.assisted}
+        shared = shared and begun.answers is not None
         if method in (None, begun.method):
             chosen = {"method": begun.method, "reason": begun.reason}
+
+    if shared:
+        answers = budget * len(models)
+        budget = min(answers, samples)
+        facts |= {"answers": answers, "budget": budget}
 
     fitted = None
 

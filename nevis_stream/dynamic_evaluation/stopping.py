@@ -3,7 +3,7 @@ looking often, or stopping when it is short, does not spoil it.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -242,10 +242,25 @@ def compute_known_mean(cache: EvaluationCache, model: str) -> float:
     return facts.parts[0].unscale(float(facts.mean(values)[0]))
 
 
+@dataclass(frozen=True)
+class Decided:
+    """What is decided about the models of a session by now.
+
+    Attributes:
+      decisions: about them.
+      budgets: by model, how many answers it may give.
+    """
+
+    decisions: Decisions
+    budgets: Mapping[str, int]
+
+
 def decide_models(
     settings: EvaluationSettings, facts: SampleFacts, tracks: Sequence[Track]
-) -> Decisions:
-    """Returns what is decided about the models of a session, whose tracks these are."""
+) -> Decided:
+    """Returns what is decided about the models of a session, whose tracks these are. A model that
+    is settled may give no more answers; the others the same number each, of those that are left.
+    """
     (part,) = facts.parts
     counts = np.array([len(track.drawn) for track in tracks])
     values = np.full((len(tracks), max(counts.max(), 1)), np.nan)
@@ -254,7 +269,13 @@ def decide_models(
     weights, most = normalise_weights(facts, np.array(tracks[int(counts.argmax())].drawn, np.int64))
     values = 1 - values if part.lower else values
     goal = str(settings.until_decided)
-    return decide(values, counts, facts.n, goal, weights=weights, most=most, error=ERROR)
+    found = decide(values, counts, facts.n, goal, weights=weights, most=most, error=ERROR)
+    answered, level = np.array([track.answered.sum() for track in tracks]), settings.budget
+    if settings.answers is not None and not found.settled.all():
+        left = settings.answers - int(answered[found.settled].sum())
+        level = min(level, left // int((~found.settled).sum()))
+    budgets = np.where(found.settled, answered, level).tolist()
+    return Decided(found, dict(zip(settings.models, budgets, strict=True)))
 
 
 def normalise_weights(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
@@ -368,9 +389,12 @@ class Stopping:
             )
         if settings.until_decided is not None:
             what = {"best": "which model is the best", "order": "the order of the models"}
+            last = f"{budget} of each"
+            if settings.answers is not None:
+                last = f"{plural(settings.answers, 'answer')} of all models together"
             return (
-                f"ends when {what[settings.until_decided]} is decided, at the latest after {budget}"
-                " of each; all decisions together are wrong with a probability of at most 5%"
+                f"ends when {what[settings.until_decided]} is decided, at the latest after {last};"
+                " all decisions together are wrong with a probability of at most 5%"
             )
         cost = ""
         if settings.unit is not None:

@@ -1,5 +1,7 @@
 """New models are compared on the same samples, until the best one or their order is known."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,39 @@ def test_lower_values_may_be_better(tmp_path):
     asked = session.ask(3, "high")
     session.tell(dict(zip(asked, models["high"](asked), strict=True)), "high")
     assert compare_models(session).best == "high"  # of the other one nothing is known
+
+
+def test_models_that_are_out_leave_their_budget_to_the_others(tmp_path, board):
+    models = {**NEW, "near": (RANDOM.random(N) < 0.93).astype(np.uint8)}
+    more = {"models": list(models), "until_decided": "best"}
+    session = de.Session.start(tmp_path / "s", board, 40, **more)
+    assert "160 answers of all models together" in session.rule
+    asked = dict.fromkeys(models, 0)
+    assert len(session.ask(None, "good")) == len(session.ask(None, "near", worker="w")) == 40
+    while not session.ended:
+        session = de.Session.start(tmp_path / "s", board, 40, **more)
+        for name, values in models.items():
+            ids = session.ask(15, name, worker="w")
+            session.tell({i: values[i] for i in ids}, name)
+            asked[name] += len(ids)
+    assert asked["weak"] < 40 < asked["good"] == asked["near"]
+    assert 156 < sum(asked.values()) <= 160 and not compare_models(session).decided
+    weak, near = (session.status()[list(models).index(name)] for name in ("weak", "near"))
+    assert weak.budget == asked["weak"] and near.budget == asked["near"] and not near.waiting
+    assert all(each.ended and not session.ask(5, each.model) for each in session.status())
+
+
+def test_a_session_from_before_budgets_were_shared_goes_on_as_it_was(tmp_path, board):
+    more = {"models": ["good", "weak"], "until_decided": "best"}
+    settings = de.Session.start(tmp_path / "s", board, 20, **more).directory / "session.json"
+    old = json.loads(settings.read_text())
+    assert (old.pop("answers"), old.pop("budget")) == (40, 40)
+    settings.write_text(json.dumps(old | {"budget": 20}, indent=1, sort_keys=True))
+    session = de.Session.start(tmp_path / "s", board, 20, **more)
+    assert "at the latest after 20 answers of each" in session.rule
+    for _ in range(3):
+        session.tell({i: 1 for i in session.ask(10, "good")}, "good")
+    assert session.status()[0].answered == 20 and session.has_ended("good")
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path, board):
