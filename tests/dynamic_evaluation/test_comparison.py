@@ -109,7 +109,7 @@ def test_a_session_from_before_budgets_were_shared_goes_on_as_it_was(tmp_path, b
     session = de.Session.start(tmp_path / "s", board, 20, **more)
     assert "at the latest after 20 answers of each" in session.rule
     for _ in range(3):
-        session.tell({i: 1 for i in session.ask(10, "good")}, "good")
+        session.tell(dict.fromkeys(session.ask(10, "good"), 1), "good")
     assert session.status()[0].answered == 20 and session.has_ended("good")
 
 
