@@ -129,7 +129,6 @@ def run_split(
         if method in ("default", "unguarded"):
             used = choice.choose_default(budget, known)
             used = methods.guard_name(used) if method == "default" else used
-        start = time.process_time()
         fit_key, key = jax.random.split(jax.random.key(seed))
         if used not in fitted and used == FAQ:
             fitted[used] = factorized_querying.fit(known.values, seed)
@@ -144,16 +143,14 @@ def run_split(
             estimates = fitted[used].evaluate(
                 MatrixOracle(truth), len(truth), budget, jax.random.fold_in(key, budget)
             )
-        seconds = time.process_time() - start
         each_model = zip(estimates, means, kinds, itertools.count())
         for estimate, mean, kind, model in each_model:
             yield {
-                **{"kind": kind, "split": seed, "model": model, "known": known.shape[0]},
+                **{"kind": kind, "model": model, "known": known.shape[0]},
                 **{"method": method, "used": used, "budget": budget},
-                "seconds": round(seconds / len(truth), 3),
-                "error": round(abs(estimate.value - mean), 5),
+                "error": round(abs(estimate.value - mean), 4),
                 "covered": bool(estimate.low - 1e-9 <= mean <= estimate.high + 1e-9),
-                "width": round(estimate.high - estimate.low, 5),
+                "width": round(estimate.high - estimate.low, 4),
                 "any": estimate.holds_for == ANY_MODEL,
                 "misfit": "misfit" in estimate.note,
             }
@@ -191,7 +188,7 @@ def print_table(out: Path) -> None:
     print("| regime | matrix | K | splits | n | " + " | ".join(used) + " |")
     print("|---|---|---:|---:|---:|" + "---|" * len(used))
     for (regime, matrix, budget), part in frame.groupby(["kind", "matrix", "budget"]):
-        line = [regime, matrix, budget, part["split"].nunique()]
+        line = [regime, matrix, budget, part["seed"].nunique()]
         line.append(int((part["method"] == METHODS[0]).sum()))
         for method in used:
             line.append(_cell(part[part["method"] == method]))
@@ -226,7 +223,7 @@ def find_greater(frame: pd.DataFrame) -> list[str]:
 
 def compute_error_ratio(part: pd.DataFrame, other: str) -> str:
     """Returns the default's mean error ÷ another method's on the same splits, as `show_ratio`."""
-    means = part.groupby(["matrix", "budget", "split", "method"])["error"].mean().unstack()
+    means = part.groupby(["matrix", "budget", "seed", "method"])["error"].mean().unstack()
     both = means[[METHODS[0], other]].dropna()
     return show_ratio([cell.to_numpy() for _, cell in both.groupby(["matrix", "budget"])])
 
@@ -254,7 +251,7 @@ def format_pooled(part: pd.DataFrame, regime: str, budget: int) -> str:
     own = part[part["method"] == METHODS[0]]
     covered = own.groupby("matrix")["covered"]
     # errors are compared on splits that all three have
-    means = part.groupby(["matrix", "split", "method"])["error"].mean().unstack()
+    means = part.groupby(["matrix", "seed", "method"])["error"].mean().unstack()
     errors = means.reindex(columns=[METHODS[0], *BESIDE]).dropna().groupby("matrix").mean()
     random = np.random.default_rng(0)
     draws = [

@@ -81,7 +81,7 @@ def compare_widths(scaled: pd.DataFrame, to: str = FAQ) -> pd.Series:
 
 def on_common_splits(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns the rows of the splits that were evaluated by all methods."""
-    cell = ["kind", "matrix", "budget", "split"]
+    cell = ["kind", "matrix", "budget", "seed"]
     return rows[rows.groupby(cell)["method"].transform("nunique") == rows["method"].nunique()]
 
 
@@ -138,7 +138,7 @@ def print_sizes(folder: Path, splits: int) -> None:
                 pd.DataFrame(
                     {
                         "budget": budget,
-                        "split": seed,
+                        "seed": seed,
                         "covered": (found.low <= mean + 1e-9) & (mean <= found.high + 1e-9),
                         "error": np.abs(found.accuracy - mean),
                         "width": found.high - found.low,
@@ -152,7 +152,7 @@ def print_sizes(folder: Path, splits: int) -> None:
     for budget, part in pd.concat(results).groupby("budget"):
         covered = part["covered"].mean()
         (low,), (high,) = compute_wilson(np.array([covered]), float(len(part)))
-        means = part.groupby("split")[["width", "uniform"]].mean()
+        means = part.groupby("seed")[["width", "uniform"]].mean()
         sizes = (means["uniform"] / means["width"]) ** 2
         size = (part["uniform"].mean() / part["width"].mean()) ** 2
         spread = f"{size:.2f} (splits {sizes.min():.2f} to {sizes.max():.2f})"
