@@ -36,7 +36,7 @@ class PatchSource:
     """What the patches of a dictionary are cut from, and where.
 
     Attributes:
-      view: the number of the image size.
+      view: the position of the image size in `FeaturePlan.gradients`.
       cell: the size of a cell of oriented gradients, in pixels; 0: patches of colours.
     """
 

@@ -225,7 +225,7 @@ class ClosedForm:
         if n <= config.centres:
             positions = np.argsort(~examples.from_dev, kind="stable")[: config.sample]
             coefficients, left_out = _solve(ctx, task, examples, embedded, choice.kernel, positions)
-            return _check(task, examples, embedded, coefficients, left_out)
+            return _replace_failed_fit(task, examples, embedded, coefficients, left_out)
         m = max(1, min(config.centres, _MOST_CELLS // n))
         centres = {name: half[:m].copy() for name, half in embedded.items()}
         held_out = held_out and bool(examples.from_dev.any())
@@ -255,17 +255,17 @@ class ClosedForm:
                 part = centres, fit(~examples.from_dev), np.zeros_like(examples.means)
                 answers = np.asarray(ctx.jit(ridge.predict_scores)(dev, *part, *choice.kernel[:2]))
             left_out = _judge(task, examples, np.flatnonzero(examples.from_dev), answers)
-        return _check(task, examples, centres, fit(np.ones(n, bool)), left_out)
+        return _replace_failed_fit(task, examples, centres, fit(np.ones(n, bool)), left_out)
 
 
-def _check(
+def _replace_failed_fit(
     task: TaskView,
     examples: TrainingImages,
     centres: Tree,
     coefficients: Any,
     left_out: LeaveOneOutPredictions,
 ) -> tuple[dict[str, Any], LeaveOneOutPredictions]:
-    """Returns a fit and its leave-one-out answers.
+    """Returns a fit and its leave-one-out answers, both unchanged if the coefficients are finite.
 
     If the fit failed (of thousands of nearly equal images), both answer with the class frequencies.
     """

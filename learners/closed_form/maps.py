@@ -63,7 +63,7 @@ def _half_cell_sums(images, cells: Collection[int]):
         if finer is not None:
             sums[cell] = _add(sums[finer], cell // finer)
         elif shares is None:
-            sums[cell] = _added_row_by_row(x, y, cell // 2)
+            sums[cell] = _add_row_by_row(x, y, cell // 2)
         else:
             sums[cell] = _add(shares, cell // 2)
     return sums
@@ -101,8 +101,8 @@ def _add(values, count: int):
     return squares.sum((2, 4))
 
 
-def _added_row_by_row(x, y, half: int):
-    """Returns `_added(_by_orientation(x, y), half)`, on a CPU at a fifth of the time.
+def _add_row_by_row(x, y, half: int):
+    """Returns `_add(_by_orientation(x, y), half)`, on a CPU at a fifth of the time.
 
     The shares of all bins are never stored: each bin's are computed and added over `half` rows,
     with the pixels of a row next to each other in memory. XLA's atan2 is not vectorised, so the

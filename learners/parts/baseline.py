@@ -60,7 +60,7 @@ _OPTIONS = [option.name for option in dataclasses.fields(BackboneConfig) if opti
 
 @dataclass(frozen=True)
 class AuxiliaryTasks:
-    """Earlier tasks that trials also train on (NEVIS'22, Appendix G).
+    """Chooses earlier tasks, the helpers, that trials also train on (NEVIS'22, Appendix G).
 
     Attributes:
       which: "none"; "related", those with the highest scores of relatedness; "all"; or "random",
@@ -101,9 +101,9 @@ class Baseline:
       initialisation: chooses the parameters that the trials start from.
       search: chooses their hyper-parameters.
       recipe: how each trial is trained.
-      data: chooses the earlier tasks that they are also trained on.
-      neighbours: scores the relatedness of tasks, if `data` needs scores that the initialisation
-        does not compute.
+      data: chooses the helpers, the earlier tasks that they are also trained on.
+      neighbours: scores the relatedness of tasks, if `data` needs scores that the
+        initialisation does not compute.
       ensemble: number of the best trials whose answers are averaged (NEVIS'22, Appendix I).
       halving: ends the worse trials early; None ends none.
       frozen: whether only heads are trained, on a fixed backbone, in one program for all trials.
@@ -120,7 +120,7 @@ class Baseline:
 
     @property
     def conventions(self) -> tuple[str, ...]:
-        """How relatedness is measured, if anything depends on it."""
+        """Names of the versioned conventions that its results depend on."""
         return ("relatedness",) if self._candidates(1) else ()
 
     def init(self, ctx: Context) -> State:

@@ -64,7 +64,8 @@ def fit(
         are. None: each step uses all.
       stop: called with the curve after each evaluation; the trial ends early when it returns True.
       side: `side(step)` is the side of that step's training views in pixels, for networks whose
-        parameters fit every size; each size has a program. Looks use the network's resolution.
+        parameters fit every size; each size has a program. Evaluations use the network's
+        resolution.
       learned: the parameters that are updated, such as ("head", "backbone/BasicBlock_3"); empty
         means all. Batch statistics are always updated.
       together: steps per program (`lax.scan`). On a GPU several steps save dispatch; on a CPU
@@ -126,7 +127,7 @@ def fit(
                 *(auxiliary if others else ()),
             )
             if unused is not None:
-                carry = _joined_heads(carry, used, unused)
+                carry = _join_heads(carry, used, unused)
         return report(carry, end - start)
 
     training = Training(
@@ -229,7 +230,7 @@ def _split_heads(carry: Tree, used: Sequence[int]) -> tuple[Tree, Tree]:
     return inner, unused
 
 
-def _joined_heads(carry: Tree, used: Sequence[int], unused: Tree) -> Tree:
+def _join_heads(carry: Tree, used: Sequence[int], unused: Tree) -> Tree:
     """Returns the carry with all heads again."""
     whole = dict(carry)
     for part in ("params", "momentum"):

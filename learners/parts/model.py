@@ -351,8 +351,8 @@ def predict_probabilities(
 ) -> np.ndarray:
     """Returns float32[n, classes] for the paper's evaluation view: the central square, resized.
 
-    One program serves all batches; if the context is sparing, the last batch has the program of the
-    next power of two.
+    One program serves all batches; with `ctx.small_batches` the last batch has the program of
+    the next power of two.
     """
     views = images.center_cropped(network.resolution)
     program = ctx.jit(make_prediction_program(network, choose_head_size(classes)))

@@ -130,7 +130,7 @@ def count_training_flops(
     No trial is assumed to diverge.
     """
     step, evaluation = _count_step_and_evaluation(recipe, classes, n_train)
-    helping = _step_with_helper(recipe, classes, n_train) - step if helpers else 0
+    helping = _count_step_with_helper(recipe, classes, n_train) - step if helpers else 0
     evaluations = (1 + -(-recipe.steps // recipe.validate_every)) * -(-n_dev // EVALUATION_BATCH)
     return {
         "train": trials * recipe.steps * (step + helpers * helping),
@@ -184,7 +184,7 @@ def _count_step_and_evaluation(recipe: Recipe, classes: int, n_train: int) -> li
     ]
 
 
-def _step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
+def _count_step_with_helper(recipe: Recipe, classes: int, n_train: int) -> int:
     """Returns the FLOPs of a step with one auxiliary task."""
     array, outputs = jax.ShapeDtypeStruct, choose_head_size(1)
     *_, (_, (carry, *rest), options) = list_programs(recipe, classes, n_train)

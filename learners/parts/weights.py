@@ -126,7 +126,7 @@ def load(path: Path, network: Network, expected_digest: str = "") -> Tree:
 
 
 _IGNORED = ("fc.", "head.", "classifier.")  # each task has its own head
-Path = tuple[str, ...]
+_ParameterPath = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ _KERNEL = _Form(
 # a 1×1 convolution
 _DENSE = _Form(lambda shape: (shape[1], shape[0], 1, 1), lambda array: array[:, :, 0, 0].T)
 _GAIN = _Form(lambda shape: (*shape, 1, 1, 1), lambda array: array[:, 0, 0, 0])
-_Rule = tuple[str, Path, _Form]
+_Rule = tuple[str, _ParameterPath, _Form]
 
 
-def _norm(name: str, path: Path) -> Iterator[_Rule]:
+def _norm(name: str, path: _ParameterPath) -> Iterator[_Rule]:
     for theirs, collection, ours in (
         ("weight", "params", "scale"),
         ("bias", "params", "bias"),
@@ -173,7 +173,7 @@ def _resnet(network: ResNet) -> Iterator[_Rule]:
             yield from _norm(f"{prefix}.{names[1]}", (path, f"BatchNorm_{i}"))
 
 
-def _standardise(name: str, path: Path) -> Iterator[_Rule]:
+def _standardise(name: str, path: _ParameterPath) -> Iterator[_Rule]:
     for theirs, ours, form in (
         ("weight", "kernel", _KERNEL),
         ("gain", "gain", _GAIN),
@@ -256,7 +256,7 @@ def convert(arrays: Mapping[str, np.ndarray], layout: str, network: nn.Module) -
         )
     images = jax.ShapeDtypeStruct((1, 64, 64, 3), np.float32)
     variables = flatten_dict(dict(jax.eval_shape(network.init, jax.random.key(0), images)))
-    filled: dict[Path, np.ndarray] = {}
+    filled: dict[_ParameterPath, np.ndarray] = {}
     tensor_names = set()
     for name, path, form in rules(network):
         tensor_names.add(name)

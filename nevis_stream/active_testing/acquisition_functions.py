@@ -1,5 +1,5 @@
-"""Acquisition: scores of r candidates, larger for labels that are worth more, and from scores to
-samples, which are the highest ones, or random draws whose probabilities are kept.
+"""Acquisition functions, which score r candidates, higher where a label is worth more; and two
+ways to choose samples by scores: the highest, or random draws whose probabilities are kept.
 """
 
 from collections.abc import Callable, Mapping

@@ -44,7 +44,7 @@ def estimate(
       loss: "zero_one", whose mean is the error rate, or another name (`nevis-stream label simulate
         --help` lists all).
       estimator: how the loss is estimated.
-      rule: which samples are worth most.
+      rule: a name of `acquisition_functions.RULES`, which scores what a sample's label is worth.
       images: uint8[n, side, side, channels], of the samples: a model that is trained on the labels
         so far then predicts the others'.
       features: of the samples, float32[n, d] whose mean square is about 1, in place of images; or
@@ -58,7 +58,7 @@ def estimate(
       BadInput: an argument cannot be used, or an answer is not a class.
     """
     estimate_loss = look_up(ESTIMATORS, "estimator", estimator)
-    *_, last = _evidence(probabilities, label, budget, loss, rule, images, features, batch, seed)
+    *_, last = _run_test(probabilities, label, budget, loss, rule, images, features, batch, seed)
     return estimate_loss(last)
 
 
@@ -79,11 +79,11 @@ def estimates(
     short enough; arguments as of `estimate`, which is the last of these.
     """
     estimate_loss = look_up(ESTIMATORS, "estimator", estimator)
-    steps = _evidence(probabilities, label, budget, loss, rule, images, features, batch, seed)
+    steps = _run_test(probabilities, label, budget, loss, rule, images, features, batch, seed)
     return map(estimate_loss, steps)
 
 
-def _evidence(
+def _run_test(
     probabilities: np.ndarray,
     label: Label,
     budget: int,
@@ -94,8 +94,8 @@ def _evidence(
     batch: int,
     seed: int,
 ) -> Iterator[LabelledDraws]:
-    """Yields what is known after each batch of labels. The surrogate is retrained after the numbers
-    of labels of `Schedule`.
+    """Yields the labelled draws after each batch of labels. The surrogate is retrained after the
+    numbers of labels of `Schedule`.
     """
     pool = Pool.of(probabilities, loss)
     vectors = _features(pool.n, images, features, seed)

@@ -284,7 +284,7 @@ class TunedDifference(Estimator):
     about = "difference, with a surrogate that counts as much as earlier labels support"
 
     def estimate(self, draws: LabelledDraws) -> Estimate:
-        """Returns the weighted sum of the step estimates, a_m + λ_m b_m."""
+        """Returns the weighted sum of the step estimates, u_m + λ_m b_m (see `compute_factors`)."""
         alone = step_estimates(draws, 0.0, 0.0)
         surrogate = step_estimates(draws, draws.predicted, draws.remaining) - alone
         steps = alone + compute_factors(alone, surrogate) * surrogate
@@ -292,10 +292,10 @@ class TunedDifference(Estimator):
 
 
 def compute_factors(alone: PerLabel, surrogate: PerLabel) -> PerLabel:
-    """Returns λ_m = -Σ_{k<m} (a_k - mean a) b_k / Σ_{k<m} b_k², from 0 to 1, float64[M].
+    """Returns λ_m = -Σ_{k<m} (u_k - mean u) b_k / Σ_{k<m} b_k², from 0 to 1, float64[M].
 
     Args:
-      alone: a_m, unbiased estimates without the surrogate, float64[M].
+      alone: u_m, unbiased estimates without the surrogate, float64[M].
       surrogate: b_m, what the surrogate adds to them, of expectation 0, float64[M].
     """
 

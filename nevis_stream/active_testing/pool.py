@@ -73,7 +73,7 @@ class Pool:
     Attributes:
       predictions: float64[n, c], the model's probabilities.
       losses: float64[n, c], its loss on each sample if the label is that class. Two models are
-        compared by the difference of their losses, see `difference`.
+        compared by the difference of their losses, see `subtract_pools`.
     """
 
     predictions: np.ndarray
@@ -258,8 +258,8 @@ class LabelledDraws:
     @property
     def probabilities(self) -> np.ndarray | None:
         """float64[M], with which each sample was drawn among those left; None if chosen."""
-        cells = self.answers.query
-        return None if cells.probabilities is None else cells.probabilities[0]
+        query = self.answers.query
+        return None if query.probabilities is None else query.probabilities[0]
 
     @property
     def left(self) -> np.ndarray:

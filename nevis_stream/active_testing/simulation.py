@@ -106,7 +106,7 @@ def simulate(
 def compare_squared_errors(
     estimates: np.ndarray, risks: np.ndarray, variances: np.ndarray, asked: int, n: int
 ) -> tuple[float, float]:
-    """Returns the median and the mean squared error over those of Monte Carlo.
+    """Returns the median and the mean squared error, divided by those of Monte Carlo.
 
     Monte Carlo's are computed, not simulated: its mean squared error without replacement is
     σ² (1/M - 1/n), and its median .455 times that, for a normal error. Both are averaged over the

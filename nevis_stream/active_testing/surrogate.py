@@ -67,7 +67,7 @@ class SurrogateData:
     def learned_from(
         self, name: str, answers: Responses
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the inputs, labels and log-probabilities that a surrogate starts from, of all
+        """Returns the inputs, labels and offsets (what is added to a surrogate's logits) of all
         examples for training and all bought labels.
 
         Args:
@@ -178,8 +178,8 @@ def fit_temperature(
 
     def loss(logarithm: float) -> float:
         mean = temper(members, np.exp(logarithm)).mean(axis=0)
-        likelihood = np.log(np.maximum(mean[rows, labels], LEAST)).sum()
-        return logarithm**2 / 2 - likelihood
+        log_likelihood = np.log(np.maximum(mean[rows, labels], LEAST)).sum()
+        return logarithm**2 / 2 - log_likelihood
 
     best = minimize_scalar(loss, bounds=(-_RANGE, _RANGE), method="bounded")
     return float(np.exp(best.x))

@@ -243,7 +243,7 @@ def load_draws(file: Path, pool_parts: Sequence[PoolPart]) -> list[Draw]:
     for number, line in enumerate(read_lines(file), start=1):
         with report_damage(file, number):
             for each in line["draws"]:
-                draws.append(_draw(line, each, pool_parts))
+                draws.append(_make_draw(line, each, pool_parts))
                 before = len(drawn)
                 drawn.update(draws[-1].samples.tolist())
                 if len(drawn) - before != len(draws[-1].samples):
@@ -251,7 +251,9 @@ def load_draws(file: Path, pool_parts: Sequence[PoolPart]) -> list[Draw]:
     return draws
 
 
-def _draw(line: dict[str, Any], values: dict[str, Any], pool_parts: Sequence[PoolPart]) -> Draw:
+def _make_draw(
+    line: dict[str, Any], values: dict[str, Any], pool_parts: Sequence[PoolPart]
+) -> Draw:
     number, labels = line["round"], line["labels"]
     pool_part = pool_parts[values["generation"]]
     names = ("probabilities", "predicted", "remaining")

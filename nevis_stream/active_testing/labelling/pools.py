@@ -67,7 +67,7 @@ def load_pool(pool: str, ids: Collection[str] | None = None) -> PoolImages:
 
     Args:
       pool: see `FORMS`. Ids are paths below the folder, positions in the array, or the data set's
-        sample ids. In a folder of folders of images these are the classes.
+        sample ids. If images are in folders below it, these are the classes.
       ids: of a folder, only these samples are read; None reads all.
 
     Raises:

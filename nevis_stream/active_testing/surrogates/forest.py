@@ -40,11 +40,8 @@ class Forest(SurrogateBuilder):
             members = _predict_members(forest, data.features, data.shape[1])
             known = data.calibration
             if known is not None and known.features is not None:
-                held_out, held_labels = (
-                    _predict_members(forest, known.features, members.shape[2]),
-                    known,
-                )
-                members = calibrate(members, held_out, held_labels.labels)
+                held_out = _predict_members(forest, known.features, members.shape[2])
+                members = calibrate(members, held_out, known.labels)
             else:
                 out_of_bag = np.nan_to_num(forest.oob_decision_function_, nan=0.0)
                 seen = np.flatnonzero(out_of_bag.sum(axis=1) > 0)

@@ -210,14 +210,14 @@ def _fit_classes(
 
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
         power, factors = values[0], values[1:]
-        likelihoods = log_softmax(power * logits + factors, axis=1)
-        surprise = -np.exp(likelihoods)
-        surprise[rows, labels] += 1
+        log_probabilities = log_softmax(power * logits + factors, axis=1)
+        residuals = -np.exp(log_probabilities)
+        residuals[rows, labels] += 1
         away = (power - 1) / _POWER_DEVIATION, factors / _CLASS_DEVIATION
-        gradient = np.append((surprise * finite).sum(), surprise.sum(axis=0))
+        gradient = np.append((residuals * finite).sum(), residuals.sum(axis=0))
         gradient -= np.append(away[0] / _POWER_DEVIATION, away[1] / _CLASS_DEVIATION)
         penalty = (away[0] ** 2 + (away[1] ** 2).sum()) / 2
-        return penalty - likelihoods[rows, labels].sum(), -gradient
+        return penalty - log_probabilities[rows, labels].sum(), -gradient
 
     start = np.append(1.0, np.zeros(classes))
     bounds = [(0.05, None)] + [(None, None)] * classes
@@ -294,11 +294,11 @@ def compute_class_evidence(
         rates = np.clip(rates, _LEAST_RATE, 1 - _LEAST_RATE)
         if_easy = np.log(1 - _HARD) + _log_likelihood(wrong, rates)
         if_hard = np.log(_HARD) + _log_likelihood(wrong, 1 - (1 - rates) * (1 - _HARD_RATE))
-        likelihood = np.logaddexp(if_easy, if_hard)
-        easy = np.exp(if_easy - likelihood)
+        log_likelihood = np.logaddexp(if_easy, if_hard)
+        easy = np.exp(if_easy - log_likelihood)
         frequencies = np.log(classes.mean(axis=0) + _LEAST_FREQUENCY)
         frequencies -= np.log(probabilities.mean(axis=0) + _LEAST_FREQUENCY)
-        evidence = likelihood + frequencies
+        evidence = log_likelihood + frequencies
         classes = with_labels(prior + evidence)
     return evidence
 
