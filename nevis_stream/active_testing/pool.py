@@ -263,7 +263,7 @@ class LabelledDraws:
 
     @property
     def left(self) -> np.ndarray:
-        """int64[M], the number of samples that had no label just before each one was asked."""
+        """int64[M], the number of samples not asked before each one, itself included."""
         return self.pool.n - np.arange(self.asked)
 
     @property

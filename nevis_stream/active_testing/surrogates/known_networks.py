@@ -306,7 +306,9 @@ def compute_class_evidence(
 def _log_likelihood(
     wrong: Float[np.ndarray, "samples models"], rates: Float[np.ndarray, "classes models"]
 ) -> PerClass:
-    """Returns float64[n, c] of outcomes [n, k] at the rates [c, k]; of many models, as of fewer."""
+    """Returns float64[n, c] of outcomes [n, k] at the rates [c, k]; more than `_INDEPENDENT` models
+    count as that many.
+    """
     weight = min(1, _INDEPENDENT / wrong.shape[1])
     return weight * (wrong @ np.log(rates).T + (1 - wrong) @ np.log1p(-rates).T)
 
