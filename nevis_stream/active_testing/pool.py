@@ -209,8 +209,8 @@ class LabelledDraws:
       answers: samples and labels int[1, M] with their probabilities and cost.
       predicted: float64[M], the loss of each asked sample that the surrogate expected before it was
         asked.
-      remaining: float64[M], the sum of expected losses over all samples that had no label just
-        before that one was asked, itself included.
+      remaining: float64[M], the sum of expected losses over all samples not asked before that one,
+        itself included.
       expected: float64[n], the losses that the latest surrogate expects.
       cost: of the labels and of what was computed.
       assumed: losses of the samples without a label, float64[M] or a number; NaN: not known.
