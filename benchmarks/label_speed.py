@@ -94,13 +94,13 @@ def step(n: int, members) -> None:
     print(f"{acquired} | {time.perf_counter() - begun:.3f} s")
 
 
-def make_small_pool() -> None:
-    """A pool of 60,000 in memory."""
+def measure_small_pool() -> None:
+    """Prints the figures of a pool of 60,000 in memory."""
     step(60_000, _probabilities(60_000, MEMBERS))
 
 
-def make_large_pool() -> None:
-    """A million samples, whose members are in a file of 400 MB."""
+def measure_large_pool() -> None:
+    """Prints those of a million samples, whose members are in a file of 400 MB."""
     n = 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "members.npy"
@@ -112,8 +112,10 @@ def make_large_pool() -> None:
         step(n, np.load(file, mmap_mode="r"))
 
 
-def train_heads() -> None:
-    """Retraining eight heads on 2,000 examples and 1,000 labels, predictions of 60,000 included."""
+def measure_heads() -> None:
+    """Prints those of eight heads retrained on 2,000 examples and 1,000 labels, predictions of
+    60,000 included.
+    """
     n, random = 60_000, np.random.default_rng(0)
     labels = random.integers(CLASSES, size=n + 2500)
     features = random.normal(0, 1, (n + 2500, 256)).astype(np.float32)
@@ -132,9 +134,9 @@ def train_heads() -> None:
 
 
 PIECES = {
-    "acquisition and expected losses, 60,000 samples": make_small_pool,
-    "the same, 1,000,000 samples, members in a file": make_large_pool,
-    "eight heads retrained on 3,000 labels, 60,000 samples": train_heads,
+    "acquisition and expected losses, 60,000 samples": measure_small_pool,
+    "the same, 1,000,000 samples, members in a file": measure_large_pool,
+    "eight heads retrained on 3,000 labels, 60,000 samples": measure_heads,
 }
 
 

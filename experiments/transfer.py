@@ -113,9 +113,7 @@ class TransferMatrixRun:
                     f"{error} The run of indep must keep its checkpoints (config.keep chosen or"
                     " all)."
                 ) from None
-            learner: Any = recorded.load_learner(
-                read_values(self._indep)
-            )  # one that begins from weights
+            learner: Any = recorded.load_learner(read_values(self._indep))
             network = learner.recipe.network
             facts = weights.Facts(
                 weights.describe_network(network), f"{source} alone", total(record.flops)

@@ -34,7 +34,7 @@ def define_config() -> FlagHolder:
     )
 
 
-def run_dir(subject: str = "run") -> FlagHolder:
+def define_run_dir(subject: str = "run") -> FlagHolder:
     """Defines --run_dir, the directory of a run or of another `subject`."""
     return flags.DEFINE_string(
         "run_dir", None, f"Directory of the {subject}; created if missing, continued if it exists."
@@ -121,7 +121,8 @@ class ExecutorFlags:
         return executor
 
     def check_devices(self) -> None:
-        """Refuses more devices than this machine has; a plan may be for another machine.
+        """Refuses more devices than this machine has, where trials run in this process; not called
+        by a dry run, which may be for another machine.
 
         Raises:
           BadInput: there are fewer devices than --devices.
@@ -137,7 +138,7 @@ class ExecutorFlags:
                 )
 
 
-def accept_changed_code() -> FlagHolder:
+def define_accept_changed_code() -> FlagHolder:
     """Defines --accept_changed_code."""
     return flags.DEFINE_bool(
         "accept_changed_code",
@@ -365,7 +366,7 @@ def make_console() -> Console:
     return Console(width=None if Console().is_terminal else _WITHOUT_TERMINAL)
 
 
-def estimate_cells(estimate: "Estimate") -> tuple[str, str]:
+def format_estimate(estimate: "Estimate") -> tuple[str, str]:
     """Returns the cells of a table for an estimate, and for its interval or why there is none."""
     value = "–" if math.isnan(estimate.value) else f"{estimate.value:z.4f}"
     if math.isnan(estimate.low):

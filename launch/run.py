@@ -31,13 +31,13 @@ from nevis_stream.streams.named_streams import load_stream
 from nevis_stream.streams.rows import stream_names
 
 command_line.define_config()
-_RUN_DIR = command_line.run_dir()
+_RUN_DIR = command_line.define_run_dir()
 _DRY_RUN = command_line.define_dry_run("tasks, trials, steps and estimated FLOPs")
 _SEEDS = command_line.define_seeds()
 command_line.define_data_dir()
 _CHECKPOINT = command_line.define_checkpoint_seconds()
 _EXECUTOR = command_line.define_executor()
-_ACCEPT = command_line.accept_changed_code()
+_ACCEPT = command_line.define_accept_changed_code()
 _CACHE = flags.DEFINE_string(
     "cache",
     None,

@@ -36,7 +36,7 @@ _SET = flags.DEFINE_multi_string(
     "KEY=V1,V2: values of any other key of the config; may be repeated.",
 )
 _SEEDS = command_line.define_seeds()
-_RUN_DIR = command_line.run_dir("sweep")
+_RUN_DIR = command_line.define_run_dir("sweep")
 _DRY_RUN = command_line.define_dry_run("each combination with its estimated FLOPs, and the sum")
 _COMMANDS = flags.DEFINE_bool(
     "commands", False, "Only print the launch.run commands, which launch.slurm can send."
@@ -44,7 +44,7 @@ _COMMANDS = flags.DEFINE_bool(
 _DATA_DIR = command_line.define_data_dir()
 _CHECKPOINT = command_line.define_checkpoint_seconds()
 _EXECUTOR = command_line.define_executor()
-_ACCEPT = command_line.accept_changed_code()
+_ACCEPT = command_line.define_accept_changed_code()
 
 
 def main(_):

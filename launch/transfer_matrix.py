@@ -49,13 +49,13 @@ def main(_):
         Path(_INDEP.value), Path(_OUT.value or "."), _SOURCES.value, _STREAM.value
     )
     tasks = list(matrix.trained)
-    runs = sum(len(tasks) - 1 - tasks.index(source) for source in matrix.sources)
+    pairs = sum(len(tasks) - 1 - tasks.index(source) for source in matrix.sources)
     if _DRY_RUN.value:
         trials, flops = matrix.config.search.trials, sum_phase_flops(matrix.ledger)
         each = sum(flops.values()) / len(tasks)
         print(
-            f"{len(matrix.sources)} rows with {runs} tasks of {trials} trials:"
-            f" {runs * trials} trainings, about {format_engineering(runs * each)} FLOPs if a task"
+            f"{len(matrix.sources)} rows with {pairs} tasks of {trials} trials:"
+            f" {pairs * trials} trainings, about {format_engineering(pairs * each)} FLOPs if a task"
             " costs as much as the average task of the run of indep. Nothing was run."
         )
         return
@@ -70,7 +70,7 @@ def main(_):
     _EXECUTOR.check_devices()
     entry.use_compilation_cache()
     entry.stop_at_signals()
-    print(f"{len(matrix.sources)} rows, {runs} tasks to train")
+    print(f"{len(matrix.sources)} rows, {pairs} tasks to train")
     frame = matrix.run(run_row)
     print(
         f"mean gain {100 * frame['gain'].mean():+.2f} points over {len(frame)} pairs of tasks:"

@@ -28,7 +28,7 @@ ActiveTest = tuple[Sequence[str], int, Hashable, Sequence[int]]
 repetition, also the seed; key of its data; and the numbers of labels after which the surrogate is
 retrained. The test ends at the last of these numbers, or the last that is shown.
 """
-_PUBLISHED_RULES = ProportionalSampling(uniform=0.1)  # nearer to the papers than the default
+_PUBLISHED_SAMPLING = ProportionalSampling(uniform=0.1)  # of all acquisitions but `rms_loss`
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,18 @@ class RecordedPaths:
         steps: Sequence[int],
     ) -> dict[str, Any]:
         """Returns the result of one test."""
-        surrogate, loss, rule = test_id[-3:]
+        surrogate, loss, acquisition = test_id[-3:]
         pool = Pool.of(data.predictions, loss)
         path = simulate(
             pool,
             truth,
             build_surrogate(surrogate, data, seed_for(number, surrogate)),
             Acquisition.named(
-                rule, ProportionalSampling() if rule == "rms_loss" else _PUBLISHED_RULES
+                acquisition,
+                ProportionalSampling() if acquisition == "rms_loss" else _PUBLISHED_SAMPLING,
             ),
             min(max(self.shown), max(steps)),
-            seed_for(number, "path", surrogate, loss, rule),
+            seed_for(number, "path", surrogate, loss, acquisition),
             steps=steps,
         )
         labels, place = truth[path.samples], {asked: i for i, asked in enumerate(path.steps)}

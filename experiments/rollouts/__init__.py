@@ -1,1 +1,3 @@
-"""Empirical rollouts: a design of `designs` whose minimiser trains a small network."""
+"""Empirical rollouts of the dynamic benchmarks of `experiments.theory.designs`: what minimises the
+risk is a small network that is trained.
+"""

@@ -28,7 +28,7 @@ from nevis_stream.evaluation_cache.importers.harness_requests import (
     format_for_lm_eval,
 )
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import estimate_cells, make_console
+from nevis_stream.launch.command_line import format_estimate, make_console
 from nevis_stream.launch.evaluate_commands.flags import get_reading_choices, parse_count_or_price
 from nevis_stream.storage import write_file
 from nevis_stream.terminal import TerminalProgress
@@ -150,7 +150,7 @@ def show_status(session: Session, **of: Any) -> None:
     table = Table("model", "estimate", "95% interval", "answers", "no answer", "waiting")
     for each in rows:
         estimate = each.estimate
-        value, interval = estimate_cells(estimate)
+        value, interval = format_estimate(estimate)
         answers = f"{each.answered:,} of {each.budget:,}"
         waiting = "ended" if each.ended else f"{each.waiting:,}"
         table.add_row(each.model, value, interval, answers, f"{each.failed:,}", waiting)

@@ -69,12 +69,12 @@ class RayTasks:
                 together.ended(trial)
         if missing:
             self._connect()
-            for trial, result in self._finished(missing):
+            for trial, result in self._run_remotely(missing):
                 results[trial.number] = trial.finish(result)
                 together.ended(trial)
         return [results[trial.number] for trial in trials]
 
-    def _finished(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Result]]:
+    def _run_remotely(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Result]]:
         """Sends trials and yields each with its result as it ends."""
         import ray
 

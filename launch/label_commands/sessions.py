@@ -17,7 +17,7 @@ from nevis_stream.datasets.images import JoinedImages
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.experiments.labelling import forms
 from nevis_stream.launch import entry
-from nevis_stream.launch.command_line import estimate_cells, make_console
+from nevis_stream.launch.command_line import format_estimate, make_console
 from nevis_stream.launch.label_commands.surrogate_data import (
     Subject,
     check_flags,
@@ -210,7 +210,7 @@ def print_status(words: Sequence[str], values: FlagValues) -> None:
     rows = estimate_models(session, values.estimator)
     for model in rows:
         estimate = model.estimate
-        value, interval = estimate_cells(estimate)
+        value, interval = format_estimate(estimate)
         width = "–" if np.isnan(model.width) else f"{model.width:.4f}"
         table.add_row(model.name, value, interval, width, str(estimate.observed))
     make_console().print(table)

@@ -78,9 +78,9 @@ def add_models(
         int64[1, b].
       budget: number of samples to observe of each model; in a multi-label data set of images, each
         of which is observed on all of its labels. Or prices of the samples with a budget in their
-        unit: then the method is one that takes prices, by default `PRICED`.
+        unit: then the method is one that takes prices, by default `DEFAULT_FOR_ANY_MODEL`.
       method: name of a method, or a pair; None: the one that is chosen for these known models and
-        this budget (see `choice`); where prompts have several metrics, `PRICED`.
+        this budget (see `choice`); where prompts have several metrics, `DEFAULT_FOR_ANY_MODEL`.
       seed: of the method's random choices.
       provenances: of the models, by id; the price of an answer is added to them if it is missing.
       most_flops: that the choice of a method may compute; if the prices of answers are known, no
@@ -115,7 +115,7 @@ def add_models(
     budgets: Sequence[int | Prices]
     if isinstance(budget, Prices):
         check_priced(facts)
-        method, budgets = method or methods.PRICED, [budget]
+        method, budgets = method or methods.DEFAULT_FOR_ANY_MODEL, [budget]
     else:
         check_budget(budget, samples if available and facts.prompt is None else facts.points)
         budgets = _divide_budget(budget, facts)
@@ -364,9 +364,9 @@ def add_samples(
     used = named.for_known(rows)
     additions = read_additions(cache.directory)
     stored = find_fit(cache.directory, used, rows, seed, additions, "-samples")
-    prices = [facts[name].get(EACH) for name in names]
-    mean_price = None if None in prices else sum(prices) / len(prices)
-    warn_of_cost(used, rows, [mean_price] * len(samples), budget, stored, "sample")
+    flops_each = [facts[name].get(EACH) for name in names]
+    mean_flops = None if None in flops_each else sum(flops_each) / len(flops_each)
+    warn_of_cost(used, rows, [mean_flops] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))
     try:
         estimates, own, _ = evaluate(stored, rows, oracle, len(samples), budget, seed, progress)
@@ -399,7 +399,7 @@ def add_samples(
         **compute_cost(
             asked_before,
             [len(samples)] * len(names),
-            prices,
+            flops_each,
             sum(costs, Cost()),
             own.fit + own.evaluation,
         ),

@@ -1,5 +1,5 @@
-"""Adds models to one part of a cache's samples, those that have a common mean: the others are
-predicted, and the cost is accounted for.
+"""Adds models to one part of a cache's samples, those that have a common mean: some of them are
+asked, the others predicted, and the cost is accounted for.
 """
 
 import dataclasses
@@ -52,8 +52,14 @@ from nevis_stream.queries.samples import Part, fill_unknown, is_observed
 from nevis_stream.storage import make_directory
 
 
-class _Asked(NamedTuple):
-    """What was asked, with as many samples of each model as gave an answer, and what follows."""
+class _Evaluated(NamedTuple):
+    """Estimates, and what they were made with.
+
+    Attributes:
+      estimates, own, evaluator: as `evaluate` returns them.
+      budget: samples of each model; fewer than wanted if too few gave an answer.
+      replaced: samples that were asked instead of others.
+    """
 
     estimates: Estimates
     own: OwnCost
@@ -119,7 +125,7 @@ class PartAdder:
             return []
         additions, choice = read_additions(self._cache.directory), None
         if method is None and self._others:
-            method = methods.PRICED
+            method = methods.DEFAULT_FOR_ANY_MODEL
         if method is None:
             choice = self._choose(rows, budget, seed, additions, most_flops, progress)
             report_choice(choice)
@@ -128,24 +134,29 @@ class PartAdder:
         stored = find_fit(self._directory, used, known, seed, additions)
         warn_of_cost(used, known, [row.flops_each for row in rows], budget, stored, "model")
         askable = self._find_askable(rows, available, budget)
-        asked = self._ask(stored, used, rows, askable, budget, seed, progress)
+        evaluated = self._ask(stored, used, rows, askable, budget, seed, progress)
         shared = {
             "rows": rows,
-            "missing": _missing(rows, ~askable, asked.replaced, drawn),
-            "made_by": {"method": method, "budget": asked.budget, "seed": seed},
+            "missing": _missing(rows, askable, evaluated.replaced, drawn),
+            "made_by": {"method": method, "budget": evaluated.budget, "seed": seed},
             "population": population,
             "expected": expected,
         }
-        own, key = asked.own, None
+        own, key = evaluated.own, None
         if choice is not None:
             own, key = dataclasses.replace(own, fit=own.fit + choice.flops), choice.key
         costs = self._count_costs(rows, own, prices)
         values = np.stack([row.values for row in rows])
-        added = self._record(values, asked.estimates, stored.key, costs, **shared, choice=key)
+        added = self._record(values, evaluated.estimates, stored.key, costs, **shared, choice=key)
         for number, other in enumerate(self._others):
             values = np.stack([row.other_values[number] for row in rows])
             added += other._add_beside(
-                asked.evaluator, asked.estimates.answers, values, additions, progress, shared
+                evaluated.evaluator,
+                evaluated.estimates.answers,
+                values,
+                additions,
+                progress,
+                shared,
             )
         return added
 
@@ -172,7 +183,7 @@ class PartAdder:
                 self._cache, model, columns, facts, oracle, image, self._other_columns
             )
             expected[model][columns] = fill_unknown(row.values)
-            if row.asked < len(columns):
+            if row.observed < len(columns):
                 rows.append(row)
         return rows
 
@@ -196,9 +207,9 @@ class PartAdder:
         progress: Progress,
     ) -> Choice:
         """Returns the method that suits the known models and the budget."""
-        prices, known = [row.flops_each for row in rows], self._known
+        flops_each, known = [row.flops_each for row in rows], self._known
         cells = len(self._part.columns) - budget * self._labels
-        saved = np.inf if None in prices else sum(prices) * cells
+        saved = np.inf if None in flops_each else sum(flops_each) * cells
         trying = Within(progress, "trying")
         return choose(
             *(self._directory, known, len(rows), budget, seed, additions, most_flops, saved, trying)
@@ -228,7 +239,7 @@ class PartAdder:
         budget: int,
         seed: int,
         progress: Progress,
-    ) -> _Asked:
+    ) -> _Evaluated:
         """Asks the samples that the method chooses and estimates the rest. If some give no answer
         and no other one is left, it estimates from those that gave one.
 
@@ -240,12 +251,12 @@ class PartAdder:
         known = self._known
         readable = read_for_method(method, known, len(rows))
 
-        def try_with(replaced: Substitutes, budget: int) -> _Asked:
+        def try_with(replaced: Substitutes, budget: int) -> _Evaluated:
             def oracle(query: Query) -> Responses:
                 return replaced.ask_checked(query, lambda inner: _of_rows(rows, inner))
 
             evaluated = evaluate(stored, readable, oracle, len(rows), budget, seed, progress)
-            return _Asked(*evaluated, budget, replaced)
+            return _Evaluated(*evaluated, budget, replaced)
 
         try:
             return try_with(Substitutes(known, askable), budget)
@@ -257,8 +268,8 @@ class PartAdder:
                 "some samples gave no answer, and no other one that is not dearer is left to be"
                 " asked instead; nothing was estimated. What was answered is kept."
             )
-        if not (fewer := min(row.asked for row in rows) // self._labels):
-            empty = next(row for row in rows if not row.asked)
+        if not (fewer := min(row.observed for row in rows) // self._labels):
+            empty = next(row for row in rows if not row.observed)
             raise BadInput(
                 f"model {empty.model!r} gave no answer to any of the {len(empty.failed)} samples"
                 " that were chosen; nothing was estimated."
@@ -273,7 +284,7 @@ class PartAdder:
         metrics, cells = 1 + len(self._others), len(self._part.columns)
         return [
             compute_cost(
-                [row.asked_before * metrics],
+                [row.observed_before * metrics],
                 [cells * metrics],
                 [row.flops_each],
                 row.cost,
@@ -286,7 +297,7 @@ class PartAdder:
 
     def _add_beside(
         self,
-        asked: Evaluator,
+        beside: Evaluator,
         answers: Responses,
         values: np.ndarray,
         additions: Sequence[Addition],
@@ -296,7 +307,7 @@ class PartAdder:
         """Returns the additions of another metric of the prompts that were asked.
 
         Args:
-          asked, answers: see `Evaluator.predict_beside`.
+          beside, answers: see `Evaluator.predict_beside`.
           values: [m, n], of this metric, unknown where nothing was asked.
           additions: those before.
           progress: is told the stages.
@@ -310,7 +321,7 @@ class PartAdder:
             stored, readable, made_by["budget"], made_by["seed"], Within(progress, self._part.name)
         )
         given = np.take_along_axis(values, answers.samples, axis=1)
-        estimates = evaluator.predict_beside(asked, answers, given, made_by["budget"])
+        estimates = evaluator.predict_beside(beside, answers, given, made_by["budget"])
         evaluation = (total(ctx.meter.counts()) - fit) // models
         # the queries are in the record of the metric that was asked
         costs = [
@@ -376,7 +387,7 @@ class PartAdder:
                 **made_by,
                 models=len(self._names),
                 samples=len(columns),
-                asked=row.asked,
+                asked=row.observed,
                 accuracy=value,
                 low=low,
                 high=high,
@@ -402,7 +413,7 @@ class PartAdder:
 
 
 def _other(other: tuple[float, float, float] | None) -> dict[str, float | None]:
-    """Returns the entries of a record for an estimate that holds for others."""
+    """Returns the entries of a record for an estimate that holds for other new models."""
     values = _entries(other or [np.nan] * 3)
     return dict(zip(("other", "other_low", "other_high"), values, strict=True))
 
@@ -433,25 +444,25 @@ def _of_rows(rows: Sequence[CachedOracle], query: Query) -> Responses:
 
 
 def _missing(
-    rows: Sequence[CachedOracle], unasked: np.ndarray, replaced: Substitutes, drawn: bool
+    rows: Sequence[CachedOracle], askable: np.ndarray, replaced: Substitutes, drawn: bool
 ) -> np.ndarray:
     """Returns the fraction of samples of each model without an answer, float64[m], after a warning
     if others were asked in their place.
 
     Args:
       rows: what was asked of each model.
-      unasked: bool[m, n], the samples on which a model could not be asked.
+      askable: bool[m, n], the samples on which a model could be asked.
       replaced: by what they were replaced.
-      drawn: whether the others were drawn at random.
+      drawn: whether the samples that can be asked were drawn at random from all.
     """
     models, failed = [row.model for row in rows], np.array([len(row.failed) for row in rows])
-    if (unasked.any() or not failed.any()) and replaced.counts.any():
+    if (not askable.all() or not failed.any()) and replaced.counts.any():
         warnings.warn(replaced.message(models), RunWarning, stacklevel=4)
     if failed.any():
         warnings.warn(_failed_message(models, failed), RunWarning, stacklevel=4)
-    missing = failed / (failed + np.array([row.asked for row in rows]))
+    missing = failed / (failed + np.array([row.observed for row in rows]))
     if not drawn:
-        lacking = unasked.mean(axis=1) * (replaced.counts > 0)
+        lacking = (~askable).mean(axis=1) * (replaced.counts > 0)
         missing = 1 - (1 - missing) * (1 - lacking)
     return missing
 
@@ -468,15 +479,15 @@ def _failed_message(models: Sequence[str], failed: np.ndarray) -> str:
 def warn_of_cost(
     method: Method,
     known: KnownModels,
-    prices: Sequence[float | None],
+    flops_each: Sequence[float | None],
     budget: int,
     stored: StoredFit,
     kind: str,
 ) -> None:
-    """Warns if a method will cost more than it saves and the prices of answers are known."""
-    if None in prices or budget == known.facts.points:
+    """Warns if a method will cost more than it saves and the FLOPs of answers are known."""
+    if None in flops_each or budget == known.facts.points:
         return
     if message := predicted_cost.describe_cost_warning(
-        method, known, prices, budget, stored.tree, kind
+        method, known, flops_each, budget, stored.tree, kind
     ):
         warnings.warn(message, RunWarning, stacklevel=3)

@@ -97,7 +97,7 @@ def evaluate(
 
     def oracle(query: Query) -> Responses:
         columns = query.samples[0]
-        values = _check(board, model, columns, low, high)
+        values = _ask_model(board, model, columns, low, high)
         return Responses(query, values[None], Cost(None))
 
     drawn_from = read_population(board.cache, population, clusters)
@@ -233,7 +233,7 @@ def _estimate(addition: Addition, part: Part) -> Estimate:
     )
 
 
-def _check(
+def _ask_model(
     board: Board, model: AskModel, columns: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
     """Returns a model's values on some columns on the scale of the cache, float64[b], NaN where

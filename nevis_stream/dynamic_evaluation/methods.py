@@ -294,7 +294,7 @@ def get(name: str) -> Method:
     Raises:
       BadInput: there is no such method; the message lists the valid names.
     """
-    if name == DEFAULT:  # what holds for all that may be chosen
+    if name == DEFAULT:  # stands in for any that may be chosen, where there is no choice yet
         return dataclasses.replace(guard("recommended"), name=DEFAULT)
     if name.startswith(GUARDED):
         return guard(name.removeprefix(GUARDED))
@@ -346,13 +346,13 @@ def is_bound(name: str) -> bool:
     return not set(text.split("+")).isdisjoint(BOUNDS)
 
 
-PRICED = "model_assisted"
-"""The method where samples differ in price, or prompts have several metrics, and none is named: its
-estimates hold for any model."""
+DEFAULT_FOR_ANY_MODEL = "model_assisted"
+"""The method that is taken if none is named where samples differ in price, or prompts have several
+metrics: its estimates hold for any model."""
 
 
 def check_several_metrics(method: Method) -> None:
-    """Refuses a method whose choice of samples says nothing about other metrics of them.
+    """Refuses a method that chooses samples by one metric; intervals of others need not hold then.
 
     Raises:
       BadInput: the samples are neither drawn at random from all nor with known probabilities that
@@ -361,8 +361,8 @@ def check_several_metrics(method: Method) -> None:
     if not isinstance(method.policy, Random) and not isinstance(method.predictor, ModelAssisted):
         raise BadInput(
             f"method {method.name!r} chooses samples by one metric, so an interval of another one"
-            f" of the same answers need not hold: use {PRICED}, random_mean or random+PREDICTOR,"
-            " or read each metric into a cache of its own."
+            f" of the same answers need not hold: use {DEFAULT_FOR_ANY_MODEL}, random_mean or"
+            " random+PREDICTOR, or read each metric into a cache of its own."
         )
 
 

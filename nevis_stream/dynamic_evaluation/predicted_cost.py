@@ -132,7 +132,7 @@ def choose_cheap(most_flops: float, known: KnownModels, models: int, budget: int
 def describe_cost_warning(
     method: Method,
     known: KnownModels,
-    prices: Sequence[float],
+    flops_each: Sequence[float],
     budget: int,
     tree: Tree | None,
     kind: str,
@@ -142,14 +142,14 @@ def describe_cost_warning(
     Args:
       method: the method.
       known: the known models.
-      prices: FLOPs of one answer for each new model (or sample).
+      flops_each: of one answer for each new model (or sample).
       budget: number of samples asked of each.
       tree: a stored fit.
       kind: what is added: "model" or "sample".
     """
     asked = budget * (known.shape[1] // known.facts.points)
-    unasked, models = known.shape[1] - asked, len(prices)
-    saved = sum(prices) * unasked
+    unasked, models = known.shape[1] - asked, len(flops_each)
+    saved = sum(flops_each) * unasked
     own = predict_cost(method, known, models, budget, tree)
     if own <= saved:
         return ""

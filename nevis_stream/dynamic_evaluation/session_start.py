@@ -130,7 +130,7 @@ def begin(
                 "`until`, `until_better_than` and `until_decided` need a budget that is a number of"
                 " samples, or none."
             )
-        prices, method = rule.budget, method or methods.PRICED
+        prices, method = rule.budget, method or methods.DEFAULT_FOR_ANY_MODEL
         budget = _count_affordable(board, method, prices)
     else:
         budget = samples if rule.budget is None else check_budget(rule.budget, samples)

@@ -358,7 +358,7 @@ class CachedOracle:
       values: [n], the observed values.
       other_values: [k, n], those of the other metrics.
       failed: samples without an answer: they were asked, or would have been asked next.
-      asked_before: number of cells that were observed before.
+      observed_before: number of cells that were observed before.
       cost: of everything that was asked.
     """
 
@@ -385,10 +385,10 @@ class CachedOracle:
             self.other_values = row[self._others]
             whole = is_observed(self.other_values).all(axis=0)
             self.values = np.where(whole, row[columns], make_unknown_cells((), self._scores))
-        self.asked_before = self.asked
+        self.observed_before = self.observed
 
     @property
-    def asked(self) -> int:
+    def observed(self) -> int:
         """Number of observed cells."""
         return int(np.count_nonzero(is_observed(self.values)))
 

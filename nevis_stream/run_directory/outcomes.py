@@ -153,10 +153,11 @@ class TaskMistakes(Record):
 def find_worst(
     samples: Samples, kind: str, probabilities: np.ndarray, class_names: Sequence[str] = ()
 ) -> tuple[list[tuple[int, Mistake]], int]:
-    """Returns up to 12 wrong answers, the most confident first, and the number of all.
+    """Returns up to 12 wrong answers, those with the least probability of the true value first,
+    and the number of all.
 
-    In a multi-label task a sample is ranked by the wrong label with the lowest confidence; of equal
-    ones the first counts.
+    In a multi-label task a sample is ranked by its wrong label with the least such probability; of
+    equal ones the first counts.
 
     Args:
       samples: the split.

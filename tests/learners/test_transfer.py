@@ -367,7 +367,8 @@ def test_a_killed_related_run_goes_on_to_the_same_ledger(tmp_path, dynamic):
         learner(FromRelated(space="static"), ensemble=2),
         learner(FromRandom(), data=AuxiliaryTasks("related", 2)),
         pytest.param(
-            learner(FromRelated(), data=AuxiliaryTasks("all"), trials=1), marks=pytest.mark.slow
+            learner(FromRelated(), data=AuxiliaryTasks("all"), trials=1),
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             learner(FromPrevious(), data=AuxiliaryTasks("random")), marks=pytest.mark.slow

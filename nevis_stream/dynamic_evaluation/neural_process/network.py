@@ -71,7 +71,7 @@ class Attention(nn.Module):
         values: Float[jax.Array, "... keys value_width"],
         mask: Bool[jax.Array, "... keys"],
     ) -> Float[jax.Array, "... queries out"]:
-        """Returns float32[…, q, width]; there is bool[…, k]."""
+        """Returns float32[…, q, width]; `mask` is false for padding."""
         attend = nn.MultiHeadDotProductAttention(
             HEADS, qkv_features=self.width, out_features=self.width
         )
@@ -279,8 +279,8 @@ def draw(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> 
     have the same samples.
     """
     steps, (models, n) = STEPS_TOGETHER, described.values.shape
-    asked = min(ASKED, max(n // 2, 1))
-    together = min(asked + PREDICTED, n)
+    most = min(ASKED, max(n // 2, 1))
+    together = min(most + PREDICTED, n)
     model = random.integers(models, size=(steps, TASKS))[..., None]
     columns = np.stack([random.permutation(n)[:together] for _ in range(steps)])[:, None]
     part = described.part[model]
@@ -291,7 +291,7 @@ def draw(described: Descriptions, sizes: Sizes, random: np.random.Generator) -> 
         described.values[model, columns],
         described.mask[model, columns],
         described.kinds[columns],
-        ((asked + 1) ** fraction).astype(np.int32) - 1,
+        ((most + 1) ** fraction).astype(np.int32) - 1,
         random.normal(size=(steps, TASKS, sizes.latent)).astype(np.float32),
     )
 
@@ -348,11 +348,11 @@ def log_likelihood(
     return jnp.where(kinds > 0, of_score, of_outcome)
 
 
-def make_optimiser() -> optax.GradientTransformation:
+def make_optimiser(steps: int) -> optax.GradientTransformation:
     """Returns AdamW with a learning rate that falls to 0 along a cosine."""
     return optax.chain(
         optax.clip_by_global_norm(LARGEST_GRADIENT),
-        optax.adamw(optax.cosine_decay_schedule(LEARNING_RATE, STEPS), weight_decay=WEIGHT_DECAY),
+        optax.adamw(optax.cosine_decay_schedule(LEARNING_RATE, steps), weight_decay=WEIGHT_DECAY),
     )
 
 
@@ -365,14 +365,14 @@ def make_training_program(sizes: Sizes, most: int, steps: int) -> Callable[[Tree
       most: number of samples that may have been asked.
       steps: of the whole training.
     """
-    network, update = NeuralProcessNetwork(sizes), make_optimiser().update
+    network, update = NeuralProcessNetwork(sizes), make_optimiser(steps).update
 
     def advance(state: Tree, tasks: Tasks) -> Tree:
         def step(state: Tree, tasks: Tasks) -> tuple[Tree, None]:
-            parameters, memory = state
+            parameters, moments = state
             slope = jax.grad(lambda inner: compute_loss(network, inner, tasks, most))(parameters)
-            changes, memory = update(slope, memory, parameters)
-            return (optax.apply_updates(parameters, changes), memory), None
+            changes, moments = update(slope, moments, parameters)
+            return (optax.apply_updates(parameters, changes), moments), None
 
         return jax.lax.scan(step, state, tasks)[0]
 
@@ -394,7 +394,7 @@ def train(described: Descriptions, sizes: Sizes, key: jax.Array, ctx: Compute) -
     parameters = jax.jit(network.init)(
         key, described.all[:1], one[0], one[0].astype(np.int32), one[0] > 1, described.base[:1]
     )
-    start = parameters, jax.jit(make_optimiser().init)(parameters)
+    start = parameters, jax.jit(make_optimiser(STEPS).init)(parameters)
     entropy = make_numpy_generator(key).integers(2**63)
     jitted = ctx.jit(make_training_program(sizes, most, STEPS))
 

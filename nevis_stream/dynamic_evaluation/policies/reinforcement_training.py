@@ -106,7 +106,7 @@ ASKED_BEFORE = 128  # at most
 LEARNING_RATE = 1e-3
 LARGEST_GRADIENT = 0.5
 DISCOUNT, LAMBDA, CLIP = 0.99, 0.95, 0.2  # table B.1
-ENTROPY_COLD = 0.001  # with samples that no known model has met; otherwise 0
+ENTROPY_WEIGHT_COLD = 0.001  # with samples that no known model has met; otherwise 0
 VALUE_WEIGHT = 0.5  # of the critic's loss
 
 
@@ -116,13 +116,13 @@ class Transitions(NamedTuple):
     Attributes:
       states: before each step.
       actions: int32[b], the sample that was asked.
-      likelihood: float32[b], the logarithm of its probability then.
+      log_probability: float32[b], the logarithm of its probability then.
       advantages, returns: float32[b].
     """
 
     states: State
     actions: np.ndarray
-    likelihood: np.ndarray
+    log_probability: np.ndarray
     advantages: np.ndarray
     returns: np.ndarray
 
@@ -148,18 +148,18 @@ def compute_loss(
     parameters: Tree,
     descriptions: jax.Array,
     steps: Transitions,
-    entropy: float,
+    entropy_weight: float,
 ) -> jax.Array:
-    """Returns the clipped loss of the actor, with that of the critic and the entropy bonus."""
+    """Returns the clipped loss of the actor, with that of the critic and the weighted entropy."""
     logits, values = network.apply(parameters, descriptions, steps.states)
     logarithms = jax.nn.log_softmax(logits)
     taken = jnp.take_along_axis(logarithms, steps.actions[:, None], axis=1)[:, 0]
-    ratio = jnp.exp(taken - steps.likelihood)
+    ratio = jnp.exp(taken - steps.log_probability)
     clipped = jnp.clip(ratio, 1 - CLIP, 1 + CLIP)
     gain = jnp.minimum(ratio * steps.advantages, clipped * steps.advantages).mean()
-    spread = -(jnp.exp(logarithms) * logarithms).sum(axis=1).mean()
+    entropy = -(jnp.exp(logarithms) * logarithms).sum(axis=1).mean()
     error = ((values - steps.returns) ** 2).mean()
-    return VALUE_WEIGHT * error - gain - entropy * spread
+    return VALUE_WEIGHT * error - gain - entropy_weight * entropy
 
 
 def make_optimiser() -> optax.GradientTransformation:
@@ -168,22 +168,22 @@ def make_optimiser() -> optax.GradientTransformation:
 
 
 @make_once
-def update_program(frozen: bool, entropy: float) -> Callable[..., Tree]:
-    """Returns the program that takes a state, descriptions and batches of steps, [batches, b, …],
-    and returns the state after them.
+def make_update_program(frozen: bool, entropy_weight: float) -> Callable[..., Tree]:
+    """Returns the program that takes parameters with the state of the optimiser, descriptions and
+    batches of steps, [batches, b, …], and returns the former after them.
     """
     network, transform = ActorCritic(frozen), make_optimiser().update
 
-    def update(state: Tree, descriptions: jax.Array, batches: Transitions) -> Tree:
-        def step(state: Tree, batch: tuple) -> tuple[Tree, None]:
-            parameters, memory = state
+    def update(training: Tree, descriptions: jax.Array, batches: Transitions) -> Tree:
+        def step(training: Tree, batch: tuple) -> tuple[Tree, None]:
+            parameters, moments = training
             slope = jax.grad(
-                lambda inner: compute_loss(network, inner, descriptions, batch, entropy)
+                lambda inner: compute_loss(network, inner, descriptions, batch, entropy_weight)
             )(parameters)
-            changes, memory = transform(slope, memory, parameters)
-            return (optax.apply_updates(parameters, changes), memory), None
+            changes, moments = transform(slope, moments, parameters)
+            return (optax.apply_updates(parameters, changes), moments), None
 
-        return jax.lax.scan(step, state, batches)[0]
+        return jax.lax.scan(step, training, batches)[0]
 
     return update
 
@@ -246,7 +246,7 @@ def play_episodes(
     before = int((most + 1) ** random.random()) - 1
     start = random.random((models, len(seen))).argsort(axis=1)[:, :before]
     answers = _answer(seen[start], truth)
-    states, actions, likelihood, values, rewards = [], [], [], [], []
+    states, actions, log_probability, values, rewards = [], [], [], [], []
     state = state_of(answers, posterior.moments(answers))
     error = compute_expected_error(state, truth)
     for _ in range(horizon):
@@ -264,7 +264,7 @@ def play_episodes(
         state = state_of(answers, posterior.moments(answers))
         after = compute_expected_error(state, truth)
         for kept, item in zip(
-            (states, actions, likelihood, values, rewards),
+            (states, actions, log_probability, values, rewards),
             (visible, action, chosen, value, (error - after) * shaped),
             strict=True,
         ):
@@ -277,7 +277,7 @@ def play_episodes(
     returns = estimates + np.stack(values)
     normalised = (estimates - estimates.mean()) / (estimates.std() + 1e-8)
     taken, *rest = (
-        np.concatenate(list(each)) for each in (actions, likelihood, normalised, returns)
+        np.concatenate(list(each)) for each in (actions, log_probability, normalised, returns)
     )
     joined = State(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
     return Transitions(joined, taken.astype(np.int32), *(np.float32(each) for each in rest)), seen
@@ -307,7 +307,7 @@ def train(
       ctx: counts FLOPs.
       shaped: as of `play_episodes`.
     """
-    network, entropy = ActorCritic(cold), ENTROPY_COLD if cold else 0.0
+    network, entropy_weight = ActorCritic(cold), ENTROPY_WEIGHT_COLD if cold else 0.0
     random, (models, n) = make_numpy_generator(key), known.shape
     rows = None
     if models > MODELS:
@@ -317,14 +317,17 @@ def train(
     blank = State(*np.zeros((4, 1, n), np.float32))
     parameters = jax.jit(network.init)(key, descriptions, blank)
     start = parameters, jax.jit(make_optimiser().init)(parameters)
-    act, update = ctx.jit(make_acting_program(cold)), ctx.jit(update_program(cold, entropy))
+    act, update = (
+        ctx.jit(make_acting_program(cold)),
+        ctx.jit(make_update_program(cold, entropy_weight)),
+    )
     number = random.integers(2**63)
 
-    def advance(state: Tree, part: int) -> Tree:
+    def advance(training: Tree, part: int) -> Tree:
         random = np.random.default_rng([number, part])
         drawn = truth[random.choice(len(truth), EPISODES, replace=len(truth) < EPISODES)]
         steps, seen = play_episodes(
-            state[0], act, descriptions, drawn, posterior, random, horizon, shaped
+            training[0], act, descriptions, drawn, posterior, random, horizon, shaped
         )
         ctx.charge(horizon * drawn.size * 6)  # the rewards
         size = len(steps.actions) // BATCHES
@@ -332,7 +335,7 @@ def train(
         chosen = np.concatenate(
             [order[: BATCHES * size].reshape(BATCHES, size) for order in orders]
         )
-        return update(state, descriptions[seen], jax.tree.map(lambda leaf: leaf[chosen], steps))
+        return update(training, descriptions[seen], jax.tree.map(lambda leaf: leaf[chosen], steps))
 
     def name() -> str:
         about = repr((VERSION, ITERATIONS, cold, shaped, int(number), digest(known)))

@@ -25,7 +25,7 @@ def html(section: Section) -> Markup | None:
     by_method = {label: each for label, each in section.once(_slices).items() if each}
     if not by_method:
         return None
-    drawn = _draw(section)
+    drawn = _select_drawn(section)
     names = list(
         dict.fromkeys((cell.dimension, cell.name) for each in by_method.values() for cell in each)
     )
@@ -60,11 +60,11 @@ def tables(section: Section) -> dict[str, pd.DataFrame]:
 
 def figures(section: Section) -> dict[str, svg.Drawing]:
     """Returns `slices`; nothing where no method has a difference to indep."""
-    drawn = _draw(section)
+    drawn = _select_drawn(section)
     title = "Difference of the error to indep's by slice, one mark per method"
     caption = (
-        "n: tasks in a slice. Bars: 95% interval of the mean difference to indep (studentised"
-        " bootstrap)."
+        "n: tasks of a slice with a difference. Bars: 95% interval of the mean difference to indep"
+        " (studentised bootstrap)."
     )
     drawing = svg.Drawing(title, lambda: plot_slices(drawn, section.styles), caption)
     return {"slices": drawing} if drawn else {}
@@ -78,9 +78,9 @@ def _has_difference(cells: Sequence[Slice]) -> bool:
     return any(not math.isnan(cell.difference) for cell in cells)
 
 
-def _draw(section: Section) -> dict[str, Sequence[Slice]]:
-    """The methods with the lowest mean errors that have a difference, in the page's order, without
-    the slices by part of the stream.
+def _select_drawn(section: Section) -> dict[str, Sequence[Slice]]:
+    """Returns the slices of the methods with the lowest mean errors that have a difference, in the
+    page's order, without those by part of the stream.
     """
     by_method = section.once(_slices)
     able = [method for method in section.methods if _has_difference(by_method[method.group.label])]
