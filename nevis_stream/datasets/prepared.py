@@ -33,7 +33,7 @@ from nevis_stream.datasets.prepared_images import (
     PreparedImages,
     RawImages,
     RecordImages,
-    prepare_again,
+    advise_preparing,
 )
 from nevis_stream.datasets.reading import Reading
 from nevis_stream.errors import BadInput
@@ -110,7 +110,7 @@ def read_about(dataset_id: str, origin: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         problem = f"cannot be read ({error})"
     if problem:
-        raise BadInput(f"{path}: {problem}. {prepare_again(path)}")
+        raise BadInput(f"{path}: {problem}. {advise_preparing(path)}")
     return facts
 
 
@@ -148,7 +148,7 @@ class Names(Sequence):
             problem = f"{len(names)} names of {self._count} images"
         except (OSError, ValueError) as error:
             problem = str(error)
-        raise BadInput(f"{self._path}: cannot be read ({problem}). {prepare_again(self._path)}")
+        raise BadInput(f"{self._path}: cannot be read ({problem}). {advise_preparing(self._path)}")
 
 
 def suggest_preparing(dataset_id: str, origin: str) -> str:
@@ -243,10 +243,10 @@ def read_tensors(dataset_id: str, origin: str, split: str) -> dict[str, np.ndarr
     path = find_directory(dataset_id, origin) / f"{split}.safetensors"
     try:
         if hash_file(path) != read_about(dataset_id, origin)["files"].get(path.name):
-            raise BadInput(f"{path}: {_CHANGED}. {prepare_again(path)}")
+            raise BadInput(f"{path}: {_CHANGED}. {advise_preparing(path)}")
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise BadInput(f"{path}: cannot be read ({error}). {prepare_again(path)}") from None
+        raise BadInput(f"{path}: cannot be read ({error}). {advise_preparing(path)}") from None
 
 
 def verify(dataset_id: str, origin: str) -> list[str]:

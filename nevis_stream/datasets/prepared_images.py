@@ -2,8 +2,8 @@
 
 The views that training needs (all images at one size) are computed once and kept as memory-mapped
 arrays in the folder `derived`, where later processes find them; they need not fit in memory. The
-CRC-32 of each row, uint32[n], follows such an array, where numpy does not look. What is read of an
-array is compared: all of it, or the rows that are read of one that does not fit in memory.
+CRC-32 of each row, uint32[n], follows such an array, where numpy does not look. These are compared
+with what is read: a small array whole, when it is first used; of a large one the rows in use.
 """
 
 import functools
@@ -93,8 +93,8 @@ _WITHOUT_SUMS = "-v1.npy"  # derived arrays of earlier versions
 _RESIDENT = 2**26  # bytes of a derived array that may stay in the memory of the process
 
 
-def prepare_again(file: Path) -> str:
-    """Returns how data come again whose file, in ORIGIN/DATASET/VERSION, is damaged."""
+def advise_preparing(file: Path) -> str:
+    """Returns what to do if a file of prepared data, ORIGIN/DATASET/VERSION/FILE, is damaged."""
     *_, origin, dataset_id, _, _ = "", "", *file.absolute().parts
     if origin == "local" and dataset_id not in catalogue.read_shared_files():
         return f"Import it again: python -m launch.data import FILE --task={dataset_id}."
@@ -129,7 +129,7 @@ class RawImages:
             return load_array(self.path)
         except (OSError, ValueError, EOFError) as error:
             raise BadInput(
-                f"{self.path}: cannot be read ({error}). {prepare_again(self.path)}"
+                f"{self.path}: cannot be read ({error}). {advise_preparing(self.path)}"
             ) from None
 
     def image(self, position: int) -> Image.Image:
@@ -158,7 +158,7 @@ class RecordImages:
 
     @functools.cached_property
     def _records(self):
-        return _data_source(self.folder, self.split)
+        return _open_source(self.folder, self.split)
 
     def image(self, position: int) -> Image.Image:
         """Returns an image in RGB, by its position in the split.
@@ -247,7 +247,7 @@ class PreparedImages(Images):
         if isinstance(self._source, RawImages) and hash_pixels(image) != recorded:
             raise BadInput(
                 f"{self._source.path}: image {position} has changed since it was prepared."
-                f" {prepare_again(self._source.path)} See: python -m launch.data verify"
+                f" {advise_preparing(self._source.path)} See: python -m launch.data verify"
             )
         return image
 
@@ -320,7 +320,7 @@ class PreparedImages(Images):
 
 
 @functools.lru_cache(maxsize=16)
-def _data_source(folder: Path, split: str):
+def _open_source(folder: Path, split: str):
     try:
         import tensorflow_datasets as tfds
     except ImportError:

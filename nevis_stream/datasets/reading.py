@@ -3,7 +3,7 @@ person may say where files can be read in more than one way, such as which folde
 
 A reading is printed once, kept with the data (prepared.json, a run's readings.json) and shown in
 reports. A choice has the same name as a flag of `data import`, a column of a stream's csv and an
-argument. Parts are called `train`, `Training`, `val`, `seg_test`, in any case.
+argument. Parts are called `train`, `Training`, `val`, `seg_test`, in small letters or capitals.
 """
 
 import contextlib
@@ -172,7 +172,7 @@ class Reading:
     @property
     def understood(self) -> str:
         """What was understood, in one line."""
-        total, names = sum(self.parts.values()), list(map(_told_apart, self.classes[:_SHOWN]))
+        total, names = sum(self.parts.values()), list(map(_quote_unclear, self.classes[:_SHOWN]))
         parts = ", ".join(
             f"{name} {count:,}" for name, count in sorted(self.parts.items(), key=_place)
         )
@@ -211,10 +211,10 @@ class Reading:
         return cls(**known | {"left_out": [LeftOut(**each) for each in values["left_out"]]})
 
 
-def _told_apart(name: str) -> str:
+def _quote_unclear(name: str) -> str:
     """Returns a name as a list of names shows it: in quotation marks if it would look otherwise.
 
-    >>> [_told_apart(name) for name in ("cat", "black cat", "cat ", "a,b", "one\\ntwo")]
+    >>> [_quote_unclear(name) for name in ("cat", "black cat", "cat ", "a,b", "one\\ntwo")]
     ['cat', 'black cat', "'cat '", "'a,b'", "'one\\\\ntwo'"]
     """
     return name if name == name.strip() and name.isprintable() and "," not in name else repr(name)
@@ -257,7 +257,8 @@ _WORDS = {
     "test": ("test", "testing", "testset"),
 }
 _PART = {word: part for part, words in _WORDS.items() for word in words}
-# what publishers add to such a word; with any other word a name is a part only among its like
+# what publishers add to such a word; a name with other words is that of a part only if another
+# part's name has the same ones: seg_train and seg_test
 _FILLERS = frozenset(
     (
         "set",
@@ -283,8 +284,8 @@ def explain_choice(name: str, value: str) -> str:
     )
 
 
-def _word(name: str) -> tuple[str, frozenset[str]] | None:
-    """Returns the part that a name has the word of, and its other words."""
+def _split_name(name: str) -> tuple[str, frozenset[str]] | None:
+    """Returns the part whose word is in a name, and the other words; None without just one part."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", normalise_name(name))
     words = [word for word in re.split(r"[^\w]|_", spaced.lower()) if word]
     if words in (["dev", "test"], ["val", "test"]):
@@ -301,7 +302,7 @@ def match_parts(names: Iterable[str]) -> dict[str, str]:
     >>> match_parts(["Training", "val", "seg_test", "seg_train", "cat", "bullet_train"])
     {'Training': 'train', 'val': 'dev', 'seg_test': 'test', 'seg_train': 'train'}
     """
-    words = {name: word for name in names if (word := _word(name))}
+    words = {name: word for name in names if (word := _split_name(name))}
     return {
         name: part
         for name, (part, others) in words.items()

@@ -39,9 +39,10 @@ class DataState:
     """Whether a data set can be used on this machine.
 
     Attributes:
-      name: "ready", or a key of `states.MEANINGS`.
+      name: "ready", or a key of `prepared.MEANINGS`.
       advice: what to do if it is not ready.
-      origin: if it is ready: "published", "local" (imported), "shared file", "embedded" or "file".
+      origin: if it is ready: "published", "local" (imported), "shared file" (of `local:`),
+        "shared" (of `shared:`), "embedded" or "file".
       kind, num_classes: those of the data on this machine, if known without reading them; they may
         differ from those of the published data set.
     """
@@ -82,9 +83,9 @@ def load(dataset_id: str, source: str, choices: Choices | None = None) -> DataSe
     Raises:
       BadInput: unknown scheme, missing file (the message says how to get it), or wrong content.
     """
-    readiness, read = _find(source)
+    state, read = _find(source)
     if read is None:
-        raise BadInput(f"data set {dataset_id!r} is not on this machine: {readiness.advice}")
+        raise BadInput(f"data set {dataset_id!r} is not on this machine: {state.advice}")
     return read(dataset_id, choices)
 
 
@@ -114,9 +115,9 @@ def build_embedded(name: str) -> DataSet:
 def _nevis22(name: str) -> tuple[DataState, Load | None]:
     if prepared.is_ready(name, "published"):
         return _prepared(name, "published")
-    readiness, read = _local(name)
+    state, read = _local(name)
     if read or name not in catalogue.read_file_layouts():
-        return readiness, read
+        return state, read
     from nevis_stream.datasets.preparation import fetch
 
     plan = fetch.fetch_plan(name)
@@ -141,32 +142,30 @@ def _local(name: str) -> tuple[DataState, Load | None]:
 
 def _prepared(name: str, origin: str) -> tuple[DataState, Load]:
     about = prepared.read_about(name, origin)
-    readiness = DataState(READY, "", origin, about["kind"], about["num_classes"])
+    state = DataState(READY, "", origin, about["kind"], about["num_classes"])
     if command := prepared.suggest_preparing(name, origin):
-        readiness = DataState(OUTDATED, command)
-    return readiness, lambda dataset_id, choices: prepared.load(name, origin)
+        state = DataState(OUTDATED, command)
+    return state, lambda dataset_id, choices: prepared.load(name, origin)
 
 
 def _classes(text: str) -> tuple[DataState, Load]:
-    """Of a task that has some of the classes of a data set."""
+    """As `_find`, for a task that has some of the classes of a data set."""
     name, classes = _parse_classes(text)
     whole = find_state(f"nevis22:{name}")
-    readiness = DataState(whole.name, whole.advice, whole.origin)
+    state = DataState(whole.name, whole.advice, whole.origin)
     if whole.ready and whole.num_classes is not None and max(classes) >= whole.num_classes:
         present = f"{name} on this machine ({whole.origin}) has {whole.num_classes} classes"
         lacks = f"{present}; this task needs class {max(classes)} too"
-        readiness = DataState(CLASSES_MISSING, lacks)
-    return readiness, lambda dataset_id, choices: _load_whole(name).with_classes(
-        dataset_id, classes
-    )
+        state = DataState(CLASSES_MISSING, lacks)
+    return state, lambda dataset_id, choices: _load_whole(name).with_classes(dataset_id, classes)
 
 
 def _shared(path: str) -> tuple[DataState, Load | None]:
-    readiness, read = _file(str(find_shared_directory() / path))
-    if readiness.ready:
+    state, read = _file(str(find_shared_directory() / path))
+    if state.ready:
         return DataState(READY, origin="shared"), read
     named = "or name the folder of shared data sets in the environment variable NEVIS_STREAM_SHARED"
-    return DataState(FILE_MISSING, f"{readiness.advice}, {named}."), None
+    return DataState(FILE_MISSING, f"{state.advice}, {named}."), None
 
 
 def _file(path: str) -> tuple[DataState, Load]:

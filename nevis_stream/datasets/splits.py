@@ -12,7 +12,7 @@ and images that are in more than one of them, or in several tasks.
 Fractions, and that an official dev part becomes dev_test while dev is split from train, are those
 of NEVIS'22's reference code. That code draws a split for each sample; here the sizes are exact.
 
-Copies within one task are leaks; copies in the training data of an earlier task are overlaps.
+Duplicates within one task are leaks; those in training data of an earlier task are overlaps.
 NEVIS'22 removes duplicates, so that splits and tasks are disjoint (section 3.2).
 """
 
@@ -152,11 +152,11 @@ def _hash_ids(ids: np.ndarray) -> np.ndarray:
 
 
 def divide_proportionally(n: int, percentages: Mapping[str, int]) -> dict[str, int]:
-    """Returns whole sizes that add up to n, each less than 1 from its exact share.
+    """Returns whole sizes that add up to n, each less than 1 from the exact one.
 
     The largest remainders are rounded up; of several equal ones, the first in `percentages`.
     """
-    size = {name: n * share // 100 for name, share in percentages.items()}
+    size = {name: n * percentage // 100 for name, percentage in percentages.items()}
     by_remainder = sorted(percentages, key=lambda name: -(n * percentages[name] % 100))
     for name in by_remainder[: n - sum(size.values())]:
         size[name] += 1
@@ -317,8 +317,8 @@ def find_cached_overlaps(
     """
     path = find_derived_directory() / f"overlap-{digest}-{_SCHEMA}.csv"
     try:
-        text, _, digest = read_bytes(path).decode().rstrip().rpartition("\n")
-        if digest != _digest(f"{text}\n"):
+        text, _, checksum = read_bytes(path).decode().rstrip().rpartition("\n")
+        if checksum != _digest(f"{text}\n"):
             raise ValueError("has changed since it was written")
         return read_csv(text)
     except (OSError, ValueError, TypeError):
@@ -364,8 +364,8 @@ def remove_overlaps(
     """Returns the splits of each data set without the images, by exact pixels, that any split of an
     earlier task's data set has, and a line for each data set that loses some.
 
-    A repeat of a data set has the splits of its first task: it repeats them intentionally. Copies
-    in one data set stay; preparing it removes them.
+    A repeat of a data set has the splits of its first task: it repeats them intentionally.
+    Duplicates in one data set stay; preparing it removes them.
 
     Args:
       tasks: (task_id, dataset_id) in stream order.

@@ -14,7 +14,7 @@ from nevis_stream.datasets.images import SourceImage
 from nevis_stream.errors import BadInput
 from nevis_stream.storage.reading import read_json
 
-MIN_CROP = 2
+MIN_CROP = 2  # pixels
 
 
 def _corners(box: ElementTree.Element, place: str) -> list[int]:
@@ -45,14 +45,14 @@ def read_voc_objects(
     """
     for entry in sets:
         for line in tree.lines(f"{entry['root']}/{entry['list']}"):
-            number = line.split()[0]
-            path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
-            annotation = tree.path(f"{entry['root']}/Annotations/{number}.xml")
+            image_id = line.split()[0]
+            path = tree.path(f"{entry['root']}/{fill(images, {'id': image_id})}")
+            annotation = tree.path(f"{entry['root']}/Annotations/{image_id}.xml")
             names = [each.findtext("name") for each in _objects(annotation)]
             if None in names:
                 place = f"{annotation}, object {names.index(None) + 1}"
                 raise BadInput(f"{place}: has no name, so that its class is unknown.")
-            yield Example(entry["part"], number, SourceImage(path), frozenset(names))
+            yield Example(entry["part"], image_id, SourceImage(path), frozenset(names))
 
 
 def read_voc_lists(
@@ -71,13 +71,13 @@ def read_voc_lists(
         for name in tree.names:
             match = re.fullmatch(re.escape(entry["root"]) + "/" + entry["lists"], name)
             for line in tree.lines(name) if match else ():
-                number, present = line.split()[:2]
+                image_id, present = line.split()[:2]
                 if present == "1":
-                    labels.setdefault(number, set()).add(match["label"])
-        for number in sorted(labels):
-            path = tree.path(f"{entry['root']}/{fill(images, {'id': number})}")
-            label = max(labels[number]) if kind == "last" else frozenset(labels[number])
-            yield Example(entry["part"], number, SourceImage(path), label)
+                    labels.setdefault(image_id, set()).add(match["label"])
+        for image_id in sorted(labels):
+            path = tree.path(f"{entry['root']}/{fill(images, {'id': image_id})}")
+            label = max(labels[image_id]) if kind == "last" else frozenset(labels[image_id])
+            yield Example(entry["part"], image_id, SourceImage(path), label)
 
 
 def read_voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Example]:
@@ -88,9 +88,9 @@ def read_voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Exampl
       root: folder of the development kit's year.
       list: file with the images' ids.
     """
-    for number in sorted({line.split()[0] for line in tree.lines(f"{root}/{list}")}):
-        path = tree.path(f"{root}/JPEGImages/{number}.jpg")
-        annotation = tree.path(f"{root}/Annotations/{number}.xml")
+    for image_id in sorted({line.split()[0] for line in tree.lines(f"{root}/{list}")}):
+        path = tree.path(f"{root}/JPEGImages/{image_id}.jpg")
+        annotation = tree.path(f"{root}/Annotations/{image_id}.xml")
         for position, person in enumerate(_objects(annotation)):
             actions, box = person.find("actions"), person.find("bndbox")
             if actions is None or box is None:
@@ -101,7 +101,7 @@ def read_voc_actions(tree: FileTree, *, root: str, list: str) -> Iterator[Exampl
                 continue
             active = frozenset(action.tag for action in actions if float(action.text) == 1)
             crop = SourceImage(path, f"{place}, image {path}", box=(left, top, right, bottom))
-            yield Example("all", f"{number}#{position:03d}", crop, active)
+            yield Example("all", f"{image_id}#{position:03d}", crop, active)
 
 
 def read_coco(

@@ -160,8 +160,8 @@ def read_mat_arrays(
       shape: height and width.
       scale: factor to 0..255.
       transpose: whether rows and columns are exchanged.
-      first: the class id of class 0.
-      modulo: class ids are taken modulo this (10 means digit 0).
+      first: what the file has for class 0.
+      modulo: instead of `first`: labels are taken modulo this (10 means digit 0).
     """
     for entry in sets:
         path = tree.path(entry["file"])
@@ -251,7 +251,7 @@ def read_imagenet_validation(
       tree: the folder.
       images: template of an image's name, with `{number:08d}`.
       devkit: the kit's folder `data`.
-      part: where the images come from.
+      part: the part of all images.
     """
     table = np.atleast_1d(load(tree.path(f"{devkit}/meta.mat"), "synsets"))
     synsets = {int(synset.ILSVRC2012_ID): synset.WNID for synset in table}

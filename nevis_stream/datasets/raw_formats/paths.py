@@ -38,8 +38,8 @@ def read_paths(
         contains it, `part`.
       part: the part of all, where the path does not contain it.
       parts: part by what the group `part` holds; None takes it as it is.
-      parts_by_number: for each part the numbers in the group `part` that go there; one part may be
-        "rest".
+      parts_by_number: for each part the numbers in the group `part` that go there; other numbers
+        go to the part that has "rest" instead, or to test.
       parts_by_list: {part, rest, group, members: {label: numbers}}: a published list of one part by
         class.
       aliases: label by what the group `label` holds, where it differs.
@@ -209,7 +209,7 @@ def read_poses(
       pattern: regular expression of the images' paths, with the groups `subject` and `frame`.
       companion: template of the pose file's path.
       bins: for each angle.
-      subjects: part by subject; the others go to train.
+      subjects: numbers of the subjects of each part; the others go to train.
     """
     matches = [match for name in tree.names if (match := re.fullmatch(pattern, name))]
     angles = np.asarray(

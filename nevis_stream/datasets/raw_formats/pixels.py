@@ -42,8 +42,8 @@ def read_idx_images(
 
     Args:
       tree: the folder.
-      pairs: {part, images, labels}; with `rotate` every image is turned by a whole angle drawn
-        for its number.
+      pairs: {part, images, labels}; with `rotate` every image is turned by a whole number
+        of degrees, drawn with its position as seed.
       transpose: whether rows and columns are exchanged.
     """
     for pair in pairs:
@@ -137,7 +137,7 @@ def read_stl(
       tree: the folder.
       sets: {part, images, labels}.
       shape: height, width, channels.
-      first: the id of class 0.
+      first: what the file has for class 0.
     """
     height, width, channels = shape
     for entry in sets:
@@ -244,7 +244,7 @@ def read_hdf5(
       sets: {part, file} with `labels_file` where the labels have one of their own.
       images: key of uint8[n, h, w, c].
       labels: key of the class ids.
-      first: the id of class 0.
+      first: what the file has for class 0.
       channels: "rgb" or "bgr".
     """
     try:
@@ -297,8 +297,8 @@ def read_pixel_rows(
       shape: height, width, channels of the pixels, in their order in the row.
       delimiter: between numbers; a blank is any white space.
       header: whether the first line is a header, to be skipped.
-      label: column of the class id.
-      first: the id of class 0.
+      label: column of the class id; it comes after the pixels.
+      first: what the file has for class 0.
       one_hot: instead: the number of last columns that encode the class, one of them 1.
       scale: factor to 0..255.
       keep_channels: how many of the channels are kept; 0: all.
@@ -340,7 +340,7 @@ def read_libsvm(
       tables: {file, part}.
       shape: height and width.
       range: values that become 0 and 255.
-      first: the id of class 0.
+      first: what the file has for class 0.
     """
     from sklearn.datasets import load_svmlight_file
 

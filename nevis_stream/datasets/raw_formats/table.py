@@ -55,7 +55,8 @@ def read_tables(
       header: whether the first line names the columns.
       columns: greatest number of columns; the last takes the rest of the line. 0: as many as there
         are.
-      skip_lines: lines to leave out at the top of each file.
+      skip_lines: how many lines to leave out at the top: of each of the `files` that are joined;
+        else one number, for every file.
       join: whether the `files` of a table belong together line by line, matched by their first
         column.
       part: template of the part, for `parts`.
@@ -63,9 +64,10 @@ def read_tables(
       part_lists: {column: template, PART: file of such names, one per line}.
       extract: regular expressions by column; their groups become columns.
       lookup: {file, key, by, where}: joins the row of another table in which template `key` equals
-        template `by`.
-      drop_prefix: cut from the image's name, in a `lookup`.
-      last_label_of: template; of rows for which it is equal, all get the last one's label.
+        template `by`; `where` has the values, by column, of the rows that count.
+      drop_prefix: cut from every cell of the table of `lookup`.
+      last_label_of: template; of rows for which it is equal, all get the last one's column 1, the
+        label.
       once: whether an image that is in several rows is taken once, with the first row's label.
     """
     members = {

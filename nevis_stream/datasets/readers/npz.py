@@ -36,7 +36,7 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
 
     The labels are int[n], or 0/1 [n, labels] for multi label. An array `classes` of text names the
     classes. Without arrays of these names, those of Keras and scikit-learn (x_train,
-    y_train, …) or of MedMNIST (train_images, train_labels, …) are read, in any case.
+    y_train, …) or of MedMNIST (train_images, train_labels, …) are read, in capitals too.
     """
     choices.refuse_for_folders(str(path), "arrays have the labels")
     arrays, naming = _use_own_names(path, read_npz(path))

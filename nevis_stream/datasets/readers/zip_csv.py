@@ -79,17 +79,16 @@ def read(path: Path, dataset_id: str, choices: Choices) -> DataSet:
     cells = [(place, row["label"]) for place, row in rows]
     labels = read_cells(cells, str(path), choices.kind, names, choices.num_classes)
     splits = list(dict.fromkeys(row["split"] for _, row in rows))
-    called = match_all_parts(splits, choices.parts, f"{path}, column split of labels.csv")
+    part_of = match_all_parts(splits, choices.parts, f"{path}, column split of labels.csv")
     parts, file_names = {}, {}
-    for split in dict.fromkeys(called.values()):
-        members_of = [i for i, (_, row) in enumerate(rows) if called[row["split"]] == split]
-        file_names[split] = [rows[i][1]["path"] for i in members_of]
+    for part in dict.fromkeys(part_of.values()):
+        indices = [i for i, (_, row) in enumerate(rows) if part_of[row["split"]] == part]
+        file_names[part] = [rows[i][1]["path"] for i in indices]
         images = EncodedImages(
-            SourceImage(files[i], f"{path}:{rows[i][1]['path']}", choices.ground())
-            for i in members_of
+            SourceImage(files[i], f"{path}:{rows[i][1]['path']}", choices.ground()) for i in indices
         )
-        ids = [labels.ids[i] for i in members_of]
-        parts[split] = images, _make_array(labels.kind, labels.num_classes, ids)
+        ids = [labels.ids[i] for i in indices]
+        parts[part] = images, _make_array(labels.kind, labels.num_classes, ids)
     others = members - {top + row["path"] for _, row in rows} - {top + _LABELS, top + _CLASSES}
     left = _describe_left_out(sorted(others), "images that labels.csv does not list")
     found = Found(labels.class_names, file_names, _LABELS, left, labels.notes, parts_known=True)
@@ -158,13 +157,13 @@ def _is_hidden(name: str) -> bool:
     return any(map(is_hidden, name.rstrip("/").split("/")))
 
 
-def _describe_left_out(others: list[str], seen: str) -> list[LeftOut]:
-    """Returns what was left out of an archive: hidden images, images that can be seen, the rest."""
+def _describe_left_out(others: list[str], reason: str) -> list[LeftOut]:
+    """Returns what was left out of an archive: images, for this reason; hidden ones; the rest."""
     hidden = [name for name in others if is_image(name) and _is_hidden(name)]
     images = [name for name in others if is_image(name) and not _is_hidden(name)]
     rest = [name for name in others if not is_image(name) and not _is_hidden(name)]
     return [
-        *describe_left_out(seen, images),
+        *describe_left_out(reason, images),
         *describe_left_out(HIDDEN_IMAGES, hidden),
         *describe_left_out(NO_IMAGES, rest),
     ]
