@@ -120,14 +120,15 @@ def evaluate_metrics(
     several metrics of one prompt.
 
     The prompts are chosen by the first metric of the board, with known probabilities, and each is
-    asked once; it counts once in the budget. All intervals hold for any new model.
+    asked once; it counts once in the budget.
 
     Args:
       board: the known models, with columns PROMPT#METRIC.
       model: takes a list of prompts, returns for each the values by metric, as a harness has them
         of one answer. A prompt that lacks one of the metrics has no answer (see `evaluate`).
       budget: number of prompts to ask.
-      method: None: `model_assisted`; or random_mean, or random+PREDICTOR.
+      method: None: `model_assisted`, or random_mean: then all intervals hold for any new model; or
+        random+PREDICTOR: for models like the known ones.
       seed, population, clusters, progress: as of `evaluate`.
 
     Returns: the estimate of each metric, by its name, in its units.

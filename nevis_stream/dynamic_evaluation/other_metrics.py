@@ -29,7 +29,7 @@ def estimate_metric(
 
     A harness answers a prompt once and gives several metrics: one is told to the session, by which
     the samples are drawn, and the others are estimated from the same draws. The interval holds for
-    any new model, as that of the session does.
+    the models that the session's holds for.
 
     Args:
       session: has ended, by its budget; its method is `model_assisted`, random_mean or
