@@ -33,8 +33,13 @@ Labelled = Sequence[tuple[str, Repeat]]
 
 @dataclass(frozen=True)
 class RepeatedLearning:
-    """A method's repeats: in each finished run (by run), by repeat the spread over seeds, and the
-    mean with its interval.
+    """How fast a method learns data sets that the stream repeats.
+
+    Attributes:
+      group: the method.
+      runs: the repeats of each finished run.
+      values: of each repeat, its spread over the runs.
+      mean: over the repeats, with its interval.
     """
 
     group: SeedGroup

@@ -127,8 +127,8 @@ def collect_curves(
     """Returns `runs` (how each is named and drawn) and `tasks`: for each its name, `steps`, `lines`
     and `lowest`, which says which runs end with the lowest dev error.
 
-    A line is [index of the run, index of its steps, dev errors]: runs that looked at the same steps
-    share them.
+    A line is [index of the run, index of its steps, dev errors]: runs that were evaluated at the
+    same steps share them.
     """
     runs, curves_of_runs = [], []
     for group in groups:

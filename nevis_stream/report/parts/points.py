@@ -96,8 +96,8 @@ def plot_plane(methods: Sequence[MethodPoint], styles: Mapping[str, Style]) -> F
     """Draws error against training FLOPs (log axis); marks on the front are filled, others hollow.
 
     Args:
-      methods: points of one stream and protocol, at least one of them `is_drawable`; a joined one
-        is drawn as a horizontal line, others are skipped.
+      methods: points of one stream and protocol, at least one of them `is_drawable`; one
+        of unknown cost is drawn as a horizontal line (`has_line`), others are skipped.
       styles: by label.
     """
     figure, axes = svg.make_plot(8.4, 4.3)
