@@ -54,7 +54,7 @@ def main(_):
     words = config_flag.get_words()
     config = words.config()
     cells = grid.list_cells(config, _axes(config.learner), words.values)
-    if not (_RUN_DIR.value or _DRY_RUN.value):
+    if not _RUN_DIR.value and (_COMMANDS.value or not _DRY_RUN.value):
         entry.fail("--run_dir is missing: the directory of the sweep, for example runs/my-sweep.")
     if _RUN_DIR.value:
         config_flag.check_run_dir(_RUN_DIR.value)
