@@ -142,16 +142,16 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     common = learners.check_values(Common, values)
     parse_last_kept(common["keep"])
     learner = common["learner"]
-    section = learners.find_config_class(learner)
-    own_values = _fill(section, learner, common["budget"], values)
-    own = _make(section, own_values, learner)
-    if get_presets(section) is None:
+    config_class = learners.find_config_class(learner)
+    own_values = _fill(config_class, learner, common["budget"], values)
+    own = _make(config_class, own_values, learner)
+    if get_presets(config_class) is None:
         common["budget"] = ""
     if not common["label"]:
-        defaults = _fill(section, learner, common["budget"], {})
+        defaults = _fill(config_class, learner, common["budget"], {})
         differing = [
             f"{name}={own_values[name]}"
-            for name, field in learners.flatten_fields(section).items()
+            for name, field in learners.flatten_fields(config_class).items()
             if field.label and own_values[name] != defaults[name]
         ]
         common["label"] = ", ".join([learner.rpartition(":")[2], *differing])
@@ -161,28 +161,31 @@ def resolve(config: "ml_collections.ConfigDict | RunConfig") -> RunConfig:
     return RunConfig(**common, own=own)
 
 
-def get_presets(section: Any) -> Mapping[str, Mapping[str, Any]] | None:
+def get_presets(config_class: Any) -> Mapping[str, Mapping[str, Any]] | None:
     """Returns a learner's presets by name; None if its class has none."""
-    return getattr(section, "PRESETS", getattr(section, "BUDGETS", None))  # its former name
+    former = getattr(config_class, "BUDGETS", None)  # its former name
+    return getattr(config_class, "PRESETS", former)
 
 
-def _fill(section: Any, learner: str, preset: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _fill(
+    config_class: Any, learner: str, preset: str, values: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns the values of a learner's fields, checked, with every open one filled in."""
     row = TABLE[learner].values if learner in TABLE else {}
     checked = learners.check_values(
-        section, {**values, **{k: v for k, v in row.items() if values.get(k) is None}}
+        config_class, {**values, **{k: v for k, v in row.items() if values.get(k) is None}}
     )
-    presets = get_presets(section)
+    presets = get_presets(config_class)
     if presets is None:
         return checked
     if preset not in presets:
         raise BadInput(unknown("budget", preset, presets))
-    return section.fill(checked, presets[preset])
+    return config_class.fill(checked, presets[preset])
 
 
-def _make(section: type, values: Mapping[str, Any], learner: str) -> Any:
+def _make(config_class: type, values: Mapping[str, Any], learner: str) -> Any:
     try:
-        return learners.make_config(section, values)
+        return learners.make_config(config_class, values)
     except BadInput:
         raise
     except Exception as error:  # a user's __post_init__ may raise anything

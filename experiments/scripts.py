@@ -1,5 +1,5 @@
 """What studies and benchmarks share: their own command lines, the commands that they run, and how
-they describe the machine and its matrix-product peak, of the same run.
+they describe the machine and measure its peak rate of matrix products.
 """
 
 import argparse

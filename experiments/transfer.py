@@ -100,7 +100,7 @@ class TransferMatrixRun:
             f"{self.stream.name}_from_{source}", tasks, loaded.__getitem__, chronological=False
         )
 
-    def row_config(self, source: str) -> run_config.RunConfig:
+    def write_row_config(self, source: str) -> run_config.RunConfig:
         """Writes the source's predictor to a file of weights, and returns the config of its row."""
         record = self.trained[source]
         path = self.out / "weights" / f"{source}.safetensors"
@@ -143,7 +143,7 @@ class TransferMatrixRun:
         rows: list[dict[str, Any]] = []
         for source in self.sources:
             ledger = run_one(
-                self.row_config(source), self.targets(source), self.out / f"from-{source}"
+                self.write_row_config(source), self.targets(source), self.out / f"from-{source}"
             )
             for record in ledger.of_kind(PredictRecord):
                 rows.append(

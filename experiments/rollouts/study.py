@@ -120,7 +120,7 @@ def train_base(ctx: Context, pool: ImagePool, accuracy: float) -> dict:
     """Returns {"epochs", "accuracy", "right"} of a classifier trained until it is accurate enough.
 
     Raises:
-      BadInput: it is not after 50 epochs.
+      BadInput: it is not accurate enough after 50 epochs.
     """
     uniform = np.full(len(pool), 1 / len(pool))
     best = 0.0
@@ -152,13 +152,13 @@ class _Rollout:
 
     def __call__(self, ctx: Context, item: int) -> dict:
         position = ctx.restore()
-        saved = [] if position is None else list(_predict(position[1], self.pool.labels))
+        saved = [] if position is None else list(_read_predicted(position[1], self.pool.labels))
         trainer = Trainer(ctx, self.pool, self.epochs, saved)
         run_design(Population.uniform(len(self.pool)), trainer, self.design)
         return {"predicted": np.stack(trainer.saved)}
 
 
-def _predict(tree: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
+def _read_predicted(tree: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
     """Returns the predicted classes, int16[T, n], of a rollout's position or result; an earlier
     version kept {"errors": packed uint8[T, ceil(n / 8)]}."""
     if "predicted" in tree:
@@ -230,5 +230,5 @@ def run_rollouts(
             rollouts += 1
         trees = ctx.map(_Rollout(kept, base.epochs, settings.design), list(range(rollouts)))
         flops = [total(workspace.load_finished(number)[1]) for number in range(rollouts)]
-    predicted = np.stack([_predict(tree, kept.labels) for tree in trees])
+    predicted = np.stack([_read_predicted(tree, kept.labels) for tree in trees])
     return Rollouts(settings, base, predicted, kept.labels, flops)

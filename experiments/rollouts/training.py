@@ -49,22 +49,22 @@ def initialise(generator: np.random.Generator, classes: int) -> Parameters:
 
 
 def compute_logits(
-    parameters: Parameters, images: jax.Array, dropped: jax.Array | None = None
+    parameters: Parameters, images: jax.Array, dropout_key: jax.Array | None = None
 ) -> jax.Array:
     """Returns float32[b, classes].
 
     Args:
       parameters: of the network.
       images: uint8[b, 32, 32, 3].
-      dropped: JAX key of the dropout in training, or None.
+      dropout_key: JAX key of the dropout in training, or None.
     """
     x = images.astype(jnp.float32) / 127.5 - 1
     for name in ("first", "second"):
         x = _pool(_convolve(x, parameters[name])) + parameters[f"{name}_bias"]
         x = jax.nn.relu(x)
     x = x.reshape(len(x), -1)
-    if dropped is not None:
-        kept = jax.random.bits(dropped, x.shape, "uint8") < int(256 * (1 - DROPOUT))
+    if dropout_key is not None:
+        kept = jax.random.bits(dropout_key, x.shape, "uint8") < int(256 * (1 - DROPOUT))
         x = x * kept / (1 - DROPOUT)
     return x @ parameters["head"] + parameters["head_bias"]
 

@@ -60,8 +60,8 @@ def boost_by_exponential(population: Population, minimiser: Minimiser, rounds: i
         weighted = target * np.exp(-margins)
         weighted = weighted / weighted.sum(axis=-1, keepdims=True)
         errors = minimiser((number,), weighted, {})
-        wrong = np.clip(compute_risk(errors, weighted), 1e-12, 0.5)[..., None]
-        margins = margins + 0.5 * np.log(1 / wrong - 1) * _agreement(errors)
+        risk = np.clip(compute_risk(errors, weighted), 1e-12, 0.5)[..., None]
+        margins = margins + 0.5 * np.log(1 / risk - 1) * _agreement(errors)
         risks.append(compute_risk(margins <= 0, target))
         losses.append(compute_risk(np.exp(-margins), target))
     return Boosted(np.stack(risks), np.stack(losses))

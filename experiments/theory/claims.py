@@ -1,4 +1,4 @@
-"""What the paper claims, next to what the tables of `theory` measure."""
+"""What the paper claims, next to what the tables of `results` measure."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of `theory`, each with the name of the function that returns it."""
+    """The tables of `results`, in the order in which `compute` computes them."""
 
     worst_cases: pd.DataFrame
     stalled: pd.DataFrame

@@ -217,7 +217,7 @@ class WorstOfThree:
       eps: float, or float64[...] for each instance.
       target: float64[..., n], D.
       padding: share of its budget that a second classifier spends on errors that are not to be
-        repeated: they make those that are a small part of its error set, and so cheaper.
+        repeated; the others are then a smaller part of its error set, and cheaper to repeat.
     """
 
     eps: np.ndarray | float

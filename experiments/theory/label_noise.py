@@ -41,7 +41,7 @@ class NoisyPopulation:
         return cls(Population(both, both), pairs)
 
     @property
-    def noisy(self) -> np.ndarray:
+    def noisy_atoms(self) -> np.ndarray:
         """bool[n]: the atoms of the noisy part."""
         return np.arange(len(self.population.target)) < 2 * self.pairs
 
@@ -68,7 +68,7 @@ class NoisyMinimiser:
         pairs = distribution[: 2 * self.noisy.pairs].reshape(-1, 2)
         tie = np.isclose(pairs[:, 0], pairs[:, 1], rtol=1e-9)
         second = np.where(tie, self.generator.random(len(pairs)) < 0.5, pairs[:, 0] > pairs[:, 1])
-        clean = ~self.noisy.noisy
+        clean = ~self.noisy.noisy_atoms
         errors = fill(self.noisy.population.target * clean, distribution, self.eps)
         errors[: 2 * self.noisy.pairs] = np.stack([~second, second], axis=1).ravel()
         return errors
@@ -83,11 +83,13 @@ def run_noisy_path(noisy: NoisyPopulation, eps: float, rounds: int, seed: int = 
 def compute_noisy_fractions(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:
     """Returns float64[rounds], Pr_{D_t}(x in the noisy part) for t = 0, 1, …"""
     places = sorted(outcome.trained_on)
-    return np.stack([compute_risk(noisy.noisy, outcome.trained_on[place]) for place in places])
+    return np.stack(
+        [compute_risk(noisy.noisy_atoms, outcome.trained_on[place]) for place in places]
+    )
 
 
 def compute_clean_risks(noisy: NoisyPopulation, outcome: Outcome) -> np.ndarray:
     """Returns float64[rounds], the risk of each h_t on the clean part alone."""
-    clean = noisy.population.target * ~noisy.noisy
+    clean = noisy.population.target * ~noisy.noisy_atoms
     places = sorted(outcome.trained_on)
     return np.stack([compute_risk(outcome.errors[place], clean / clean.sum()) for place in places])

@@ -120,7 +120,7 @@ def _bound(instances: pd.DataFrame) -> StudyChapter:
         "Bound: three rounds of a path, random and adversarial instances",
         "Each instance has its own uneven target, starting distribution and eps (0.05 to 0.25)."
         " Below the diagonal the bound 11 eps² + 8 eps d holds; up to 150 instances of each"
-        " minimiser are drawn.",
+        " minimiser are shown.",
         [
             Picture(
                 "bound",
