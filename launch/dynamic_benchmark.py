@@ -2,8 +2,8 @@
 the mixture. What does each round buy?
 
 `theory` checks every theorem on exact finite populations. `rollouts` runs the paper's simulation
-with small networks: what the vote's risk does round after round. An adaptive stream to a
-learner is a run: `python -m launch.run --config.stream=adaptive:…` (docs/dynamic-benchmarks.md).
+with small networks: what the vote's risk does round after round. To run a learner on an adaptive
+stream: `python -m launch.run --config.stream=adaptive:…` (docs/dynamic-benchmarks.md).
 """
 
 from collections.abc import Sequence

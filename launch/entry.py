@@ -302,13 +302,13 @@ def _interrupt(signum, frame) -> None:
     """Raises KeyboardInterrupt; but while a module is imported only when that is done, since JAX's
     libraries abort the process where it is raised in the middle. The second one does not wait.
     """
-    if not _is_imported(frame):
+    if not _is_importing(frame):
         raise KeyboardInterrupt
     signal.signal(signal.SIGINT, _end)
     _interrupt_soon()
 
 
-def _is_imported(frame) -> bool:
+def _is_importing(frame) -> bool:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True

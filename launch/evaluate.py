@@ -20,7 +20,7 @@ from nevis_stream.launch.evaluate_commands.flags import define_flags
 _subcommand = functools.partial(make_subcommand, "evaluate_commands")
 
 
-def _method_names(bounds: bool = False) -> str:
+def _list_methods(bounds: bool = False) -> str:
     """Returns the methods, policies and predictors with a line for each.
 
     Args:
@@ -132,7 +132,7 @@ SUBCOMMANDS = (
         needs=("cache", "model", "budget"),
         details="Predicts their other values and prints the estimated mean and rank with intervals,"
         " the means of each data set and class, and the cost.",
-        lists=_method_names,
+        lists=_list_methods,
     ),
     _subcommand(
         "sessions.start",
@@ -146,7 +146,7 @@ SUBCOMMANDS = (
         needs=("model", "out"),
         details="The leaderboard is a file, a folder of logs or a cache. The method is chosen and"
         " fitted now. Each model is evaluated as if it were the only one.",
-        lists=_method_names,
+        lists=_list_methods,
     ),
     _subcommand(
         "sessions.ask",
@@ -227,7 +227,7 @@ SUBCOMMANDS = (
         needs=("cache", "budget"),
         details="The fit is stored with the cache and used until the known models change. What was"
         " fitted before, or before a kill, is not fitted again.",
-        lists=_method_names,
+        lists=_list_methods,
     ),
     _subcommand(
         "add.add_samples",
@@ -237,7 +237,7 @@ SUBCOMMANDS = (
         "add-samples --splits=test --budget=2 --cache=caches/pico_digits",
         needs=("cache", "budget"),
         details="Predicts the other models' values.",
-        lists=_method_names,
+        lists=_list_methods,
     ),
     _subcommand(
         "study.measure_methods",
@@ -247,7 +247,7 @@ SUBCOMMANDS = (
         needs=("cache",),
         details="Some of the cache's models are treated as new. The results are written into the"
         " cache, where the report finds them.",
-        lists=lambda: _method_names(bounds=True),
+        lists=lambda: _list_methods(bounds=True),
     ),
     _subcommand(
         "study.run_study",
@@ -258,7 +258,7 @@ SUBCOMMANDS = (
         "study a.npz --model_facts=models.csv --model_split=by:date --out=by_date",
         words="FILE ...",
         details="Continues where it was stopped.",
-        lists=lambda: _method_names(bounds=True),
+        lists=lambda: _list_methods(bounds=True),
     ),
 )
 define_flags(SUBCOMMANDS)
@@ -275,8 +275,8 @@ def _fail_at_damage(error: Exception) -> None:
 
     for each in SUBCOMMANDS:
         cache = each.flags["cache"].value if "cache" in each.flags else None
-        if cache and (lines := find_damage(Path(cache))):
-            entry.fail(lines)
+        if cache and (message := find_damage(Path(cache))):
+            entry.fail(message)
 
 
 if __name__ == "__main__":

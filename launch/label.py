@@ -101,18 +101,18 @@ SIMULATE = _subcommand(
     lists=lambda: _surrogates() + _estimators(),
 )
 SUBCOMMANDS = (START, NEXT, RECORD, STATUS, REPORT, SIMULATE)
-_MODELS = (START, SIMULATE)
-_SHOWN = (STATUS, REPORT)
+_WITH_MODEL = (START, SIMULATE)
+_WITH_ESTIMATOR = (STATUS, REPORT)
 
 
-_MODEL = (
+_MODEL_HELP = (
     "A checkpoint, RUN/checkpoints/EVENT-TASK, an .npz with `probabilities` [samples, classes] and"
     " `samples`, their ids, or a csv with a column `sample` and one for each class"
 )
 for _command, _times in ((START, "; may be given several times."), (SIMULATE, ".")):
-    define_repeated((_command,), "model", [], _MODEL + _times)
+    define_repeated((_command,), "model", [], _MODEL_HELP + _times)
 define_text(
-    _MODELS,
+    _WITH_MODEL,
     "pool",
     None,
     "A folder of images, an .npz with `images`, or a split of a data set, for example mnist:test.",
@@ -124,17 +124,17 @@ define_text(
     "Directory of the session or study. If it exists, the same session or study goes on.",
 )
 define_text(
-    _MODELS, "loss", "zero_one", "Loss to estimate; the mean of zero_one is the error rate."
+    _WITH_MODEL, "loss", "zero_one", "Loss to estimate; the mean of zero_one is the error rate."
 )
 define_text(
-    _MODELS,
+    _WITH_MODEL,
     "surrogate",
     None,
     "What predicts the labels; default: heads for a checkpoint, tested_model for a file.",
 )
 define_text((START,), "rule", "rms_loss", "Which samples are worth most.")
 define_number(
-    _MODELS,
+    _WITH_MODEL,
     "uniform",
     0.5,
     "Share of plain random draws; a smaller one makes intervals too short where the surrogate is"
@@ -144,10 +144,10 @@ define_number(
 )
 define_list((START,), "classes", [], "Names of the classes, in order.")
 define_repeated(
-    _MODELS, "run_dir", [], "Further runs of the same task, whose models join the ensemble."
+    _WITH_MODEL, "run_dir", [], "Further runs of the same task, whose models join the ensemble."
 )
 define_text(
-    _MODELS,
+    _WITH_MODEL,
     "cache",
     None,
     "Directory of an evaluation cache that has outcomes of known models on the pool; the surrogates"
@@ -159,11 +159,11 @@ define_switch(
     False,
     "Add the samples of --pool to the session; its labels keep their probabilities.",
 )
-define_whole(_MODELS, "seed", 0, "Seed of all draws.", lower_bound=0)
+define_whole(_WITH_MODEL, "seed", 0, "Seed of all draws.", lower_bound=0)
 define_whole((NEXT,), "count", 20, "Number of samples.", lower_bound=1)
 define_text((RECORD,), "session", None, "Directory of the session.")
 define_switch((RECORD,), "correct", False, "Let labels replace earlier ones.")
-define_text(_SHOWN, "estimator", "tuned_difference", "How the loss is estimated.")
+define_text(_WITH_ESTIMATOR, "estimator", "tuned_difference", "How the loss is estimated.")
 define_number(
     (STATUS,),
     "until",
@@ -183,11 +183,11 @@ define_text(
     (SIMULATE,), "executor", "inline", "How the repetitions are run: inline, threads or ray."
 )
 define_whole((SIMULATE,), "workers", None, "Number of threads (threads).", lower_bound=1)
-for _each in _MODELS:
+for _each in _WITH_MODEL:
     command_line.define_recorded_stream(_each.flags)
     command_line.define_data_dir(_each.flags)
 define_repeated(
-    _MODELS,
+    _WITH_MODEL,
     "trust",
     [],
     "Module outside this project that may be imported because a run's learner is defined in it;"

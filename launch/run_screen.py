@@ -17,7 +17,7 @@ _MARKS = {DONE: "✓", NOW: "▶"}
 _STYLES = {DONE: "", NOW: "bold"}
 
 
-def show(states: Sequence[RunState], console: Console, rows: int | None = None) -> RenderableType:
+def render(states: Sequence[RunState], console: Console, rows: int | None = None) -> RenderableType:
     """Returns what is printed: a single run in detail, or a line for each of several.
 
     Args:

@@ -401,10 +401,11 @@ def _find_wanted(config: Mapping[str, Any], section: str, name: str) -> int | No
     return value if isinstance(value, int) else None
 
 
-def _left(tasks: Sequence[TaskState], passed: float, rule: bool) -> float:
-    """Estimates the seconds to the end: each task left takes as long as those done on average."""
+def _left(tasks: Sequence[TaskState], passed: float, adaptive: bool) -> float:
+    """Estimates the seconds to the end: each task left takes as long as those done on average. It
+    is unknown if the stream is adaptive, as its tasks depend on results."""
     times = [t.seconds for t in tasks if t.state == DONE and not math.isnan(t.seconds)]
-    if not times or rule:
+    if not times or adaptive:
         return math.nan
     mean = math.fsum(times) / len(times)
     current = [0.0 if math.isnan(t.seconds) else t.seconds for t in tasks if t.state == NOW]

@@ -77,8 +77,8 @@ def main(_):
     plan.print_results(
         cells, {cell.name: [_directory(cell, seed) for seed in seeds] for cell in cells}
     )
-    runs = f"{shlex.quote(_RUN_DIR.value)}/*/*"
-    print(entry.as_typed(f"next: python -m launch.report {runs} --out=report"))
+    pattern = f"{shlex.quote(_RUN_DIR.value)}/*/*"
+    print(entry.as_typed(f"next: python -m launch.report {pattern} --out=report"))
 
 
 def _axes(learner: str) -> list[tuple[str, str]]:

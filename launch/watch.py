@@ -74,7 +74,7 @@ def _reason(path: Path) -> str:
 
 
 def _print_once(paths: list[Path], console) -> None:
-    from nevis_stream.launch.run_screen import show
+    from nevis_stream.launch.run_screen import render
     from nevis_stream.launch.run_state import state_of
 
     if not console.is_terminal:
@@ -83,7 +83,7 @@ def _print_once(paths: list[Path], console) -> None:
     while _WAIT.value and not _ONCE.value and not all(state.title for state in states):
         time.sleep(_EVERY.value)
         states = [state_of(path) for path in paths]
-    console.print(show(states, console))
+    console.print(render(states, console))
     if any(state.trouble for state in states):
         sys.exit(entry.INCOMPLETE)
 
@@ -91,13 +91,13 @@ def _print_once(paths: list[Path], console) -> None:
 def _follow(paths: list[Path], console) -> None:
     from rich.live import Live
 
-    from nevis_stream.launch.run_screen import show
+    from nevis_stream.launch.run_screen import render
     from nevis_stream.launch.run_state import state_of
 
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             states = [state_of(path) for path in paths]
-            live.update(show(states, console, rows=console.height), refresh=True)
+            live.update(render(states, console, rows=console.height), refresh=True)
             if all(state.complete for state in states):
                 return
             time.sleep(_EVERY.value)

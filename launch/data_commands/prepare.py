@@ -81,7 +81,8 @@ def _is_current(dataset_id: str) -> bool:
 def prepare(
     stream: str | None, tasks: Sequence[str], options: dict[str, Any], jobs: int | None
 ) -> None:
-    """Prepares the data sets of a stream and those that `tasks` names, several at a time."""
+    """Prepares the data sets of a stream and those that `tasks` names, `jobs` at a time; `options`
+    are arguments of `preparation.prepare`."""
     wanted = _find_wanted(stream, tasks)
     if not wanted:
         print(f"Nothing to prepare: the tasks of {stream} are read from where they are.")
@@ -95,11 +96,11 @@ def prepare(
     with context.Manager() as manager, bars, ProcessPoolExecutor(jobs, mp_context=context) as pool:
         messages = manager.Queue()
         all_bar = bars.add_task("data sets", total=len(wanted))
-        own: dict[str, Any] = {}
+        bar_of: dict[str, Any] = {}
         pending = {
             pool.submit(_prepare_one, source, options, messages): source for source in wanted
         }
-        for future in _finishing(pending, messages, bars, own):
+        for future in _yield_finished(pending, messages, bars, bar_of):
             source = pending[future]
             try:
                 outcome[source] = future.result()
@@ -108,8 +109,8 @@ def prepare(
                     "its process was killed, perhaps because memory ran out; start the same"
                     " command again with --jobs=1"
                 )
-            if source in own:
-                bars.remove_task(own.pop(source))
+            if source in bar_of:
+                bars.remove_task(bar_of.pop(source))
             bars.advance(all_bar)
             name = source.partition(":")[2]
             line = outcome[source].removeprefix(f"{name}: ") or "ready"
@@ -118,15 +119,15 @@ def prepare(
     _print_outcome(wanted, outcome)
 
 
-def _readings(source: str, failed: str) -> list[str]:
+def _readings(source: str, problem: str) -> list[str]:
     """Returns what the files of a prepared data set were understood as."""
     scheme, _, name = source.partition(":")
     origin = "local" if scheme == "local" else "published"
-    known = {} if failed else prepared.read_about(name, origin).get("reading")
+    known = {} if problem else prepared.read_about(name, origin).get("reading")
     return Reading.from_json(known).lines(name) if known else []
 
 
-def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]):
+def _yield_finished(pending: dict, messages: Any, bars: Progress, bar_of: dict[str, Any]):
     """Yields futures as they finish, and shows the progress that their processes report."""
     left = set(pending)
     while left:
@@ -139,10 +140,10 @@ def _finishing(pending: dict, messages: Any, bars: Progress, own: dict[str, Any]
             pass
         while not messages.empty():
             source, stage, done, total = messages.get()
-            if source not in own:
-                own[source] = bars.add_task(source.partition(":")[2], total=None)
+            if source not in bar_of:
+                bar_of[source] = bars.add_task(source.partition(":")[2], total=None)
             bars.update(
-                own[source],
+                bar_of[source],
                 description=f"{source.partition(':')[2]}: {stage}",
                 completed=done,
                 total=total,

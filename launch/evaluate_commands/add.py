@@ -108,7 +108,7 @@ def add_model(_: Sequence[str], values: FlagValues) -> None:
 
 
 def _check(values: FlagValues) -> None:
-    """Refuses an invalid budget or method before anything is read."""
+    """Refuses an invalid budget or method before anything is read; compiled programs are kept."""
     if "prices" in values:
         parse_count_or_price(values.budget)
     else:
@@ -145,10 +145,10 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         directory = open_one_cache(Path(values.cache), dataset_id).directory
         cache = open_cache(directory, run, next(iter(added.values())))
         oracles = {name: CheckpointOracle(run, each, cache.samples) for name, each in added.items()}
-        prices = {name: run.flops_each(predictor) for name, predictor in added.items()}
+        flops_each = {name: run.flops_each(predictor) for name, predictor in added.items()}
         provenances = {
             name: describe_predictor(run, predictor)
-            | ({} if prices[name] is None else {EACH: prices[name]})
+            | ({} if flops_each[name] is None else {EACH: flops_each[name]})
             for name, predictor in added.items()
         }
         _add(cache, oracles, values, provenances)
@@ -168,28 +168,28 @@ def _add(
     kind = "samples" if facts.image is None or available else "images"
     size = facts.n if available and facts.prompt is None else facts.points
     given = parse_count_or_price(values.budget, size, kind, cache)
-    asked = given
+    budget = given
     if isinstance(given, str) or values.prices is not None:
-        asked = convert_budget(Board(cache), given, values.prices)
+        budget = convert_budget(Board(cache), given, values.prices)
     population = read_population(cache, values.population, values.clusters)
-    cells = given if isinstance(given, int) else 0
+    count = given if isinstance(given, int) else 0
     choices: list[Choice] = []
     expected: dict[str, np.ndarray] = {}
     complete = adding.complete_models(cache, list(oracles))
     before = adding.count_observed_cells(cache, list(oracles))
-    measure = _measure(cache)
+    measure = _name_measure(cache)
     parts = {part.name: part for part in facts.parts}
     for model in complete:
         _print_complete(model, measure, parts[model.dataset])
     title = f"{cache.directory.name}, {values.method or 'choice of a method'}"
     with TerminalProgress(title, lines=len(complete) < len(oracles)) as progress:
-        each = 1 if size == facts.n else facts.n // facts.points
-        asking = _Asking(progress, cells * each * (len(oracles) - len(complete)))
+        metrics = 1 if size == facts.n else facts.n // facts.points
+        asking = _Asking(progress, count * metrics * (len(oracles) - len(complete)))
         asking.stage("learning from the known models")
         added = adding.add_models(
             cache,
             asking.count_answers(oracles),
-            asked,
+            budget,
             values.method,
             seed=values.seed,
             provenances=provenances,
@@ -404,7 +404,7 @@ class _Asking(Silent):
         return call
 
 
-def _measure(cache: EvaluationCache) -> str:
+def _name_measure(cache: EvaluationCache) -> str:
     """Returns what a model's mean over all samples is called."""
     lower = any(part.lower for part in cache.facts().parts)
     return "mean score" if cache.scores else "mean" if lower else "accuracy"

@@ -19,8 +19,8 @@ from nevis_stream.storage.tables import encode_csv
 _MOST_ROWS = 50
 _FIXED = 70  # characters of the columns before those of data sets
 _TIE = (
-    "rank a–b: a–1 models are better beyond a tie; two models are tied if the 95% interval of their"
-    " paired difference on the samples of both contains 0, or if these are fewer than 10"
+    "rank a–b: a − 1 models are better beyond a tie; two models are tied if the 95% interval of"
+    " their paired difference on the samples of both contains 0, or if these are fewer than 10"
 )
 _ESTIMATED = (
     "~ estimated from chosen samples by the method of its addition; tied where intervals overlap"

@@ -28,12 +28,12 @@ class Harness:
 
     Attributes:
       output: names of its flag for the folder of its logs, which the user's command gives.
-      given: names of the flags that are added.
+      refused: names of the flags that the user's command must not have.
       arguments: returns the added words, given the board, samples, and a new folder for the logs.
     """
 
     output: tuple[str, ...]
-    given: tuple[str, ...]
+    refused: tuple[str, ...]
     arguments: Callable[[EvaluationCache, Sequence[str], Path], list[str]]
 
 
@@ -93,7 +93,7 @@ def _find_output(harness: Harness, command: Sequence[str]) -> Path:
     found = ""
     for word, following in itertools.pairwise([*command, ""]):
         name, has_value, value = word.partition("=")
-        if name in harness.given:
+        if name in harness.refused:
             raise BadInput(f"{name}: the session says what is run, so leave it out.")
         if name in harness.output:
             found = value if has_value else following

@@ -1,4 +1,4 @@
-"""`launch.evaluate start`, `ask`, `tell`, `status` and `report`: models are evaluated live."""
+"""`launch.evaluate start`, `ask`, `tell`, `status`, `compare` and `report`: live evaluation."""
 
 import json
 import sys

@@ -238,8 +238,8 @@ def measure_methods(_: Sequence[str], values: FlagValues) -> None:
 
 
 def _design(values: FlagValues, matrices: Sequence[Matrix]) -> StudyDesign:
-    """The methods are those of --methods and the pairs of --policies and --predictors; without
-    them, the main ones that can read the matrices.
+    """Returns a study's design, with the methods of --methods and the pairs of --policies and
+    --predictors; without them, with the main methods that can read the matrices.
     """
     pairs, refused = cross(values.policies, values.predictors, matrices)
     for reason in dict.fromkeys(refused):

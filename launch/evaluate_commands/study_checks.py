@@ -60,15 +60,15 @@ def _left_out(matrix: Matrix, design: StudyDesign) -> list[str]:
     lines, parts = [], method_study.measure(matrix, design)
     models, samples = (sorted({part[k] for part in parts}) for k in (0, 1))
     if not design.model_split.draws:
-        there = int((matrix.models.column(design.model_split.name) != "").sum())
-        if there < len(matrix.values):
+        placed = int((matrix.models.column(design.model_split.name) != "").sum())
+        if placed < len(matrix.values):
             lines.append(
-                f"{len(matrix.values) - there} of {len(matrix.values)} models have no"
+                f"{len(matrix.values) - placed} of {len(matrix.values)} models have no"
                 f" {design.model_split.name} and are left out."
             )
     if samples[0] < matrix.values.shape[1]:
         lines.append(
-            f"only cells without holes can be asked, so errors are those of {_span(models)} new"
+            f"only cells with a value can be asked, so errors are those of {_span(models)} new"
             f" models on the {_span(samples)} samples that all of them have, of"
             f" {matrix.values.shape[1]:,}."
         )

@@ -100,8 +100,8 @@ class RayTasks:
                 yield waiting[done], self._receive(done, waiting[done])
                 del waiting[done]
         finally:
-            for task in waiting:
-                ray.cancel(task, force=True)
+            for reference in waiting:
+                ray.cancel(reference, force=True)
 
     def _receive(self, done: Any, trial: Trial) -> Result:
         import ray
@@ -243,7 +243,7 @@ def _stay_private() -> None:
     on the loopback address, and its token is in their environment; Ray would write one that
     everybody can read. Both are read when Ray is imported and started.
     """
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's name for the first
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # the loopback address
     if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 

@@ -164,8 +164,8 @@ def sample_images(session: Session, rows: Sequence[int]) -> JoinedImages:
             )
         images = pool.images.take(np.array([positions[session.ids[row]] for row in inside]))
         if pool_part.hashes is not None:
-            there = pool_part.hashes[np.array(inside) - pool_part.first]
-            for row in np.array(inside)[images.pixel_hashes() != there][:1]:
+            kept = pool_part.hashes[np.array(inside) - pool_part.first]
+            for row in np.array(inside)[images.pixel_hashes() != kept][:1]:
                 raise BadInput(
                     f"{pool_part.pool}: sample {session.ids[row]!r} is another image than when the"
                     " session was begun, so the models' probabilities are not about it. Put the"

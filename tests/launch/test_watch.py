@@ -71,7 +71,7 @@ def whole(tmp_path_factory):
 def text(states, width=100, rows=None):
     console = Console(width=width)
     with console.capture() as captured:
-        console.print(run_screen.show(states, console, rows))
+        console.print(run_screen.render(states, console, rows))
     return captured.get()
 
 
@@ -279,9 +279,9 @@ def test_the_tasks_left_take_as_long_as_those_done():
             for i, (state, time) in enumerate(zip(states, times, strict=True))
         ]
 
-    assert math.isnan(_left(tasks(math.nan), 5.0, rule=False))
-    assert _left(tasks(10.0, 20.0, math.nan), 4.0, rule=False) == pytest.approx(30 + 15 - 4)
+    assert math.isnan(_left(tasks(math.nan), 5.0, adaptive=False))
+    assert _left(tasks(10.0, 20.0, math.nan), 4.0, adaptive=False) == pytest.approx(30 + 15 - 4)
     # trained, being predicted
-    assert _left(tasks(10.0, 20.0, 6.0), 1.0, rule=False) == pytest.approx(30 + 15 - 7)
-    assert _left(tasks(10.0, 99.0), 50.0, rule=False) == pytest.approx(20)
-    assert math.isnan(_left(tasks(10.0, 20.0, math.nan), 4.0, rule=True))
+    assert _left(tasks(10.0, 20.0, 6.0), 1.0, adaptive=False) == pytest.approx(30 + 15 - 7)
+    assert _left(tasks(10.0, 99.0), 50.0, adaptive=False) == pytest.approx(20)
+    assert math.isnan(_left(tasks(10.0, 20.0, math.nan), 4.0, adaptive=True))

@@ -34,7 +34,7 @@ def test_an_unknown_cost_is_said_in_reports_and_tables(tmp_path, undrawn, capsys
     console, states = Console(width=200), [state_of(tmp_path / name) for name in "ab"]
     for shown, times in ((states[:1], 2), (states, 1)):  # `watch`: training and all phases; a line
         with console.capture() as captured:
-            console.print(run_screen.show(shown, console))
+            console.print(run_screen.render(shown, console))
         assert captured.get().count(" unknown") == times
 
 

@@ -67,7 +67,7 @@ def test_analysis_report_and_watch(tmp_path):
         assert state.complete and state.done == 2 and not state.trouble
         console = Console(width=100)
         with console.capture() as captured:
-            console.print(run_screen.show([state], console))
+            console.print(run_screen.render([state], console))
         assert "2 of 2 tasks" in captured.get()
 
 
