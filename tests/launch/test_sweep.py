@@ -36,6 +36,7 @@ def ledgers(directory):
     [
         ([], "nothing to sweep: give --trials=2,4"),
         (["--trials=2"], "--run_dir is missing"),
+        (["--trials=2", "--dry_run", "--commands"], "--run_dir is missing"),
         (
             ["--trials=2", "--run_dir=README.md"],
             "--run_dir=README.md: README.md is a file; a directory is expected",
