@@ -70,7 +70,8 @@ def read_runs(run_dirs: Iterable[str | Path]) -> tuple[list[Run], list[LeftOut]]
 
     Runs with the same config hash (and so the same seed) are repetitions, not more samples: if
     their ledgers agree, the one with most records is kept, otherwise none. A run whose stream
-    differs from that of most runs with the same digest is left out; without a majority, all are.
+    differs from the most frequent one with the same digest is left out; if two are the most
+    frequent, all are.
 
     Args:
       run_dirs: paths of run directories, or of folders of several seeds or of a sweep, in the order
@@ -194,8 +195,8 @@ def _names(paths: list[Path]) -> dict[Path, str]:
 
 
 def _without_contradictions(runs: list[Run], left_out: list[LeftOut]) -> list[Run]:
-    """Leaves out runs whose stream differs from that of most runs with the same digest; without a
-    majority, all of them.
+    """Leaves out runs whose stream differs from the most frequent one with the same digest; if
+    two are the most frequent, all of them.
     """
     alike: dict[tuple[str, str], list[list[Run]]] = {}
     for run in runs:
