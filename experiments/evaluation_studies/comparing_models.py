@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.estimation.comparison import compare_pair, decide
+from nevis_stream.estimation.comparison import compare_pair, decide, share_answers
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.storage.reading import read_npz
@@ -85,8 +85,8 @@ def spend(values: np.ndarray, most: int, equal: bool = False) -> tuple[bool, boo
         asked = np.full(MODELS, True) if equal else ~found.settled
         if found.settled.all():
             break
-        room = (MODELS * MOST - counts.sum()) // asked.sum()
-        count = min(BATCH, room, min(most, n) - counts[asked].max())
+        level = min(share_answers(MODELS * MOST, counts, ~asked), most, n)
+        count = min(BATCH, level - counts[asked].max())
         if count <= 0:
             break
         counts[asked] += count

@@ -82,7 +82,8 @@ def prepare(
     stream: str | None, tasks: Sequence[str], options: dict[str, Any], jobs: int | None
 ) -> None:
     """Prepares the data sets of a stream and those that `tasks` names, `jobs` at a time; `options`
-    are arguments of `preparation.prepare`."""
+    are arguments of `preparation.prepare`.
+    """
     wanted = _find_wanted(stream, tasks)
     if not wanted:
         print(f"Nothing to prepare: the tasks of {stream} are read from where they are.")

@@ -190,7 +190,7 @@ def choose_best(errors: Mapping[str, np.ndarray], usual: str, independent: int) 
     means = {name: float(each.mean()) for name, each in sizes.items()}
     lowest = min(means, key=lambda name: means[name])
     shown = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
-    by = f"mean absolute errors when each known model is left out: {shown}"
+    by = f"mean absolute errors of known models that are left out in turn: {shown}"
     if usual not in errors or lowest == usual:
         return lowest, f"it has the smallest of the {by}"
     noise = np.sqrt(

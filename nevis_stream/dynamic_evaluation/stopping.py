@@ -22,7 +22,7 @@ from nevis_stream.dynamic_evaluation.predictors.mean import Mean
 from nevis_stream.dynamic_evaluation.session_records import EvaluationSettings, Track
 from nevis_stream.errors import BadInput, RunWarning, plural, unknown
 from nevis_stream.estimation.betting import CANDIDATES, compute_confidence_sequence
-from nevis_stream.estimation.comparison import GOALS, Decisions, decide
+from nevis_stream.estimation.comparison import GOALS, Decisions, decide, share_answers
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.queries.oracle import Query
 from nevis_stream.queries.prices import Prices, show
@@ -271,9 +271,8 @@ def decide_models(
     goal = str(settings.until_decided)
     found = decide(values, counts, facts.n, goal, weights=weights, most=most, error=ERROR)
     answered, level = np.array([track.answered.sum() for track in tracks]), settings.budget
-    if settings.answers is not None and not found.settled.all():
-        left = settings.answers - int(answered[found.settled].sum())
-        level = min(level, left // int((~found.settled).sum()))
+    if settings.answers is not None:
+        level = min(level, share_answers(settings.answers, answered, found.settled))
     budgets = np.where(found.settled, answered, level).tolist()
     return Decided(found, dict(zip(settings.models, budgets, strict=True)))
 

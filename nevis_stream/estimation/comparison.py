@@ -135,3 +135,15 @@ def decide(
     else:
         settled = (better | better.T | np.eye(models, dtype=bool)).all(axis=1)
     return Decisions(better, settled)
+
+
+def share_answers(answers: int, given: np.ndarray, settled: np.ndarray) -> int:
+    """Returns how many answers each model that is not settled may give, if all models together may
+    give `answers`: those that settled ones do not need are left to the others.
+
+    Args:
+      answers: of all models.
+      given: int64[m], by each until now.
+      settled: bool[m].
+    """
+    return (answers - int(given[settled].sum())) // max(int((~settled).sum()), 1)
