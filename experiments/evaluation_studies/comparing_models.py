@@ -2,9 +2,12 @@
 
     python -m experiments.evaluation_studies.comparing_models [--repetitions=200]
 
-First table: two models drawn at random answer K shared random samples. The half-width of the
-interval of their difference is divided by what two separate means, each of K samples of its own,
-would give: the root of the sum of their squared half-widths, and the sum of their half-widths.
+First table: two models drawn at random answer K shared random samples; of the others 60%, at most
+400, are known. The half-width of the interval of their difference is divided by what two separate
+means, each of K samples of its own, would give, the root of the sum of their squared half-widths:
+means of the draws alone, and means that are corrected by what is known of the samples, as the
+difference is. Then a new model against a known one, divided by the half-width of the new one's
+mean: of a difference that uses the shared samples alone, and of the one that is given.
 Second table: eight models drawn at random answer ten samples each in turn, until the best is
 decided with an error of at most 5%, or 200 answers a model are spent, where those of models that
 are out go to the others; then, of the models that may still be the best, the one with the highest
@@ -17,43 +20,70 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.catalogue import find_shared_directory
-from nevis_stream.estimation.comparison import compare_pair, decide, share_answers
+from nevis_stream.estimation.comparison import (
+    Difference,
+    compare_pair,
+    decide,
+    make_covariates,
+    share_answers,
+)
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.scripts import describe, make_parser, parse_positive
 from nevis_stream.storage.reading import read_npz
 
 MATRICES = ("metabench_gsm8k", "nlu_concat15", "zeroeval_crux")
 BUDGETS = (20, 50, 100, 200)
+KNOWN, MOST_KNOWN = 0.6, 400
 MODELS, MOST, BATCH = 8, 200, 10
 CLOSE = 0.01  # a named model this close to the best one is good enough
 
 
-def measure_pairs(
-    outcomes: np.ndarray, budget: int, repetitions: int
-) -> tuple[float, float, float]:
-    """Returns coverage of the difference, and its half-width ÷ that of two separate means, by the
-    root of the sum of squares and by the sum; means over pairs of models.
+def measure_pairs(outcomes: np.ndarray, budget: int, repetitions: int) -> np.ndarray:
+    """Returns means over pairs of models, float64[6]: coverage of the difference of two new ones,
+    its half-width ÷ that of two separate means, of the draws alone and corrected; coverage of the
+    difference from a known model, its half-width ÷ that of the new one's mean, uncorrected and as
+    it is given.
 
     Args:
       outcomes: uint8[m, n].
       budget: number of shared samples.
       repetitions: number of pairs.
     """
-    random, n, rows = np.random.default_rng(budget), outcomes.shape[1], []
+    random, (models, n), rows = np.random.default_rng(budget), outcomes.shape, []
+    weights, nothing = np.full(n, 1 / n), np.zeros(budget)
     for _ in range(repetitions):
-        pair = outcomes[random.choice(len(outcomes), 2, replace=False)].astype(np.float64)
-        shared = compare_pair(*pair[:, random.permutation(n)[:budget]], n)
-        truth = pair[0].mean() - pair[1].mean()
-        halves = []
-        for model in pair:  # against a model that is wrong everywhere: its own mean
-            drawn = model[random.permutation(n)[:budget]]
-            alone = compare_pair(drawn, np.zeros(budget), n)
-            halves.append((alone.high - alone.low) / 2)
-        half = (shared.high - shared.low) / 2
-        inside = shared.low - 1e-9 <= truth <= shared.high + 1e-9
-        rows.append((inside, half / np.hypot(halves[0], halves[1]), half / sum(halves)))
-    covered, squares, sums = np.mean(rows, axis=0).tolist()
-    return covered, squares, sums
+        order = random.permutation(models)
+        first, second = outcomes[order[:2]].astype(np.float64)
+        known = outcomes[order[2 : 2 + min(round(KNOWN * models), MOST_KNOWN)]]
+        means, against = (known.sum(axis=0) + 1) / (len(known) + 2), known[0].astype(np.float64)
+        said, said_more = make_covariates(means, weights), make_covariates(means, weights, against)
+        drawn = random.permutation(n)[:budget]
+        shared = compare_pair(first[drawn], second[drawn], n, covariates=said[drawn])
+        halves = np.empty((2, 2))  # of the draws alone and corrected; of two models
+        for half, model in zip(halves.T, (first, second), strict=True):
+            own = random.permutation(n)[:budget]
+            for row, covariates in enumerate((None, said[own])):
+                # against a model that is wrong everywhere: its own mean
+                half[row] = _half(compare_pair(model[own], nothing, n, covariates=covariates))
+        plain = compare_pair(first[drawn], against[drawn], n)
+        mean = np.full(budget, against.mean())
+        given = compare_pair(first[drawn], mean, n, covariates=said_more[drawn])
+        row = [_covers(shared, first, second), *(_half(shared) / np.hypot(*halves.T))]
+        row += [
+            _covers(given, first, against),
+            *(_half(each) / halves[0, 0] for each in (plain, given)),
+        ]
+        rows.append(row)
+    return np.mean(rows, axis=0)
+
+
+def _half(difference: Difference) -> float:
+    return (difference.high - difference.low) / 2
+
+
+def _covers(difference: Difference, first: np.ndarray, second: np.ndarray) -> bool:
+    truth = first.mean() - second.mean()
+    return bool(difference.low - 1e-9 <= truth <= difference.high + 1e-9)
 
 
 def find_best(
@@ -107,13 +137,15 @@ def main() -> None:
     outcomes = {name: read_npz(file, ("correct",))["correct"] for name, file in files.items()}
     count = options.repetitions
     print(f"{describe()}; {count} repetitions\n")
-    print("| matrix | K | covered | ÷ root of sum of squares | ÷ sum |\n|---|---:|---:|---:|---:|")
+    print("| matrix | K | two new models: covered | ÷ two means | ÷ two corrected means", end="")
+    print(" | a new and a known one: covered | shared samples alone ÷ mean | ÷ mean |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    measured = []
     for name, values in outcomes.items():
         for budget in BUDGETS:
-            covered, squares, sums = measure_pairs(values, budget, count)
-            print(
-                f"| {name} | {budget} | {_fraction(covered, count)} | {squares:.2f} | {sums:.2f} |"
-            )
+            measured.append(measure_pairs(values, budget, count))
+            print(_pairs_line(name, str(budget), measured[-1], count))
+    print(_pairs_line("all", "", np.mean(measured, axis=0), count * len(measured)))
     print(
         "\n| matrix | named is the best, or within .01 | decided | answers ÷ equal shares", end=""
     )
@@ -125,6 +157,11 @@ def main() -> None:
         together.append(rows)
         print(_best_line(name, rows))
     print(_best_line("all", np.concatenate(together)))
+
+
+def _pairs_line(name: str, budget: str, means: np.ndarray, count: int) -> str:
+    each = [_fraction(x, count) if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(means.tolist())]
+    return "| " + " | ".join([name, budget, *each]) + " |"
 
 
 def _best_line(name: str, rows: np.ndarray) -> str:

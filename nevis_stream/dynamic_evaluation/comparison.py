@@ -16,7 +16,7 @@ import numpy as np
 from nevis_stream.dynamic_evaluation.board import Board
 from nevis_stream.dynamic_evaluation.stopping import ERROR, normalise_weights
 from nevis_stream.errors import BadInput, unknown
-from nevis_stream.estimation.comparison import Difference, compare_pair
+from nevis_stream.estimation.comparison import Difference, compare_pair, make_covariates
 from nevis_stream.queries.oracle import Estimate
 from nevis_stream.queries.samples import is_observed
 
@@ -117,8 +117,9 @@ def compare_models(session: "Session") -> Comparison:
     """
     if session.settings.until_decided is None:
         raise BadInput(
-            "the models of this session are not asked the same samples in the same order: start it"
-            " with --until_decided=best (or order), `until_decided` in Python."
+            "this session does not decide which model is the best: start one with"
+            " --until_decided=best (or order), `until_decided` in Python. Or name two models, which"
+            " are compared if the session's method is random_mean."
         )
     names, (part,) = list(session.settings.models), session.facts.parts
     decisions = session.decided().decisions
@@ -142,45 +143,76 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     """Returns how much better a new model is than another one of the session, or a known one, in
     the units of the board, from the samples that both have answered.
 
+    In a session that ends at its budget, the interval for models that have all their answers is of
+    this number, and is shortened by what the known models say about the samples; else it holds
+    however often one looks.
+
     Raises:
       BadInput: there is no such model, or the samples are not drawn one by one, or of two new
-        models not in the same order.
+        models not in the same order, and one has not all of its answers.
     """
     facts = session.facts
     (part,) = facts.parts
     track, known = session.track(first), session.cache.models()
     columns, own = np.array(track.drawn, np.int64), track.drawn_values
+    final, mean = session.has_ended(first) and not session.stopping.by_interval, None
     if second in known:
-        cells = session.cache.matrix([second])[0, columns]
-        other = np.where(is_observed(cells), cells, np.nan).astype(np.float64)
+        row = session.cache.matrix([second])[0]
+        others, other = columns, np.where(is_observed(row), row, np.nan).astype(np.float64)[columns]
+        if is_observed(row).all():  # nothing of it is left to be estimated
+            mean = float(facts.mean(row[None])[0])
+            other = np.full(len(columns), mean)
     elif second not in session.settings.models:
         raise BadInput(unknown("model", second, [*session.settings.models, *known]))
-    elif session.settings.until_decided is None:
-        raise BadInput("two new models are compared in sessions with --until_decided only.")
     else:
-        other = session.track(second).drawn_values
+        its = session.track(second)
+        others, other = np.array(its.drawn, np.int64), its.drawn_values
+        final &= session.has_ended(second)
+        if session.settings.until_decided is None and not final:
+            raise BadInput(
+                "two new models are compared when both have all their answers; before that in"
+                " sessions with --until_decided only."
+            )
     if track.told.size and track.told.all() and not track.drawn:
         raise BadInput(
             f"{first}: method {session.settings.method!r} does not draw its samples one by one with"
             " equal probabilities, so there is no interval of a difference: start a session with"
             " --method=random_mean, --until or --until_decided."
         )
+    if final:  # of all answers the order does not matter
+        columns, *places = np.intersect1d(columns, others, return_indices=True)
+        own, other = own[places[0]], other[places[1]]
     shared = min(len(own), len(other))
-    pair = np.stack([own[:shared], other[:shared]])
+    pair, columns = np.stack([own[:shared], other[:shared]]), columns[:shared]
     if part.lower:
         pair = 1 - pair
-    weights, most = normalise_weights(facts, columns[:shared])
-    ends = [
-        compare_pair(*_fill(pair, end), facts.n, weights=weights, most=most, anytime=True)
+    weights, most = normalise_weights(facts, columns)
+    covariates = None
+    if final:
+        total, seen = session.cache.column_sums()
+        given = None if mean is None else row.astype(np.float64)
+        covariates = make_covariates((total + 1) / (seen + 2), facts.weights, given)[columns]
+    least, greatest = (
+        compare_pair(
+            *_fill(pair, end),
+            facts.n,
+            weights=weights,
+            most=most,
+            anytime=not final,
+            covariates=covariates,
+        )
         for end in (0.0, 1.0)
-    ]
-    width = part.unscale(1.0) - part.unscale(0.0)
-    seen = ~np.isnan(pair).any(axis=0)
-    middle = compare_pair(
-        *pair[:, seen], facts.n, weights=None if weights is None else weights[seen]
     )
-    value = np.clip(middle.value, ends[0].low, ends[1].high)
-    return replace(middle, value=width * value, low=width * ends[0].low, high=width * ends[1].high)
+    low, high = least.low, greatest.high
+    if mean is not None and not final and shared:  # the interval by which such a session ends
+        ends = [float(end[-1]) - mean for end in session.stopping.intervals(track)]
+        low, high = (-ends[1], -ends[0]) if part.lower else ends
+    width = part.unscale(1.0) - part.unscale(0.0)
+    both = ~np.isnan(pair).any(axis=0)
+    weights, covariates = (each if each is None else each[both] for each in (weights, covariates))
+    middle = compare_pair(*pair[:, both], facts.n, weights=weights, covariates=covariates)
+    value = np.clip(middle.value, low, high)
+    return replace(middle, value=width * value, low=width * low, high=width * high)
 
 
 def _fill(pair: np.ndarray, end: float) -> np.ndarray:

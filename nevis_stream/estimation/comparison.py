@@ -1,6 +1,9 @@
 """Comparisons of models by their values on the same samples.
 
 On shared samples what is hard for both models cancels: the differences vary less than two means do.
+What is known of all samples, such as how many known models are right, explains a part of the rest:
+the mean of the differences is corrected by a regression on it (Cochran, Sampling Techniques,
+chapter 7), which is unbiased but for a term of the order 1 / k.
 """
 
 from dataclasses import dataclass
@@ -12,6 +15,8 @@ from nevis_stream.estimation.betting import compute_capital, compute_confidence_
 
 LEVEL = 0.95
 FEWEST = 10  # shared samples below which a difference has no interval of their number
+ENOUGH = 25  # shared samples for each covariate; with fewer a regression costs more than it gains
+RIDGE = 2.0  # samples on which the slopes were seen to be 0
 GOALS = ("best", "order")
 
 
@@ -41,6 +46,7 @@ def compare_pair(
     weights: np.ndarray | None = None,
     most: float = 0.0,
     anytime: bool = False,
+    covariates: np.ndarray | None = None,
 ) -> Difference:
     """Returns the difference of two models' means over n samples.
 
@@ -53,15 +59,24 @@ def compare_pair(
       anytime: whether the interval is to hold at every number of samples at once, by betting;
         otherwise it is Student's t of the differences, with one more half sample of each outcome
         (Agresti and Min 2005) and the finite-population correction, for a k fixed beforehand.
+      covariates: float64[k, q], the rows of `make_covariates` for these samples. The first k // 25
+        columns are used; with `anytime` none.
     """
     away, k = np.asarray(first, np.float64) - second, len(first)
-    if not k:
-        return Difference(np.nan, -1.0, 1.0, np.nan, 0)
     scale = np.ones(k) if weights is None else n * weights
-    value = float((away * scale).sum() / scale.sum())
+    if not scale.any():
+        return Difference(np.nan, -1.0, 1.0, np.nan, k)
+    design = np.ones((k, 1))
+    if covariates is not None and not anytime:
+        design = np.column_stack([design, covariates[:, : k // ENOUGH]])
+    slopes = design.shape[1] - 1
+    inverse = np.linalg.inv((design.T * scale) @ design + np.diag([0.0] + [RIDGE] * slopes))
+    fitted = inverse @ (design.T @ (scale * away))
+    value = float(np.clip(fitted[0], -1, 1))
     # the two half samples keep the variance above 0 where no difference was seen
-    terms, fpc = scale * (away - value), max(1 - k / n, 0)
-    variance = fpc * float((terms**2).sum() + 1) / (k + 1) / (k + 2)
+    terms = k * scale * (design @ inverse[0]) * (away - design @ fitted)
+    fpc = max(1 - k / n, 0)
+    variance = fpc * float((terms**2).sum() + 1) / (k + 1 - slopes) / (k + 2)
     error = np.sqrt(variance)
     probability = float(ndtr(value / error)) if error else float(np.sign(value) / 2 + 0.5)
     if anytime:
@@ -73,9 +88,28 @@ def compare_pair(
     elif k < FEWEST and k < n:
         low, high = -1.0, 1.0
     else:
-        half = float(stdtrit(max(k - 1, 1), (1 + LEVEL) / 2)) * error
+        half = float(stdtrit(max(k - 1 - slopes, 1), (1 + LEVEL) / 2)) * error
         low, high = max(value - half, -1.0), min(value + half, 1.0)
     return Difference(value, low, high, probability, k)
+
+
+def make_covariates(
+    means: np.ndarray, weights: np.ndarray, known: np.ndarray | None = None
+) -> np.ndarray:
+    """Returns what is known of n samples, float64[n, q], q from 0 to 3, those first that say most
+    of a difference. Each column has the mean 0, with the weights, and the standard deviation 1.
+
+    Args:
+      means: float64[n] in [0, 1], of the known models' values of each sample.
+      weights: float64[n], of the samples in the mean, adding up to 1.
+      known: float64[n], the values of the known model that another one is compared with; None: it
+        is new too.
+    """
+    given = [*([] if known is None else [known]), means, means * (1 - means)]
+    away = np.stack(given) - np.stack(given) @ weights[:, None]
+    deviations = np.sqrt(away**2 @ weights)
+    varies = deviations > 1e-9
+    return (away[varies] / deviations[varies, None]).T
 
 
 @dataclass(frozen=True)

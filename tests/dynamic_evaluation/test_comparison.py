@@ -113,11 +113,32 @@ def test_a_session_from_before_budgets_were_shared_goes_on_as_it_was(tmp_path, b
     assert session.status()[0].answered == 20 and session.has_ended("good")
 
 
+def test_models_with_all_their_answers_are_compared_by_their_number(tmp_path, board):
+    more = {"models": ["good", "weak"], "method": "random_mean"}
+    session = de.Session.start(tmp_path / "s", board, 100, **more)
+    asked = {name: [] for name in more["models"]}
+    while not session.ended:
+        for name in more["models"]:
+            asked[name] += (ids := session.ask(25, name))
+            session.tell({i: NEW[name][i] for i in ids}, name)
+        if not session.has_ended("weak"):
+            early = compare_two(session, "good", "model-3")
+    assert asked["good"] != asked["weak"] and set(asked["good"]) == set(asked["weak"])
+    both, against = (compare_two(session, "good", other) for other in ("weak", "model-3"))
+    assert both.shared == against.shared == 100
+    for found, other in ((both, NEW["weak"]), (against, KNOWN[3])):
+        assert found.low <= NEW["good"].mean() - other.mean() <= found.high
+    mean = session.estimate("good")
+    # all values of a known model are known: it adds nothing to the error of the new one
+    assert against.high - against.low < 1.2 * (mean.high - mean.low)
+    assert against.high - against.low < 0.7 * (early.high - early.low)
+
+
 def test_what_cannot_be_compared_is_refused(tmp_path, board):
     session = de.Session.start(tmp_path / "s", board, 10, models=["a", "b"], method="random_mean")
     with pytest.raises(BadInput, match="--until_decided"):
         compare_models(session)
-    with pytest.raises(BadInput, match="until_decided only"):
+    with pytest.raises(BadInput, match="all their answers.*until_decided only"):
         compare_two(session, "a", "b")
     with pytest.raises(BadInput, match="unknown model 'c'"):
         compare_two(session, "a", "c")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nevis_stream.estimation.betting import compute_capital
-from nevis_stream.estimation.comparison import compare_pair, decide
+from nevis_stream.estimation.comparison import compare_pair, decide, make_covariates
 
 N = 200
 
@@ -28,9 +28,31 @@ def test_the_interval_of_a_difference_covers_and_is_shorter_than_that_of_two_mea
     assert inside / 300 > 0.93 and np.mean(ratios) < 0.95
 
 
-def test_all_samples_give_the_difference():
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("against_known", [False, True])
+def test_what_is_known_of_the_samples_shortens_the_interval(weighted, against_known):
+    random, inside, ratios = np.random.default_rng(4), 0, []
+    weights = np.repeat([1.0, 3.0], N // 2) if weighted else np.ones(N)
+    weights /= weights.sum()
+    for _ in range(300):
+        first, second, *known = models(random, 0.8, 0.3, *np.linspace(0.1, 0.9, 30))
+        given = second if against_known else None
+        covariates = make_covariates(np.mean(known, axis=0), weights, given)
+        drawn = random.permutation(N)[:75]
+        more = {"weights": weights[drawn], "most": weights.max()} if weighted else {}
+        plain = compare_pair(first[drawn], second[drawn], N, **more)
+        found = compare_pair(first[drawn], second[drawn], N, covariates=covariates[drawn], **more)
+        inside += found.low <= weights @ (first - second) <= found.high
+        ratios.append((found.high - found.low) / (plain.high - plain.low))
+    assert inside / 300 > 0.93 and np.mean(ratios) < (0.8 if against_known else 0.96)
+
+
+@pytest.mark.parametrize(
+    "covariates", [None, make_covariates(np.linspace(0, 1, N), np.ones(N) / N)]
+)
+def test_all_samples_give_the_difference(covariates):
     pair = models(np.random.default_rng(1), 0.7, 0.4)
-    found = compare_pair(*pair, N)
+    found = compare_pair(*pair, N, covariates=covariates)
     assert found.low == found.high == pytest.approx(pair[0].mean() - pair[1].mean())
     assert found.probability == 1 and found.shared == N
 
