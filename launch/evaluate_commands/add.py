@@ -17,7 +17,7 @@ from nevis_stream.dynamic_evaluation.session_view import rank_failures
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition
-from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.exchange import FileOracle, read_for
 from nevis_stream.evaluation_cache.importers import is_log
 from nevis_stream.evaluation_cache.records import Imported
@@ -148,7 +148,7 @@ def _add_predictors(path: Path, values: FlagValues) -> None:
         flops_each = {name: run.flops_each(predictor) for name, predictor in added.items()}
         provenances = {
             name: describe_predictor(run, predictor)
-            | ({} if flops_each[name] is None else {EACH: flops_each[name]})
+            | ({} if flops_each[name] is None else {FLOPS_PER_SAMPLE: flops_each[name]})
             for name, predictor in added.items()
         }
         _add(cache, oracles, values, provenances)

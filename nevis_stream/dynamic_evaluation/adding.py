@@ -27,7 +27,7 @@ from nevis_stream.dynamic_evaluation.policy import Substitutes
 from nevis_stream.errors import BadInput, RunWarning, plural
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append, read_additions
-from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
 from nevis_stream.evaluation_cache.facts import read_groups
 from nevis_stream.progress import SILENT, Progress, Within
@@ -364,7 +364,7 @@ def add_samples(
     used = named.for_known(rows)
     additions = read_additions(cache.directory)
     stored = find_fit(cache.directory, used, rows, seed, additions, "-samples")
-    flops_each = [facts[name].get(EACH) for name in names]
+    flops_each = [facts[name].get(FLOPS_PER_SAMPLE) for name in names]
     mean_flops = None if None in flops_each else sum(flops_each) / len(flops_each)
     warn_of_cost(used, rows, [mean_flops] * len(samples), budget, stored, "sample")
     cache.add_samples(samples, provenances or [None] * len(samples))

@@ -23,7 +23,7 @@ from nevis_stream.storage.record import (
     read_checked,
 )
 
-LEDGER = "additions.jsonl"
+ADDITIONS = "additions.jsonl"
 KINDS = ("model", "samples")
 _COSTS = ("flops_spent", "flops_saved", "flops_method")
 Flops = Annotated[float, number(-1e36, 1e36)] | None
@@ -59,22 +59,24 @@ class Addition(Record):
         selection and prediction. Of models that were added together the first pays for the fit, as
         if one were added after the other; in records of earlier versions they shared it. None in
         records of still earlier ones, which did not count them.
-      fit: the key of the stored fit (see `fits`) that the method used.
-      choice: the key of the stored choice (see `choice`) of the method; None if the method
-        was given.
+      fit: the key of the stored fit that the method used (see `dynamic_evaluation.fits`).
+      choice: the key of the stored choice of the method (see `dynamic_evaluation.choice`); None if
+        the method was given.
       dataset: the data set that all this is about, where data sets differ in direction or range;
         None: all samples.
       lower: true if lower values are better; None: higher ones are.
       failed: number of samples that were asked without an answer; None: 0.
-      errata: the state of the cache's errata when the record was made; None if there were none. If
-        there are others now, the record rests on values that no longer count.
+      errata: the digest of the cache's errata when the record was made; None if there were none. If
+        it is another now, the record rests on values that no longer count.
       holds_for: for a model, for whom the interval holds (see `oracle.Estimate`); None in records
         of earlier versions, which did not state it.
       note: what else is to be known of the estimate, for people.
-      other, other_low, other_high: an estimate that holds for others, where it differs.
-      unit: of the budget in prices of samples; None: it is a number of samples.
-      priced_budget: what might be spent; `budget` is the number of samples that it was planned for.
-      spent, saved: the prices of the samples that gave an answer, and of all others.
+      other, other_low, other_high: the estimate that does not hold for whom `holds_for` says (see
+        `oracle.Estimate`), where it differs; else None.
+      unit: of a budget that is a sum of prices of samples; None: it is a number of samples.
+      priced_budget: what might be spent, in `unit`; `budget` is the number of samples that it was
+        planned for.
+      spent, saved: in `unit`, the prices of the samples that gave an answer, and of all others.
       population: what the mean is over, in words, if not over these samples; None: these.
     """
 
@@ -125,34 +127,38 @@ class Addition(Record):
             raise ValueError(f"name is {self.name!r}, not a number of samples")
 
 
-_NAMES = {field.name for field in fields(Addition)}
+_FIELDS = {field.name for field in fields(Addition)}
 
 
 def append(directory: Path, addition: Addition) -> None:
-    """Appends one record and syncs the file, unless it is there but for its costs: the same
-    command may come again, after a kill or from another process, and finds its fit made.
+    """Appends one record and syncs the file, unless a record is there that differs only in costs:
+    the same command may run again, after a kill or in another process, and then needs no new fit.
     """
     addition = replace(addition, errata=digest_errata(directory))
-    append_checked(directory / LEDGER, _fields(addition), once=_COSTS)
+    append_checked(directory / ADDITIONS, _make_fields(addition), once=_COSTS)
 
 
 def digest_errata(directory: Path) -> str | None:
-    """Returns the state of a cache's errata, with which that of a record is compared."""
+    """Returns the digest of a cache's errata, with which that of a record is compared; None if
+    there are none, or no cache.
+    """
     if not (path := directory / INDEX).is_file():
         return None
     with Index(path).reading() as db:
         return records.digest_errata(db)
 
 
-def _fields(addition: Addition) -> dict[str, Any]:
-    """Returns the fields of a line: without what is rare as earlier versions wrote it."""
+def _make_fields(addition: Addition) -> dict[str, Any]:
+    """Returns the fields of a line. Those that earlier versions did not have are left out if None,
+    so that most lines stay as these versions wrote them.
+    """
     new = {"errata", "unit", "priced_budget", "spent", "saved", "population"}
     return {name: v for name, v in asdict(addition).items() if name not in new or v is not None}
 
 
 def write(directory: Path, additions: Sequence[Addition]) -> None:
     """Replaces all records of a cache."""
-    write_file(directory / LEDGER, check_content(map(_fields, additions)))
+    write_file(directory / ADDITIONS, check_content(map(_make_fields, additions)))
 
 
 def read_additions(directory: Path) -> list[Addition]:
@@ -177,17 +183,17 @@ def examine(directory: Path) -> Iterator[Addition | str]:
     """Yields the addition of each line; or, if the line is not a record, a message that names the
     file, the line and what is wrong.
     """
-    path = directory / LEDGER
+    path = directory / ADDITIONS
     for line in read_checked(path):
         try:
             if line.problem:
                 raise ValueError(line.problem)
             values = check_object(line.values)
-            for name in values.keys() - _NAMES:
-                raise ValueError(unknown("value", name, sorted(_NAMES)))
+            for name in values.keys() - _FIELDS:
+                raise ValueError(unknown("value", name, sorted(_FIELDS)))
             yield Addition.from_json(values)
         except ValueError as error:
-            yield f"{path}, line {line.number}: not an account of an addition ({error})"
+            yield f"{path}, line {line.number}: not a record of an addition ({error})"
 
 
 def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> None:
@@ -206,4 +212,4 @@ def merge_additions(target: Path, source: Path, names: Mapping[str, str]) -> Non
         if addition.kind == "model":
             addition = replace(addition, name=names.get(addition.name, addition.name))
         if addition not in known:
-            append_checked(target / LEDGER, _fields(addition))
+            append_checked(target / ADDITIONS, _make_fields(addition))

@@ -1,6 +1,6 @@
 """Reads the cells of an evaluation cache as they are at one instant, and writes cells: values are
-checked, those that are already known are left out, and the others become tiles. Errata are added,
-and what they leave of the tiles.
+checked, those that are already known are left out, and the others become tiles. Errata
+are applied: tiles are written again without the cells that are removed or amended.
 """
 
 import sqlite3
@@ -31,7 +31,7 @@ from nevis_stream.evaluation_cache.records import Erratum
 from nevis_stream.queries.samples import UNKNOWN
 from nevis_stream.storage.reading import clear_faults
 
-# chooses models or samples: ids, integer numbers, or None for all
+# models or samples: ids, int rows or columns, or None for all
 Which = Sequence[str] | np.ndarray | None
 
 
@@ -44,7 +44,7 @@ class Snapshot:
       samples: ids or int columns, none twice; None for all.
 
     Attributes:
-      rows, columns: int64, the chosen ones.
+      rows, columns: int64[m] and int64[n], of the chosen models and samples.
       scores: whether some sample of the cache has scores.
     """
 
@@ -55,16 +55,19 @@ class Snapshot:
             self.rows = entries.choose(db, "models", models)
             self.columns = entries.choose(db, "samples", samples)
             self.scores = entries.has_scores(db)
-            self._view = cells.view(entries.end(db))
+            self._view = cells.view(entries.read_end(db))
             tiles = entries.list_tiles(db, rows=self.rows)
+            # the tiles of all models come with those of features
             features = [] if models is None else entries.list_tiles(db, "model = ?", [NO_MODEL])
         self._all_columns = samples is None
         self._tiles: dict[tuple[str, str], list[Tile]] = defaultdict(list)
         for tile in [*tiles, *features]:
             self._tiles[tile.shape.state, tile.shape.plane].append(tile)
 
-    def values(self, state: str) -> np.ndarray:
-        """Returns uint8[m, n] of outcomes, or float32[m, n] if the cache has `scores`."""
+    def read_values(self, state: str) -> np.ndarray:
+        """Returns uint8[m, n] of outcomes, 255 where unknown; or float32[m, n], NaN where unknown,
+        if the cache has `scores`.
+        """
         outcomes = self._tiles[state, CORRECT]
         if not self.scores:
             return self._fill(CORRECT, outcomes)
@@ -72,12 +75,12 @@ class Snapshot:
         tiles = sorted([*outcomes, *self._tiles[state, SCORE]], key=lambda tile: tile.number)
         return self._fill(SCORE, tiles)
 
-    def plane(self, plane: str, state: str) -> np.ndarray:
+    def read_plane(self, plane: str, state: str) -> np.ndarray:
         """Returns [m, n], or [m, n, classes], of one plane; 255 or NaN where unknown."""
         return self._fill(plane, self._tiles[state, plane])
 
     def _fill(self, plane: str, tiles: Sequence[Tile]) -> np.ndarray:
-        """Returns the values in tiles, in the form of a plane."""
+        """Returns a matrix of one plane, as `read_plane`, with the values of some tiles."""
         width = [max((tile.shape.classes for tile in tiles), default=0)]
         matrix = np.full(
             [len(self.rows), len(self.columns), *(width if plane == PROBABILITIES else [])],
@@ -96,7 +99,9 @@ class Snapshot:
         return matrix
 
     def features(self) -> np.ndarray | None:
-        """Returns float32[n, d] of all samples, NaN if a sample has none; None if none has any."""
+        """Returns float32[n, d] of all samples, NaN if a sample has none; None if none has any. For
+        snapshots of all samples.
+        """
         if not (tiles := self._tiles[OBSERVED, FEATURES]):
             return None
         features = np.full((len(self.columns), tiles[0].shape.classes), np.nan, np.float32)
@@ -153,16 +158,21 @@ class Snapshot:
             )
 
 
-# of m models on k samples: values [m, k], outcomes or scores, under the name "correct"; confidence
-# float[m, k]; probabilities float[m, k, classes]
+# by plane, of m models on k samples: "correct": [m, k], outcomes or scores; "confidence": float[m,
+# k]; "probabilities": float[m, k, classes]
 Planes = dict[str, np.ndarray]
-_SAME = 1e-6  # scores that differ by less are equal
+_TOLERANCE = 1e-6  # scores that differ by less are equal
 
 
 def convert_arrays(
     models: Sequence[str], samples: Sequence[str] | np.ndarray, values_by_plane: Mapping[str, Any]
 ) -> Planes:
-    """Returns the values that are not None as arrays of m models on k samples.
+    """Returns the values that are not None as arrays.
+
+    Args:
+      models: m ids.
+      samples: k ids or int columns.
+      values_by_plane: [m, k], or [m, k, classes], or None.
 
     Raises:
       BadInput: a model's id or a shape is not valid; the message names it.
@@ -212,20 +222,22 @@ def write(
     if state == OBSERVED:
         planes = records.apply_errata(db, [model for model, _ in rows], columns, planes)
     ascending = np.argsort(columns, kind="stable")
-    real = ~np.isnan(entries.read_ranges(db)[0, columns[ascending]])
+    is_scored = ~np.isnan(entries.read_ranges(db)[0, columns[ascending]])
     new = []
-    for values_plane, places in ((CORRECT, ascending[~real]), (SCORE, ascending[real])):
+    for values_plane, places in ((CORRECT, ascending[~is_scored]), (SCORE, ascending[is_scored])):
         if not len(places):
             continue
         whole = len(places) == len(columns) and (np.diff(places) == 1).all()
         part = {plane: v if whole else v[:, places] for plane, v in planes.items()}
-        part = _fit_type(db, values_plane, state, rows, columns[places], part)
-        new.extend(_tiles(db, cells, values_plane, state, rows, columns[places], part))
+        part = _convert_planes(db, values_plane, state, rows, columns[places], part)
+        new.extend(_make_tiles(db, cells, values_plane, state, rows, columns[places], part))
     enter(db, cells, new, made_by)
 
 
-def _fit_type(db, values_plane: str, state: str, rows, columns: np.ndarray, part: Planes) -> Planes:
-    """Returns planes in the types in which they are stored; raises if a value is not valid."""
+def _convert_planes(
+    db, values_plane: str, state: str, rows, columns: np.ndarray, part: Planes
+) -> Planes:
+    """Returns planes in the types in which they are stored; `BadInput` if a value is not valid."""
     planes = {}
     part = {values_plane: part.pop(CORRECT), **part}
     values = part[values_plane]
@@ -235,7 +247,7 @@ def _fit_type(db, values_plane: str, state: str, rows, columns: np.ndarray, part
         part[CORRECT] = np.where(np.isnan(values), UNKNOWN, values >= 0.5).astype(np.uint8)
     for plane, values in part.items():
         if plane == CORRECT:
-            stored, is_valid = _outcomes(values)
+            stored, is_valid = _convert_outcomes(values)
             valid = "0, 1, or 255 for unknown"
         else:
             if plane == SCORE and values.dtype == np.uint8:
@@ -246,7 +258,7 @@ def _fit_type(db, values_plane: str, state: str, rows, columns: np.ndarray, part
         if not is_valid.all():
             i, k, *_ = np.argwhere(~is_valid)[0]
             raise BadInput(
-                f"{plane} of model {rows[i][0]!r}, sample {_sample(db, columns[k])!r}:"
+                f"{plane} of model {rows[i][0]!r}, sample {_find_id(db, columns[k])!r}:"
                 f" {values[~is_valid][0]} is not {valid}."
             )
         if plane in VECTORS:
@@ -255,7 +267,7 @@ def _fit_type(db, values_plane: str, state: str, rows, columns: np.ndarray, part
     return planes
 
 
-def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _convert_outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns outcomes as uint8 of 0, 1 and 255, and which of the values are valid."""
     if values.dtype == bool:
         return values.view(np.uint8), np.True_
@@ -266,9 +278,11 @@ def _outcomes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, (values <= 1) | (values == UNKNOWN)
 
 
-def _tiles(db, cells, values_plane: str, state: str, rows, columns: np.ndarray, planes: Planes):
+def _make_tiles(
+    db, cells, values_plane: str, state: str, rows, columns: np.ndarray, planes: Planes
+):
     """Yields the tiles of new cells: id of the model, shape and bytes. Columns are ascending."""
-    view = cells.view(entries.end(db))
+    view = cells.view(entries.read_end(db))
     for i, (model, row) in enumerate(rows):
         values = planes[values_plane][i]
         known = values != UNKNOWN if values_plane == CORRECT else ~np.isnan(values)
@@ -279,7 +293,7 @@ def _tiles(db, cells, values_plane: str, state: str, rows, columns: np.ndarray, 
             else:
                 wanted = known & np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
             if state == OBSERVED:
-                old = _old(db, view, row, plane, columns)
+                old = _read_observed(db, view, row, plane, columns)
                 if plane == values_plane:
                     _check_agrees(db, model, columns, known, old, values)
                 wanted = wanted & np.isnan(old)
@@ -290,12 +304,12 @@ def _tiles(db, cells, values_plane: str, state: str, rows, columns: np.ndarray, 
 
 
 def _check_agrees(db, model: str, columns, known, old: np.ndarray, values: np.ndarray) -> None:
-    """An observed value never changes."""
-    differs = known & (np.abs(old - values) > _SAME)  # NaN where nothing was observed
+    """Refuses values that contradict observed ones, which never change."""
+    differs = known & (np.abs(old - values) > _TOLERANCE)  # NaN where nothing was observed
     if differs.any():
         k = np.flatnonzero(differs)[0]
         raise BadInput(
-            f"model {model!r}, sample {_sample(db, columns[k])!r}: observed as {old[k]:g}, now"
+            f"model {model!r}, sample {_find_id(db, columns[k])!r}: observed as {old[k]:g}, now"
             f" given as {values[k]:g} ({differs.sum()} such cells). Nothing was written; give a"
             " different model a different id."
         )
@@ -320,14 +334,14 @@ def write_features(
     columns, features = columns[order], features[order].astype(packing.DTYPES[FEATURES])
     if len(wrong := np.flatnonzero(~np.isfinite(features).all(axis=1))):
         raise BadInput(
-            f"features of sample {_sample(db, columns[wrong[0]])!r}: not all are finite."
+            f"features of sample {_find_id(db, columns[wrong[0]])!r}: not all are finite."
         )
     _check_width(db, FEATURES, features.shape[1])
-    is_new, view = np.ones(len(columns), bool), cells.view(entries.end(db))
+    is_new, view = np.ones(len(columns), bool), cells.view(entries.read_end(db))
     for tile in entries.list_tiles(db, "plane = ?", [FEATURES]):
         positions, values = packing.pick(tile, view, columns)
         if len(other := np.flatnonzero((values != features[positions]).any(axis=1))):
-            sample = _sample(db, columns[positions[other[0]]])
+            sample = _find_id(db, columns[positions[other[0]]])
             raise BadInput(f"sample {sample!r}: it already has other features.")
         is_new[positions] = False
     if is_new.any():
@@ -341,12 +355,17 @@ def enter(
     new: Sequence[tuple[str, packing.Shape, bytes]],
     made_by: dict[str, Any] | None,
 ) -> None:
-    """Appends tiles (id of the model, shape, bytes) to the file, and enters them into the index
-    within the transaction `db`.
+    """Appends tiles to the file, and enters them into the index within the transaction `db`.
+
+    Args:
+      db: the transaction.
+      cells: the file of tiles.
+      new: id of the model, shape and bytes of each tile.
+      made_by: recorded with the tiles; None for observed cells.
     """
     if not new:
         return
-    text = index.as_json(made_by, "made_by")
+    text = index.dump_object(made_by, "made_by")
     with clear_faults(cells.path):
         offset = cells.append([data for _, _, data in new])
     for model, shape, data in new:
@@ -369,7 +388,8 @@ def enter(
             db.execute(f"DELETE {old}", place)
         entry = [*vars(shape).values(), offset, digest, text]
         row = db.execute(
-            f"INSERT INTO tiles ({entries.TILE}) VALUES ({', '.join('?' * len(entry))})", entry
+            f"INSERT INTO tiles ({entries.TILE_COLUMNS}) VALUES ({', '.join('?' * len(entry))})",
+            entry,
         )
         if shape.state == PREDICTED:
             index.add_text_check(db, "tiles", row.lastrowid, text)
@@ -379,11 +399,11 @@ def enter(
         index.raise_version(db, index.LATER_PLANES_VERSION)
 
 
-def _old(
+def _read_observed(
     db: sqlite3.Connection, view: np.ndarray, row: int, plane: str, columns: np.ndarray
 ) -> np.ndarray:
     """Returns float32[k], the observed value in each column (0 for a vector), NaN where nothing was
-    observed. Scores may come to samples that had outcomes, so that both are looked at.
+    observed. A sample that had outcomes may have got scores, so both planes are read.
     """
     old = np.full(len(columns), np.nan, np.float32)
     planes = (CORRECT, SCORE) if plane in (CORRECT, SCORE) else (plane, plane)
@@ -394,12 +414,12 @@ def _old(
     return old
 
 
-def _sample(db: sqlite3.Connection, column: np.integer) -> str:
+def _find_id(db: sqlite3.Connection, column: np.integer) -> str:
     return entries.list_samples(db, np.array([column]))[0]
 
 
 def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
-    """A cache has one label space, and features of one length."""
+    """Refuses another number of classes, or of features, than the cache has."""
     stored = db.execute("SELECT max(classes) FROM tiles WHERE plane = ?", [plane]).fetchone()[0]
     if width != (stored or width) or not width:
         unit = "classes for each cell"
@@ -408,12 +428,12 @@ def _check_width(db: sqlite3.Connection, plane: str, width: int) -> None:
         raise BadInput(f"{plane}: {width} {unit}; this cache has {stored}.")
 
 
-_MOST_CELLS = 1 << 22  # of the models whose tiles are looked at together
+_MOST_CELLS = 1 << 22  # of the models whose tiles are written again in one step
 
 
 def add_errata_once(db: sqlite3.Connection, cells: packing.TileFile, new: Erratum) -> Erratum:
-    """Adds a record as `add_errata` does, and returns it; or the last one if it says the same, as
-    where a command is repeated after a kill: estimates made since then know it.
+    """Adds an erratum as `add_errata` does, and returns it. If the last one says the same, that one
+    is returned instead: the command was repeated after a kill, and estimates may refer to it.
     """
     for last in records.read_errata(db)[-1:]:
         if replace(last, time=new.time) == new:
@@ -425,28 +445,30 @@ def add_errata_once(db: sqlite3.Connection, cells: packing.TileFile, new: Erratu
 def add_errata(
     db: sqlite3.Connection, cells: packing.TileFile, new: Iterable[Erratum]
 ) -> list[Erratum]:
-    """Adds records and applies them, within the transaction `db`; those that are there change
-    nothing.
+    """Adds errata and applies them, within the transaction `db`; those that are there already
+    change nothing.
 
-    Returns: the records that are new.
+    Returns: the errata that are new.
     """
     if added := records.add_errata(db, new):
-        _rewrite(db, cells, added)
+        _apply_to_tiles(db, cells, added)
     return added
 
 
-def _rewrite(db: sqlite3.Connection, cells: packing.TileFile, added: Sequence[Erratum]) -> None:
-    """Enters tiles without the cells that records are about, and their amended values."""
+def _apply_to_tiles(
+    db: sqlite3.Connection, cells: packing.TileFile, added: Sequence[Erratum]
+) -> None:
+    """Writes tiles again without the cells that errata are about, and writes amended values."""
     names, everything = entries.list_models(db), np.arange(entries.count(db, "samples"))
-    of_all = any(not each.values and each.models is None for each in added)
-    about = {m for each in added for m in (*each.values, *(each.models or ()))}
-    rows = [row for row, model in enumerate(names) if of_all or model in about]
-    found, view = records.read_errata(db), cells.view(entries.end(db))
+    about_all = any(not each.values and each.models is None for each in added)
+    named = {m for each in added for m in (*each.values, *(each.models or ()))}
+    rows = [row for row, model in enumerate(names) if about_all or model in named]
+    found, view = records.read_errata(db), cells.view(entries.read_end(db))
     size = max(1, _MOST_CELLS // max(1, len(everything)))
     for part in (rows[start : start + size] for start in range(0, len(rows), size)):
         models = [names[row] for row in part]
-        void, new = records.compute_errata_effect(db, added, models, everything)
-        touched = void | ~np.isnan(new)
+        removed, new = records.compute_errata_effect(db, added, models, everything)
+        touched = removed | ~np.isnan(new)
         place, kept = {row: i for i, row in enumerate(part)}, []
         where = "state = ? AND plane IN (?, ?, ?, ?)"
         planes = (CORRECT, SCORE, CONFIDENCE, PROBABILITIES)

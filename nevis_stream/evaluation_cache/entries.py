@@ -15,12 +15,12 @@ from nevis_stream.errors import BadInput
 from nevis_stream.evaluation_cache import identity
 from nevis_stream.evaluation_cache.facts import HASH, METRIC, RANGE, read_range, repeat
 from nevis_stream.evaluation_cache.index import (
-    CHECKS,
-    CONTENTS,
-    TWO_PLANES,
+    HASH_TABLE,
+    MODEL_CHECKS,
+    TWO_PLANES_VERSION,
     Unsound,
-    as_json,
     digest_text,
+    dump_object,
     find_unreadable,
     has_table,
     parse_object,
@@ -28,11 +28,15 @@ from nevis_stream.evaluation_cache.index import (
 )
 from nevis_stream.evaluation_cache.packing import NO_MODEL, Shape, Tile
 
-EACH = "flops_per_sample"  # in a model's provenance: the cost of a cell if many are asked at once
-# entries of a model's provenance that may differ later: another machine measures another cost, and
-# another file has more samples
-FIRST_STAYS = (EACH, "file")
-TILE = "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
+# in a model's provenance: the cost of a cell if many are asked at once
+FLOPS_PER_SAMPLE = "flops_per_sample"
+# entries of a model's provenance that keep their first value: another machine measures another
+# cost, and another file has more samples
+FIRST_VALUE_STAYS = (FLOPS_PER_SAMPLE, "file")
+# all but the number, in the order in which `Shape` and `Tile` have them
+TILE_COLUMNS = (
+    "model, state, plane, form, first, span, cells, ones, classes, offset, digest, made_by"
+)
 
 
 def find_numbers(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> np.ndarray:
@@ -69,13 +73,14 @@ def choose(
         return np.arange(size)
     if isinstance(wanted, str):
         raise BadInput(f"{table}: {wanted!r} is a single string; a list of ids is expected.")
-    places = _numbers_or_ids(db, table, wanted, size)
+    places = _resolve(db, table, wanted, size)
     if len(places) and np.bincount(places).max() > 1:
         raise BadInput(f"{table}: one id occurs twice in the list.")
     return places
 
 
-def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
+def _resolve(db, table, wanted, size) -> np.ndarray:
+    """Returns int64[k], the rows or columns that ids or numbers mean; the table has `size`."""
     if len(wanted) and not isinstance(wanted[0], str):
         places = np.asarray(wanted)
         if places.ndim != 1 or not np.issubdtype(places.dtype, np.integer):
@@ -103,7 +108,7 @@ def _numbers_or_ids(db, table, wanted, size) -> np.ndarray:
 
 
 def count(db: sqlite3.Connection, table: str) -> int:
-    """Returns the number of models or samples; they are numbered from 0."""
+    """Returns the number of models or samples: `table`; they are numbered from 0."""
     return db.execute(f"SELECT coalesce(max(number) + 1, 0) FROM {table}").fetchone()[0]
 
 
@@ -123,7 +128,7 @@ def check_ids(table: str, ids: Sequence[str]) -> None:
         raise BadInput(f"{table}: {name!r} occurs twice in one list.")
 
 
-def _batch_digest(ids: Iterable[str], provenance: str) -> bytes:
+def _digest_batch(ids: Iterable[str], provenance: str) -> bytes:
     """Returns the checksum of samples' ids and of their provenance, a JSON text."""
     total = hashlib.sha256(provenance.encode())
     for text in ids:
@@ -154,12 +159,12 @@ def add_samples(
     check_ids("samples", ids)
     for each, _ in itertools.groupby(provenances):
         read_range(each or {})  # a wrong range is refused
-    missing, places = compare(db, ids, provenances), find_numbers(db, "samples", ids)
+    missing, places = compare_samples(db, ids, provenances), find_numbers(db, "samples", ids)
     stated = _without_hashes(provenances)
     scored = any(RANGE[0] in (each or {}) for each, _ in itertools.groupby(stated))
     if missing.keys() & {"metric", "direction"} or scored:
         old = np.flatnonzero(places >= 0)
-        _gain(db, places[old], [stated[k] for k in old])
+        _add_facts(db, places[old], [stated[k] for k in old])
     new = np.flatnonzero(places < 0).tolist()
     places[new] = count(db, "samples") + np.arange(len(new))
     new_ids = [ids[k] for k in new]
@@ -180,13 +185,15 @@ def _without_hashes(provenances):
     ]
 
 
-def compare(
+def compare_samples(
     db: sqlite3.Connection,
     ids: Sequence[str],
     provenances: Sequence[dict[str, Any] | None],
     place: Callable[[str], str] = lambda sample: "",
 ) -> Counter[str]:
-    """Compares samples with those of the cache that have their ids; see `identity.compare`."""
+    """Compares samples with those of the cache that have their ids; arguments, result and errors as
+    of `identity.compare`.
+    """
     columns = find_numbers(db, "samples", ids)
     return identity.compare(ids, columns, read_batches(db), read_hashes(db), provenances, place)
 
@@ -194,7 +201,9 @@ def compare(
 def find_names(
     db: sqlite3.Connection, ids: Sequence[str], provenances: Sequence[dict[str, Any]]
 ) -> list[str]:
-    """Returns the ids under which the cache has samples; see `identity.find_names`."""
+    """Returns the ids under which the cache has samples, given their ids in a file; see
+    `identity.match_names`.
+    """
     if not any(METRIC in each for each in provenances):
         return list(ids)
     metrics = [str(each.get(METRIC) or "") for each in spread_provenance(read_batches(db))]
@@ -203,8 +212,8 @@ def find_names(
 
 
 def read_hashes(db: sqlite3.Connection, without: Container[int] = ()) -> dict[int, str]:
-    """Returns the hash of the content of samples, by column, where the cache has it, but for some
-    columns.
+    """Returns the hash of the content of samples, by column, where the cache has it; columns in
+    `without` are left out.
     """
     if not has_table(db, "contents"):
         return {}
@@ -221,33 +230,33 @@ def read_hashes(db: sqlite3.Connection, without: Container[int] = ()) -> dict[in
 def _add_hashes(db: sqlite3.Connection, ids, places: np.ndarray, provenances) -> None:
     """Records hashes of samples that have none yet."""
     rows = [
-        (int(column), text, _hash_digest(sample, text))
+        (int(column), text, _digest_hash(sample, text))
         for sample, column, each in zip(ids, places, provenances, strict=True)
         if (text := str((each or {}).get(HASH) or ""))
     ]
     if rows:
-        db.execute(CONTENTS)
+        db.execute(HASH_TABLE)
         db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", rows)
 
 
-def _hash_digest(sample: str, text: str) -> bytes:
+def _digest_hash(sample: str, text: str) -> bytes:
     return hashlib.sha256(f"{sample}\n{text}".encode()).digest()
 
 
 def find_changed_hashes(db: sqlite3.Connection, samples: Sequence[str]) -> dict[int, str]:
-    """Returns a line for each sample the hash of whose content has changed, by column."""
+    """Returns a line, by column, for each sample whose recorded hash has changed."""
     if not has_table(db, "contents"):
         return {}
     lines = {}
     for column, text, digest in db.execute("SELECT sample, hash, digest FROM contents"):
         name = samples[column] if 0 <= column < len(samples) else "(not in the index)"
-        if _hash_digest(name, text) != digest:
+        if _digest_hash(name, text) != digest:
             lines[column] = f"sample {name!r}: the hash of its content has changed"
     return lines
 
 
-def _gain(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
-    """Adds to samples of the cache the facts that only now are stated."""
+def _add_facts(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
+    """Adds facts to the provenance of samples of the cache which did not state them before."""
     each = spread_provenance(read_batches(db))
     gained: set[str] = set()
     for column, new in zip(columns.tolist(), provenances, strict=True):
@@ -255,7 +264,7 @@ def _gain(db: sqlite3.Connection, columns: np.ndarray, provenances) -> None:
             each[column] = each[column] | facts
             gained |= facts.keys()
     if RANGE[0] in gained:  # values of these samples are in two planes
-        raise_version(db, TWO_PLANES)
+        raise_version(db, TWO_PLANES_VERSION)
     if gained:
         db.execute("DELETE FROM batches")
         _write_batches(db, list_samples(db), each, list(range(len(each))))
@@ -271,8 +280,8 @@ def _write_batches(db: sqlite3.Connection, ids, provenances, columns: Sequence[i
     """
     start = 0
     for shared, group in itertools.groupby(provenances):
-        size, text = len(list(group)), as_json(shared, "sample_provenance")
-        digest = _batch_digest(ids[start : start + size], text)
+        size, text = len(list(group)), dump_object(shared, "sample_provenance")
+        digest = _digest_batch(ids[start : start + size], text)
         batch = [int(columns[start]), size, text, digest]
         db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", batch)
         start += size
@@ -297,12 +306,12 @@ def has_scores(db: sqlite3.Connection) -> bool:
 
 def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | None) -> int:
     """Returns the row of a model, which is added if it is new; otherwise its provenance gains the
-    entries that it lacks. Of `FIRST_STAYS` the first value stays.
+    entries that it lacks. Of `FIRST_VALUE_STAYS` the first value stays.
 
     Raises:
       BadInput: the provenance contradicts that of the model in the cache.
     """
-    new = json.loads(as_json(provenance, f"provenance of model {model!r}"))
+    new = json.loads(dump_object(provenance, f"provenance of model {model!r}"))
     row = db.execute("SELECT number, provenance FROM models WHERE id = ?", [model]).fetchone()
     number, old = (count(db, "models"), {}) if row is None else (row[0], parse_object(row[1]))
     gained = False
@@ -311,15 +320,15 @@ def add_model(db: sqlite3.Connection, model: str, provenance: dict[str, Any] | N
         gained = tasks != old.get(identity.TASKS, {})
         old[identity.TASKS] = new[identity.TASKS] = tasks
     for key, value in new.items():
-        if key not in FIRST_STAYS and old.get(key, value) != value:
+        if key not in FIRST_VALUE_STAYS and old.get(key, value) != value:
             raise BadInput(
                 f"model {model!r}: its provenance says {key} = {old[key]!r}, not {value!r}. Give a"
                 " different model a different id."
             )
     if row is None or gained or new.keys() - old.keys():
-        text = as_json(new | old, model)
+        text = dump_object(new | old, model)
         db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?)", [number, model, text])
-        db.execute(CHECKS)
+        db.execute(MODEL_CHECKS)
         digest = hashlib.sha256(text.encode()).digest()
         db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?)", [number, digest])
     return number
@@ -345,7 +354,7 @@ def find_changed_samples(db: sqlite3.Connection, samples: list[str]) -> list[str
     for first, size, text, digest in db.execute(
         "SELECT first, count, provenance, digest FROM batches ORDER BY first"
     ):
-        if first != end or _batch_digest(samples[first : first + size], text) != digest:
+        if first != end or _digest_batch(samples[first : first + size], text) != digest:
             lines.append(
                 f"samples {first}–{first + size - 1}: their ids or provenance are not what was"
                 " written"
@@ -369,7 +378,7 @@ def list_models(db: sqlite3.Connection) -> list[str]:
     return [name for (name,) in db.execute("SELECT id FROM models ORDER BY number")]
 
 
-def name_of(models: Sequence[str], row: int) -> str:
+def find_model_id(models: Sequence[str], row: int) -> str:
     """Returns the id of a tile's model; "" for a tile about samples only."""
     if row == NO_MODEL:
         return ""
@@ -391,7 +400,9 @@ def list_samples(db: sqlite3.Connection, columns: np.ndarray | None = None) -> l
 
 
 def read_batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
-    """Returns columns and provenance of the samples that were added together."""
+    """Returns the columns and the provenance of each group of neighbouring samples that were added
+    with equal provenance, without hashes.
+    """
     rows = db.execute("SELECT first, count, provenance FROM batches ORDER BY first")
     found = [(slice(first, first + size), parse_object(text)) for first, size, text in rows]
     for _, each in found:
@@ -405,8 +416,8 @@ def read_batches(db: sqlite3.Connection) -> list[tuple[slice, dict[str, Any]]]:
 def list_provenances(
     db: sqlite3.Connection, without_hashes: Container[int] = ()
 ) -> list[dict[str, Any]]:
-    """Returns the provenance of each sample, with the hash of its content where it is known, but
-    for the hashes of some columns.
+    """Returns the provenance of each sample, with the hash of its content where it is known and its
+    column is not in `without_hashes`.
     """
     each = spread_provenance(read_batches(db))
     for column, text in read_hashes(db, without_hashes).items():
@@ -415,7 +426,7 @@ def list_provenances(
 
 
 def spread_provenance(batches: Sequence[tuple[slice, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the provenance of each sample, given that of the samples added together."""
+    """Returns the provenance of each sample, given the result of `read_batches`."""
     return [each for columns, each in batches for _ in range(columns.start, columns.stop)]
 
 
@@ -426,27 +437,34 @@ def list_tiles(
     rows: np.ndarray | None = None,
     checked: bool = True,
 ) -> list[Tile]:
-    """Returns the tiles of these rows (None: of all) that meet a condition, in the order in which
-    they were written.
+    """Returns the tiles that meet a condition, in the order in which they were written.
+
+    Args:
+      db: an open transaction.
+      where, values: the condition in SQL, and the values of its question marks.
+      rows: int64, of the models whose tiles are wanted; None: of all models, and of none.
+      checked: whether a tile in an impossible place is an error.
 
     Raises:
-      Unsound: `checked`, and one of them is in an impossible place.
+      Unsound: one of them is in an impossible place.
     """
     if rows is not None and len(rows) < count(db, "models"):
         where += " AND model IN (SELECT value FROM json_each(?))"
         values = [*values, json.dumps(rows.tolist())]
-    rows = db.execute(f"SELECT number, {TILE} FROM tiles WHERE {where} ORDER BY number", values)
+    rows = db.execute(
+        f"SELECT number, {TILE_COLUMNS} FROM tiles WHERE {where} ORDER BY number", values
+    )
     found = [
         Tile(number, Shape(*shape), offset, digest) for number, *shape, offset, digest, _ in rows
     ]
-    bounds = count(db, "models"), count(db, "samples"), end(db)
+    bounds = count(db, "models"), count(db, "samples"), read_end(db)
     for tile in found if checked else ():
         if fault := tile.find_fault(*bounds):
             raise Unsound(f"tile {tile.number}: {fault}")
     return found
 
 
-def end(db: sqlite3.Connection) -> int:
+def read_end(db: sqlite3.Connection) -> int:
     """Returns the byte at which the last tile ends; bytes after it were never committed."""
     return db.execute("SELECT end FROM about").fetchone()[0]
 

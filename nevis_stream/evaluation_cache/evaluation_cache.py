@@ -221,8 +221,8 @@ class EvaluationCache:
             cells.write_features(db, self.cells, columns, features)
 
     def set_dataset_weights(self, weights: dict[str, float] | str) -> None:
-        """Records each data set's share of the overall mean, or "equal" shares; see
-        `samples.check_weights`.
+        """Records the weight of each data set in the overall mean, or "equal" for equal weights;
+        see `samples.check_weights`.
         """
         with self.index.writing() as db:
             sizes = Counter[str]()
@@ -238,8 +238,12 @@ class EvaluationCache:
         samples: Sequence[str] | None,
         reason: str,
     ) -> Erratum:
-        """Removes observed cells, and records it: of some models on some samples; None: on all
-        samples, or of all models. Cells that come later are left out as well.
+        """Removes observed cells, and records it. Cells that come later are left out as well.
+
+        Args:
+          models: ids, whose cells are removed; None: of all models.
+          samples: ids, on which they are removed; None: on all samples.
+          reason: for people.
 
         Raises:
           BadInput: both are None, or the cache does not have one of them.
@@ -269,7 +273,7 @@ class EvaluationCache:
             return cells.add_errata_once(db, self.cells, record)
 
     def errata(self) -> list[Erratum]:
-        """Returns what was removed and amended, in the order in which it counts."""
+        """Returns what was removed and amended, by time; about a cell the last record counts."""
         with self.index.reading() as db:
             return records.read_errata(db)
 
@@ -318,7 +322,9 @@ class EvaluationCache:
             return entries.list_samples(db, columns)
 
     def sample_provenance(self) -> list[tuple[slice, dict[str, Any]]]:
-        """Returns columns and provenance of the samples that were added together."""
+        """Returns the columns and the provenance of each group of neighbouring samples that were
+        added with equal provenance.
+        """
         with self.index.reading() as db:
             return entries.read_batches(db)
 
@@ -337,7 +343,7 @@ class EvaluationCache:
 
     def stats(self) -> dict[str, Any]:
         """Returns the numbers of models, samples, cells by state and bytes, and the mean of the
-        observed values.
+        observed values; see `integrity.count_cells`.
         """
         return integrity.count_cells(self)
 
@@ -378,7 +384,7 @@ class EvaluationCache:
 
     def features(self) -> np.ndarray | None:
         """Returns float32[n, d], NaN for a sample without features; None if no sample has any."""
-        return self._snapshot(np.zeros(0, np.int64)).features()
+        return self._take_snapshot(np.zeros(0, np.int64)).features()
 
     def matrix(
         self, models: Which = None, samples: Which = None, predicted: bool = False
@@ -391,22 +397,24 @@ class EvaluationCache:
           samples: ids or int columns, none twice; None for all.
           predicted: gives predicted values for cells that were not observed.
         """
-        snapshot = self._snapshot(models, samples)
-        values = snapshot.values(OBSERVED)
+        snapshot = self._take_snapshot(models, samples)
+        values = snapshot.read_values(OBSERVED)
         if predicted:
-            np.copyto(values, snapshot.values(PREDICTED), where=~is_observed(values))
+            np.copyto(values, snapshot.read_values(PREDICTED), where=~is_observed(values))
         return values
 
     def predictions(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns predicted values, also of cells that were observed later; as `matrix`."""
-        return self._snapshot(models, samples).values(PREDICTED)
+        return self._take_snapshot(models, samples).read_values(PREDICTED)
 
     def states(self, models: Which = None, samples: Which = None) -> np.ndarray:
         """Returns uint8[m, n]: 0 unknown, 1 observed, 2 predicted and not observed; arguments as of
         `matrix`.
         """
-        snapshot = self._snapshot(models, samples)
-        known, predicted = (is_observed(snapshot.values(state)) for state in (OBSERVED, PREDICTED))
+        snapshot = self._take_snapshot(models, samples)
+        known, predicted = (
+            is_observed(snapshot.read_values(state)) for state in (OBSERVED, PREDICTED)
+        )
         return np.where(known, 1, np.where(predicted, 2, 0)).astype(np.uint8)
 
     def confidence(
@@ -418,13 +426,13 @@ class EvaluationCache:
         were observed later.
         """
         state = PREDICTED if predicted else OBSERVED
-        return self._snapshot(models, samples).plane(CONFIDENCE, state)
+        return self._take_snapshot(models, samples).read_plane(CONFIDENCE, state)
 
     def probabilities(self, model: str, samples: Which = None) -> np.ndarray:
         """Returns float16[n, classes] of one model, NaN where unknown; float16[n, 0] if the model
         has no probabilities.
         """
-        return self._snapshot([model], samples).plane(PROBABILITIES, OBSERVED)[0]
+        return self._take_snapshot([model], samples).read_plane(PROBABILITIES, OBSERVED)[0]
 
     def packed_rows(self, models: Which = None) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Reads outcomes row by row, 64 cells in a word; for caches without `scores`. A row that is
@@ -437,7 +445,7 @@ class EvaluationCache:
           uint64[⌈n / 64⌉], whose bytes are the observed correct outcomes as `numpy.packbits` packs
           them, unknown cells 0; and the same of the cells that are known, or None if all are.
         """
-        return self._snapshot(models).packed_rows()
+        return self._take_snapshot(models).packed_rows()
 
     def column_sums(self, models: Which = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns, for each sample, the sum of its observed values, [n], and their number,
@@ -449,19 +457,19 @@ class EvaluationCache:
         Args:
           models: ids or int rows, none twice; None for all.
         """
-        return self._snapshot(models).column_sums()
+        return self._take_snapshot(models).column_sums()
 
     def confidence_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns, for each sample, the sum of the observed confidences, float64[n], and their
         number, int32[n].
         """
-        return self._snapshot().confidence_sums()
+        return self._take_snapshot().confidence_sums()
 
     def row_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns, for each model, the sum of its observed values, [m] (int64, or float64 for a
         cache with `scores`), and their number, int64[m].
         """
-        return self._snapshot().row_sums()
+        return self._take_snapshot().row_sums()
 
-    def _snapshot(self, models: Which = None, samples: Which = None) -> Snapshot:
+    def _take_snapshot(self, models: Which = None, samples: Which = None) -> Snapshot:
         return Snapshot(self.index, self.cells, models, samples)

@@ -22,7 +22,7 @@ from nevis_stream.evaluation_cache import (
     integrity,
     records,
 )
-from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.facts import UNBOUNDED
 from nevis_stream.evaluation_cache.files import ValueTable, read_values, show_source
 from nevis_stream.evaluation_cache.identity import TASKS, count_missing, merge_tasks
@@ -102,7 +102,7 @@ def import_file(
                     table.models, table.model_provenance or [{}] * len(table.models), strict=True
                 )
             ]
-            kept_back = records.line_on_kept(db, table.models, table.samples, table.values)
+            kept_back = records.describe_withheld(db, table.models, table.samples, table.values)
             table = dataclasses.replace(table, remarks=(*table.remarks, *kept_back))
             cells.write(db, cache.cells, OBSERVED, rows, columns, planes)
             if predicted:
@@ -126,7 +126,7 @@ def _compare(db: sqlite3.Connection, table: ValueTable) -> ValueTable:
     provenances = table.sample_provenance or [{}] * len(table.samples)
     names = entries.find_names(db, table.samples, provenances)
     places = dict(zip(names, map(table.place, table.samples), strict=True))
-    missing = entries.compare(db, names, provenances, places.__getitem__)
+    missing = entries.compare_samples(db, names, provenances, places.__getitem__)
     table = dataclasses.replace(table, samples=names)
     table, lines = _with_rows(table, entries.read_models(db))
     return dataclasses.replace(table, remarks=(*table.remarks, *lines, *count_missing(missing)))
@@ -411,7 +411,7 @@ class CachedOracle:
             known = is_observed(values)
             whole = known.reshape(-1, len(new)).all(axis=0)
             self.failed |= set(new[~whole].tolist())
-            flops_each = {} if cost.flops is None else {EACH: cost.flops / len(columns)}
+            flops_each = {} if cost.flops is None else {FLOPS_PER_SAMPLE: cost.flops / len(columns)}
             provenance = None if self._in_cache else flops_each | self._provenance
             confidence = None if answers.confidence is None else answers.confidence[0]
             if known.any():
@@ -437,7 +437,7 @@ class CachedOracle:
     def flops_each(self) -> float | None:
         """FLOPs of one answer, as the cache records it, or else the model's given provenance."""
         facts = self._cache.models()[self.model] if self._in_cache else self._provenance
-        return facts.get(EACH)
+        return facts.get(FLOPS_PER_SAMPLE)
 
 
 def bound_means(values: np.ndarray, means: Sequence[float], facts: SampleFacts) -> np.ndarray:

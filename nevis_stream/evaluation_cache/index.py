@@ -7,8 +7,8 @@ machine.
 A file is checked to be an index as this program makes it, before anything else of it is read.
 SQLite computes what a file's schema asks for: a view may never end, a generated column may fill the
 memory. And it keeps values of any type in any column. So the schema must be ours, word for word,
-and numbers by which other code allocates memory must be integers within the file's own bounds. What
-only some cells depend on is not checked here: `repair` copies the others.
+and numbers by which other code allocates memory must be integers within the file's own bounds.
+Damage that concerns only some cells is not looked for here: `repair` copies the other cells.
 """
 
 import contextlib
@@ -40,8 +40,8 @@ CREATE TABLE tiles (
   classes INTEGER NOT NULL, offset INTEGER NOT NULL, digest BLOB NOT NULL, made_by TEXT NOT NULL);
 CREATE INDEX tiles_of_a_row ON tiles (model, state, plane);
 """  # noqa: E501
-# older caches have none of these tables
-CONTENTS = (
+# tables that older caches lack; first the hashes of samples' contents
+HASH_TABLE = (
     "CREATE TABLE IF NOT EXISTS contents (sample INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
     " digest BLOB NOT NULL)"
 )
@@ -51,16 +51,17 @@ RECORDS = {
     " digest BLOB NOT NULL)"
     for name in ("imports", "errata")
 }
-CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
-# of what the cache is about ("about", 0) and of what made a tile ("tiles", its number)
+# checksums of models' provenance
+MODEL_CHECKS = "CREATE TABLE IF NOT EXISTS checks (model INTEGER PRIMARY KEY, digest BLOB NOT NULL)"
+# checksums of what the cache is about ("about", 0) and of what made a tile ("tiles", its number)
 TEXT_CHECKS = (
     "CREATE TABLE IF NOT EXISTS text_checks (of TEXT NOT NULL, number INTEGER NOT NULL,"
     " digest BLOB NOT NULL, PRIMARY KEY (of, number))"
 )
-LATER_TABLES = (CONTENTS, *RECORDS.values(), CHECKS, TEXT_CHECKS)
+LATER_TABLES = (HASH_TABLE, *RECORDS.values(), MODEL_CHECKS, TEXT_CHECKS)
 
 
-_MOST_OBJECTS = 100  # of a schema that are read; ours has 16
+_MOST_OBJECTS = 100  # tables and indices of a schema that are read; ours has 16
 _LONGEST = 1 << 28  # bytes of a text; provenance is far shorter
 _LARGEST = 1 << 60  # bytes of a file of cells
 
@@ -78,23 +79,23 @@ def find_problem(db: sqlite3.Connection) -> str:
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("BEGIN")  # one instant, whatever other processes write
     try:
-        return _schema_problem(db) or _value_problem(db)
+        return _find_schema_problem(db) or _find_value_problem(db)
     finally:
         db.execute("ROLLBACK")
 
 
-def _schema_problem(db: sqlite3.Connection) -> str:
-    there, ours = _objects(db), _our_objects()
-    for (kind, name), text in there.items():
+def _find_schema_problem(db: sqlite3.Connection) -> str:
+    found, ours = _list_objects(db), _list_our_objects()
+    for (kind, name), text in found.items():
         if (kind, name) not in ours:
             return f"it has a {kind} {name!r}, which no evaluation cache has"
         if text != ours[kind, name]:
             return f"its {kind} {name!r} is not as this program makes it"
-    missing = [name for kind, name in ours if (kind, name) not in there and name in _REQUIRED]
+    missing = [name for kind, name in ours if (kind, name) not in found and name in _REQUIRED]
     return f"its table {missing[0]!r} is missing" if missing else ""
 
 
-def _objects(db: sqlite3.Connection) -> dict[tuple[str, str], str]:
+def _list_objects(db: sqlite3.Connection) -> dict[tuple[str, str], str]:
     """Returns the SQL of tables, indices, views and triggers by kind and name."""
     query = f"SELECT type, name, sql FROM sqlite_master LIMIT {_MOST_OBJECTS}"
     return {(kind, name): " ".join((sql or "").split()) for kind, name, sql in db.execute(query)}
@@ -104,13 +105,13 @@ _REQUIRED = ("about", "models", "samples", "batches", "tiles")  # later versions
 
 
 @functools.cache
-def _our_objects() -> dict[tuple[str, str], str]:
+def _list_our_objects() -> dict[tuple[str, str], str]:
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.executescript(";".join([SCHEMA, *LATER_TABLES]))
-        return _objects(db)
+        return _list_objects(db)
 
 
-def _value_problem(db: sqlite3.Connection) -> str:
+def _find_value_problem(db: sqlite3.Connection) -> str:
     is_sound = f"typeof(text) = 'text' AND typeof(end) = 'integer' AND end BETWEEN 0 AND {_LARGEST}"
     if db.execute(f"SELECT count(*), total({is_sound}) FROM about").fetchone() != (1, 1):
         return "what it says of itself, and of the end of the cells, is not a text and a number"
@@ -133,7 +134,7 @@ def _value_problem(db: sqlite3.Connection) -> str:
     ).fetchone()
     if wrong or total != size["samples"]:
         return "samples: their ids or provenance are not what was written"
-    if ("table", "text_checks") in _objects(db) and (
+    if ("table", "text_checks") in _list_objects(db) and (
         db.execute("SELECT 1 FROM text_checks WHERE typeof(number) <> 'integer' LIMIT 1").fetchone()
     ):
         return "its checksums of texts have no numbers"
@@ -146,7 +147,7 @@ READABLE = (1, 2, 3)
 LATER_PLANES_VERSION = 2  # a cache of version 1 has no scores and no features
 # a sample may have outcomes and scores, and cells may be removed and amended: a program that does
 # not know this would read or write them wrongly
-TWO_PLANES = ERRATA = 3
+TWO_PLANES_VERSION = ERRATA_VERSION = 3
 _APPLICATION = 0x4E455653
 _WAIT = 300.0  # seconds for other writers' transactions
 BEYOND_REPAIR = (
@@ -155,8 +156,8 @@ BEYOND_REPAIR = (
 )
 
 
-def repair_advice(directory: Path) -> str:
-    """Returns the sentence of an error message that tells how to continue with a damaged cache."""
+def advise_repair(directory: Path) -> str:
+    """Returns how to continue with a damaged cache, as a sentence of an error message."""
     return (
         f"Copy the undamaged parts: python -m launch.evaluate repair --cache={directory}"
         " --out=NEW_DIR"
@@ -197,7 +198,7 @@ class Index:
             # the whole file is synced before it gets its name
             connection.execute("PRAGMA synchronous = OFF")
             connection.executescript(f"BEGIN; {SCHEMA} COMMIT")
-            text = as_json(about, "about")
+            text = dump_object(about, "about")
             connection.execute("INSERT INTO about VALUES (0, ?, 0)", [text])
             add_text_check(connection, "about", 0, text)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -206,7 +207,7 @@ class Index:
         with open(path, "rb") as file:
             os.fsync(file.fileno())
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         # SQLite forbids the use of a parent process's connection
         owner = os.getpid(), threading.get_ident()
         try:
@@ -251,7 +252,7 @@ class Index:
     @contextlib.contextmanager
     def _transaction(self, first_statement: str) -> Iterator[sqlite3.Connection]:
         try:
-            connection = self._connection()
+            connection = self._connect()
             connection.execute(first_statement)
             try:
                 yield connection
@@ -280,21 +281,21 @@ class Index:
                 ) from error
             if code & 255 in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
-            advice = repair_advice(self.path.parent)
+            advice = advise_repair(self.path.parent)
             raise DamagedCache(f"{self.path}: {error}. {advice}") from error
         except UnicodeDecodeError as error:  # in the names of tables
             raise DamagedCache(f"{self.path}: {error}. {BEYOND_REPAIR}") from error
         except Unsound as error:
-            advice = repair_advice(self.path.parent)
+            advice = advise_repair(self.path.parent)
             raise DamagedCache(f"{self.path}: {error}. {advice}") from error
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """Gives the block one consistent view of the index, without waiting for writers."""
+        """Gives the `with` block one consistent view of the index, without waiting for writers."""
         return self._transaction("BEGIN")
 
     def writing(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """Gives the block the writers' lock; its changes count together, at the end of the block,
-        or not at all.
+        """Gives the `with` block the writers' lock; its changes count together, at its end, or not
+        at all.
         """
         # a power cut may keep both names of an index that was just made
         remove_abandoned(self.path.parent)
@@ -308,7 +309,9 @@ def raise_version(db: sqlite3.Connection, version: int) -> None:
 
 
 def add_text_check(db: sqlite3.Connection, of: str, number: int, text: str) -> None:
-    """Records the checksum of a text of the index, in the place of an older one."""
+    """Records the checksum of a text of the index, in place of an older one; `of` and `number` as
+    in `TEXT_CHECKS`.
+    """
     db.execute(TEXT_CHECKS)
     values = [of, number, digest_text(text)]
     db.execute("INSERT OR REPLACE INTO text_checks VALUES (?, ?, ?)", values)
@@ -326,7 +329,7 @@ def has_table(db: sqlite3.Connection, name: str) -> bool:
 
 
 def find_unreadable(db: sqlite3.Connection, table: str, column: str) -> set[int]:
-    """Returns the numbers of a table's rows in which a string is not JSON."""
+    """Returns the numbers of a table's rows in which the text of a column is not JSON."""
     query = f"SELECT rowid FROM {table} WHERE NOT json_valid({column})"
     return {number for (number,) in db.execute(query)}
 
@@ -348,7 +351,7 @@ def parse_object(text: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def decode_leniently(db: sqlite3.Connection) -> Iterator[None]:
-    """Reads damaged texts without an error, so that the checksums find them."""
+    """Lets the `with` block read damaged texts without an error, so that their checksums tell."""
     strict, db.text_factory = db.text_factory, lambda text: text.decode(errors="replace")
     try:
         yield
@@ -356,18 +359,18 @@ def decode_leniently(db: sqlite3.Connection) -> Iterator[None]:
         db.text_factory = strict
 
 
-def as_json(value: dict[str, Any] | None, name: str) -> str:
-    """Returns a JSON object as text; `name` is used in error messages."""
+def dump_object(value: dict[str, Any] | None, name: str) -> str:
+    """Returns a JSON object as text, "{}" for None; `name` is what error messages call it."""
     try:
         if isinstance(value or {}, dict):
-            return json.dumps(value or {}, sort_keys=True, allow_nan=False, default=_plain)
+            return json.dumps(value or {}, sort_keys=True, allow_nan=False, default=_convert_scalar)
         reason = f"is a {type(value).__name__}"
     except (TypeError, ValueError) as error:
         reason = str(error)
     raise BadInput(f"{name}: must be a dict of JSON values; {reason}.")
 
 
-def _plain(value: Any) -> Any:
+def _convert_scalar(value: Any) -> Any:
     """Turns NumPy's scalars into Python's."""
     if isinstance(value, np.generic):
         return value.item()

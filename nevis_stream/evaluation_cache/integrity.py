@@ -14,8 +14,8 @@ import numpy as np
 
 from nevis_stream.errors import BadInput, DamagedCache, plural
 from nevis_stream.evaluation_cache import additions, cells, entries, facts, packing, records
-from nevis_stream.evaluation_cache.additions import LEDGER, examine
-from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, decode_leniently, repair_advice
+from nevis_stream.evaluation_cache.additions import ADDITIONS, examine
+from nevis_stream.evaluation_cache.index import BEYOND_REPAIR, advise_repair, decode_leniently
 from nevis_stream.evaluation_cache.packing import (
     CONFIDENCE,
     CORRECT,
@@ -111,11 +111,11 @@ def list_unchecked(cache) -> list[str]:
             tile.number not in checked for tile in entries.list_tiles(db, f"state = '{PREDICTED}'")
         )
         about = not records.read_text_checks(db, "about")
-    lines = sum(not line.checked for line in read_checked(cache.directory / LEDGER))
+    lines = sum(not line.checked for line in read_checked(cache.directory / ADDITIONS))
     parts = {
         "what the cache is about": about,
         f"what made {plural(without_check, 'tile')} of predictions": without_check,
-        f"{plural(lines, 'line')} of {LEDGER}": lines,
+        f"{plural(lines, 'line')} of {ADDITIONS}": lines,
     }
     return [
         f"not checked, since an earlier version wrote it: {p}"
@@ -133,7 +133,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         return Damage([f"{cache.index.path}: {text}" for text in messages])
     names, samples = entries.list_models(db), entries.list_samples(db)
     damage = Damage(entries.find_changed_samples(db, samples))
-    if records.has_changed_about(db):
+    if records.has_about_changed(db):
         damage.index.append(f"{cache.index.path}: its description has changed since it was written")
     if len(names) != entries.count(db, "models"):
         count = entries.count(db, "models")
@@ -143,7 +143,7 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
     damage.hashes.update(entries.find_changed_hashes(db, samples))
     damage.imports.update(records.find_changed_imports(db))
     damage.others.extend(records.find_changed_errata(db))
-    size, end = cache.cells.size(), entries.end(db)
+    size, end = cache.cells.size(), entries.read_end(db)
     view = cache.cells.view(min(size, end))
     changed_origins = records.find_changed_origins(db)
     intact: dict[tuple[int, str], list[Tile]] = {}  # observed tiles by row and plane
@@ -151,19 +151,19 @@ def inspect(cache, db: sqlite3.Connection) -> Damage:
         if reason := tile.find_fault(len(names), len(samples), len(view)):
             damage.tiles[tile.number] = f"{_label(tile, names)}: {reason}"
             continue
-        name = entries.name_of(names, tile.shape.model)
-        if packing.digest(name, tile.shape, tile.data(view)) != tile.digest:
+        name = entries.find_model_id(names, tile.shape.model)
+        if packing.digest(name, tile.shape, tile.get_bytes(view)) != tile.digest:
             reason = "its bytes have changed since they were written"
         elif tile.number in changed_origins:
             reason = "the record of what made it has changed since it was written"
         if reason:
-            damage.tiles[tile.number] = f"{tile.name(name)}: {reason}"
+            damage.tiles[tile.number] = f"{tile.describe(name)}: {reason}"
         elif tile.shape.state == OBSERVED:
             plane = CORRECT if tile.shape.plane == SCORE else tile.shape.plane
             intact.setdefault((tile.shape.model, plane), []).append(tile)
     for (row, _), tiles in intact.items():
         for tile in _overlapping(tiles, view, len(samples)):
-            name = tile.name(entries.name_of(names, row))
+            name = tile.describe(entries.find_model_id(names, row))
             damage.tiles[tile.number] = f"{name}: has cells that another tile has"
     damage.others.extend(line for line in examine(cache.directory) if isinstance(line, str))
     if size < end and not damage.tiles:
@@ -187,7 +187,7 @@ def advise(cache, lines: list[str]) -> str:
     """Returns how to continue with a cache after `verify` returned these lines; "" if they say
     it.
     """
-    return "" if any(BEYOND_REPAIR in line for line in lines) else repair_advice(cache.directory)
+    return "" if any(BEYOND_REPAIR in line for line in lines) else advise_repair(cache.directory)
 
 
 def _label(tile: Tile, names: list[str]) -> str:
@@ -195,7 +195,7 @@ def _label(tile: Tile, names: list[str]) -> str:
     numbers = tile.shape.model, tile.shape.first, tile.shape.span
     if not all(isinstance(value, int) for value in numbers):
         return f"tile {tile.number}"
-    return tile.name(entries.name_of(names, tile.shape.model))
+    return tile.describe(entries.find_model_id(names, tile.shape.model))
 
 
 def _overlapping(tiles: list[Tile], view: np.ndarray, samples: int) -> list[Tile]:
@@ -269,16 +269,16 @@ def repair(
                 entries.add_model(
                     new, name, None if row in damage.models else entries.read_provenance(db, row)
                 )
-            view, done = source.cells.view(min(source.cells.size(), entries.end(db))), 0
+            view, done = source.cells.view(min(source.cells.size(), entries.read_end(db))), 0
             tiles = entries.list_tiles(db, checked=False)
             sound = [tile for tile in tiles if tile.number not in damage.tiles]
             for made_by, tiles in _together(db, sound):
                 progress.stage("copy", done, len(sound))
                 copies = [
                     (
-                        entries.name_of(names, tile.shape.model),
+                        entries.find_model_id(names, tile.shape.model),
                         tile.shape,
-                        tile.data(view).tobytes(),
+                        tile.get_bytes(view).tobytes(),
                     )
                     for tile in tiles
                 ]

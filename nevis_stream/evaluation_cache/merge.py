@@ -76,12 +76,12 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
         predicted = entries.list_tiles(db, "state = ?", [PREDICTED])
         features = entries.list_tiles(db, "plane = ?", [FEATURES])
         origins = [entries.read_origin(db, tile.number) for tile in predicted]
-        view = source.cells.view(entries.end(db))
+        view = source.cells.view(entries.read_end(db))
         vectors = entries.list_tiles(db, "plane = ?", [PROBABILITIES])
         classes = max((tile.shape.classes for tile in vectors), default=1)
     with target.index.writing() as db:
         ids = entries.find_names(db, names, provenances)
-        missing = entries.compare(db, ids, provenances)
+        missing = entries.compare_samples(db, ids, provenances)
         columns = entries.add_samples(db, ids, provenances)
         records.add_imports(db, imports)
         for tile in features:
@@ -90,7 +90,7 @@ def merge(target, source, progress: Progress = SILENT) -> Merged:
         rows, lines = identity.match_rows(list(models.items()), entries.read_models(db))
         names_there = {own: name for own, (name, _) in zip(models, rows, strict=True)}
         samples_there = dict(zip(names, ids, strict=True))
-        renamed = [each.renamed(names_there, samples_there) for each in own_errata]
+        renamed = [each.rename(names_there, samples_there) for each in own_errata]
         if added := cells.add_errata(db, target.cells, renamed):
             lines += [f"erratum of {each.line()}" for each in added]
     models_there = [Moved(number, *row) for number, row in enumerate(rows)]
@@ -147,8 +147,11 @@ def _planes(source, rows: Sequence[int], n: int) -> cells.Planes:
     have added samples since.
     """
     snapshot = Snapshot(source.index, source.cells, np.array(rows), np.arange(n))
-    planes = {CORRECT: snapshot.values(OBSERVED), CONFIDENCE: snapshot.plane(CONFIDENCE, OBSERVED)}
-    probabilities = snapshot.plane(PROBABILITIES, OBSERVED)
+    planes = {
+        CORRECT: snapshot.read_values(OBSERVED),
+        CONFIDENCE: snapshot.read_plane(CONFIDENCE, OBSERVED),
+    }
+    probabilities = snapshot.read_plane(PROBABILITIES, OBSERVED)
     return planes | {PROBABILITIES: probabilities} if probabilities.shape[2] else planes
 
 

@@ -6,9 +6,10 @@ Outcomes are packed, eight in a byte; other values are floats, of the known cell
 of samples are tiles as well, with no model. Tiles start at multiples of 64 bytes, so that words of
 64 bits can be read from them.
 
-Sums of outcomes are made without unpacking them. Counters are stored as planes of bits, 64 columns
-in a word: three words of one weight become one word of that weight and one of twice the weight (a
-full adder: Harley and Seal's carry-save addition), so a row costs about five operations per word.
+Sums of outcomes are made without unpacking them. Counts are stored digit by digit, as binary
+numbers, 64 columns in a word: three words of one weight become one word of that weight and one of
+twice the weight (a full adder: Harley and Seal's carry-save addition), so a row costs about five
+operations per word.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from nevis_stream.errors import DamagedCache
-from nevis_stream.evaluation_cache.index import repair_advice
+from nevis_stream.evaluation_cache.index import advise_repair
 from nevis_stream.storage.reading import refuse_link
 
 ALIGNMENT = 64
@@ -39,44 +40,44 @@ _MOST_CLASSES = 1 << 24  # values of a cell
 
 @dataclass(frozen=True)
 class Shape:
-    """The meaning of a tile's bytes: everything about a tile except its place and checksum."""
+    """What the bytes of a tile mean: everything about it except its place and checksum."""
 
-    model: int
-    state: str
-    plane: str
-    form: str
-    first: int
-    span: int
-    cells: int
+    model: int  # the row of the model, or `NO_MODEL`
+    state: str  # one of `STATES`
+    plane: str  # one of `PLANES`: which values of the cells these are
+    form: str  # one of `_FORMS`: how the known columns are recorded
+    first: int  # column
+    span: int  # number of columns from the first known one to the last
+    cells: int  # number of known columns
     ones: int  # correct outcomes among the cells; 0 in the other planes
     classes: int  # values per cell of probabilities or features; 0 in the other planes
 
     @property
-    def known_bytes(self) -> int:
+    def mask_bytes(self) -> int:
         """Bytes, with padding, that record which columns are known."""
-        return pad({ALL: 0, BITS: -(-self.span // 8), LIST: 4 * self.cells}[self.form])
+        return round_up({ALL: 0, BITS: -(-self.span // 8), LIST: 4 * self.cells}[self.form])
 
     @property
     def value_bytes(self) -> int:
         """Bytes, with padding, of the values."""
         if self.plane == CORRECT:
-            return pad(-(-(self.cells if self.form == LIST else self.span) // 8))
-        return pad(self.float_bytes)
+            return round_up(-(-(self.cells if self.form == LIST else self.span) // 8))
+        return round_up(self.float_bytes)
 
     @property
     def float_bytes(self) -> int:
         """Bytes of the values of a plane of floats."""
         return np.dtype(DTYPES[self.plane]).itemsize * self.cells * max(self.classes, 1)
 
-    def floats(self, data: np.ndarray) -> np.ndarray:
-        """Returns float[cells], or float[cells, classes], from the bytes of the values."""
+    def read_floats(self, data: np.ndarray) -> np.ndarray:
+        """Returns float[cells], or float[cells, classes], from the bytes of the values, uint8."""
         values = data[: self.float_bytes].view(DTYPES[self.plane])
         return values.reshape(self.cells, self.classes) if self.plane in VECTORS else values
 
     @property
     def length(self) -> int:
         """Bytes of the whole tile."""
-        return self.known_bytes + self.value_bytes
+        return self.mask_bytes + self.value_bytes
 
 
 @dataclass(frozen=True)
@@ -116,16 +117,16 @@ class Tile:
             return f"its place is beyond the {size} bytes of the file"
         return None
 
-    def data(self, view: np.ndarray) -> np.ndarray:
-        """Returns the tile's bytes, uint8[length], from a map of the file."""
+    def get_bytes(self, view: np.ndarray) -> np.ndarray:
+        """Returns the tile's bytes, uint8[length], given a memory map of the file, uint8."""
         return view[self.offset : self.offset + self.shape.length]
 
     def decode(self, view: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
-        """Returns the tile's columns and values; see `decode`."""
-        return decode(self.shape, self.data(view))
+        """Returns the tile's columns and values, given a memory map of the file; see `decode`."""
+        return decode(self.shape, self.get_bytes(view))
 
-    def name(self, model: str) -> str:
-        """Returns the name of the tile in messages."""
+    def describe(self, model: str) -> str:
+        """Returns the tile as messages name it, given its model's id."""
         shape = self.shape
         about = shape.plane if shape.model == NO_MODEL else f"{shape.plane} of model {model!r}"
         return (
@@ -135,27 +136,27 @@ class Tile:
         )
 
 
-def pad(size: int) -> int:
-    """Returns the size rounded up to a multiple of the alignment."""
+def round_up(size: int) -> int:
+    """Returns a number of bytes, rounded up to a multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _pad(data: np.ndarray) -> bytes:
+def _pad_bytes(data: np.ndarray) -> bytes:
     raw = np.ascontiguousarray(data).tobytes()
-    return raw.ljust(pad(len(raw)), b"\0")
+    return raw.ljust(round_up(len(raw)), b"\0")
 
 
 def encode(
     model: int, state: str, plane: str, columns: np.ndarray, values: np.ndarray
 ) -> tuple[Shape, bytes]:
-    """Makes a tile.
+    """Returns the shape and the bytes of a tile.
 
     Args:
-      model: number of the model's row.
+      model: the model's row, or `NO_MODEL`.
       state: "observed" or "predicted".
       plane: one of `PLANES`.
       columns: int64[k], k > 0, ascending.
-      values: uint8[k] of 0 and 1, or float[k], or float[k, classes].
+      values: uint8[k] of outcomes, 0 and 1, or float[k]; float[k, classes] in `VECTORS`.
     """
     first, cells = int(columns[0]), len(columns)
     span = int(columns[-1]) - first + 1
@@ -174,38 +175,38 @@ def encode(
     )
     offsets, known = columns - first, b""
     if form == LIST:
-        known = _pad(offsets.astype("<i4"))
+        known = _pad_bytes(offsets.astype("<i4"))
     elif form == BITS:
-        there = np.zeros(span, np.uint8)
-        there[offsets] = 1
-        known = _pad(np.packbits(there))
+        mask = np.zeros(span, np.uint8)
+        mask[offsets] = 1
+        known = _pad_bytes(np.packbits(mask))
     if plane == CORRECT:
         if form == BITS:
             spread = np.zeros(span, np.uint8)
             spread[offsets] = values
             values = spread
-        return shape, known + _pad(np.packbits(values))
-    return shape, known + _pad(values.astype(DTYPES[plane]))
+        return shape, known + _pad_bytes(np.packbits(values))
+    return shape, known + _pad_bytes(values.astype(DTYPES[plane]))
 
 
 def decode(shape: Shape, data: np.ndarray) -> tuple[np.ndarray | slice, np.ndarray]:
     """Returns a tile's columns (a slice, or int64[cells]) and its values (uint8 or float) from its
     bytes, uint8[length].
     """
-    known, data = data[: shape.known_bytes], data[shape.known_bytes :]
+    known, data = data[: shape.mask_bytes], data[shape.mask_bytes :]
     columns: np.ndarray | slice = slice(shape.first, shape.first + shape.span)
     if shape.form == BITS:
         offsets = np.flatnonzero(np.unpackbits(known, count=shape.span))
-        _check(shape, len(offsets) == shape.cells)
+        _check_sound(shape, len(offsets) == shape.cells)
         columns = shape.first + offsets
     elif shape.form == LIST:
         offsets = known[: 4 * shape.cells].view("<i4")
-        _check(shape, offsets.min() >= 0 and offsets.max() < shape.span)
+        _check_sound(shape, offsets.min() >= 0 and offsets.max() < shape.span)
         columns = shape.first + offsets.astype(np.int64)
     if shape.plane == CORRECT:
         values = np.unpackbits(data, count=shape.cells if shape.form == LIST else shape.span)
         return columns, values[offsets] if shape.form == BITS else values
-    return columns, shape.floats(data)
+    return columns, shape.read_floats(data)
 
 
 def pick(tile: Tile, view: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -213,23 +214,24 @@ def pick(tile: Tile, view: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray,
 
     Args:
       tile: the tile.
-      view: a map of the file.
+      view: a memory map of the file, uint8.
       columns: int64[k], ascending.
 
     Returns:
-      int64[j], the positions in `columns` of those that the tile has, and their values, [j].
+      int64[j], the positions in `columns` of those that the tile has; and their values, [j], or
+      [j, classes] in `VECTORS`.
     """
-    shape, data = tile.shape, tile.data(view)
+    shape, data = tile.shape, tile.get_bytes(view)
     low, high = np.searchsorted(columns, [shape.first, shape.first + shape.span])
     offsets, positions = columns[low:high] - shape.first, np.arange(low, high)
-    known, data = data[: shape.known_bytes], data[shape.known_bytes :]
+    known, data = data[: shape.mask_bytes], data[shape.mask_bytes :]
     places = offsets
     if shape.form == BITS:
-        is_known = _bits(known, offsets) == 1
+        is_known = _get_bits(known, offsets) == 1
         places, positions = offsets[is_known], positions[is_known]
         if shape.plane != CORRECT:
             place_of = np.cumsum(np.unpackbits(known, count=shape.span), dtype=np.int64) - 1
-            _check(shape, place_of[-1] == shape.cells - 1)
+            _check_sound(shape, place_of[-1] == shape.cells - 1)
             places = place_of[places]
     elif shape.form == LIST:
         known_offsets = known[: 4 * shape.cells].view("<i4")
@@ -237,12 +239,12 @@ def pick(tile: Tile, view: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray,
         is_known = known_offsets[np.minimum(places, shape.cells - 1)] == offsets
         places, positions = places[is_known], positions[is_known]
     if shape.plane == CORRECT:
-        return positions, _bits(data, places)
-    return positions, shape.floats(data)[places]
+        return positions, _get_bits(data, places)
+    return positions, shape.read_floats(data)[places]
 
 
-def _check(shape: Shape, sound: bool) -> None:
-    """Reading does not compare checksums, but damage that it notices is an error."""
+def _check_sound(shape: Shape, sound: bool) -> None:
+    """Raises `DamagedCache` for damage that reading notices, though it compares no checksums."""
     if not sound:
         raise DamagedCache(
             f"a tile of {shape.state} {shape.plane} (columns"
@@ -251,7 +253,7 @@ def _check(shape: Shape, sound: bool) -> None:
         )
 
 
-def _bits(packed: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _get_bits(packed: np.ndarray, places: np.ndarray) -> np.ndarray:
     return packed[places >> 3] >> (7 - (places & 7)).astype(np.uint8) & 1
 
 
@@ -278,7 +280,7 @@ class TileFile:
         """
         refuse_link(self.path)
         with open(self.path, "r+b") as file:
-            start = file.seek(pad(file.seek(0, os.SEEK_END)))
+            start = file.seek(round_up(file.seek(0, os.SEEK_END)))
             file.writelines(tiles)
             file.flush()
             os.fdatasync(file.fileno())
@@ -297,7 +299,7 @@ class TileFile:
         if (size := self.size()) < end:
             raise DamagedCache(
                 f"{self.path}: has {size} bytes, its index expects {end}. `verify` names what is"
-                f" lost. {repair_advice(self.path.parent)}"
+                f" lost. {advise_repair(self.path.parent)}"
             )
         return (
             np.asarray(np.memmap(self.path, np.uint8, "r", shape=(end,)))
@@ -306,7 +308,8 @@ class TileFile:
         )
 
 
-# words of 8 bytes; the planes of 1,000 rows and the working arrays fit a core's second-level cache
+# words of 8 bytes of each row that are added up together: the digits of the counts of 1,000 rows
+# and the working arrays fit a core's second-level cache
 _CHUNK = 8192
 
 
@@ -314,7 +317,7 @@ def sum_columns(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.nda
     """Returns int32[n], the sums of the outcomes in tiles, and int32[n], the numbers of outcomes.
 
     Args:
-      view: the file of the tiles, uint8[bytes].
+      view: a memory map of the file, uint8.
       tiles: the tiles to add up; no cell is in two of them.
       n: number of columns.
     """
@@ -334,16 +337,18 @@ def sum_columns(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.nda
                 known[columns] += 1
             continue
         columns, width = slice(first, first + span), -(-span // 64)
-        known_bytes = group[0].shape.known_bytes
-        starts = [(tile.offset + known_bytes) // 8 for tile in group]
+        mask_bytes = group[0].shape.mask_bytes
+        starts = [(tile.offset + mask_bytes) // 8 for tile in group]
         correct[columns] += sum_packed(words, starts, width)[:span]
         starts = [tile.offset // 8 for tile in group]
-        known[columns] += sum_packed(words, starts, width)[:span] if known_bytes else len(group)
+        known[columns] += sum_packed(words, starts, width)[:span] if mask_bytes else len(group)
     return correct, known
 
 
 def sum_values(view: np.ndarray, tiles: Sequence[Tile], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns float64[n], the sums of the floats in tiles, and int32[n], the numbers of floats."""
+    """Returns float64[n], the sums of the floats in tiles, and int32[n], their numbers; arguments
+    as of `sum_columns`.
+    """
     sums, known = np.zeros(n), np.zeros(n, np.int32)
     for tile in tiles:
         columns, values = tile.decode(view)
@@ -356,7 +361,7 @@ def sum_packed(words: np.ndarray, starts: Sequence[int], width: int) -> np.ndarr
     """Returns int32[64 · width], in each column the number of rows whose bit is set.
 
     Args:
-      words: uint64 words that hold the rows (a map of a file may be larger than memory).
+      words: uint64, a memory map of the file (it may be larger than memory).
       starts: the position in `words` at which each row starts.
       width: number of words of a row.
     """
@@ -376,11 +381,11 @@ class _CarrySave:
     def __init__(self, size: int):
         # for each weight, at most two arrays that wait for a third
         self.digits: list[list[np.ndarray]] = []
-        self.work = np.empty(size, np.uint64)
-        self.spare: list[np.ndarray] = []
+        self.work = np.empty(size, np.uint64)  # for results that are needed for one step only
+        self.spare: list[np.ndarray] = []  # arrays to be used again
         self.size = size
 
-    def _array(self) -> np.ndarray:
+    def _get_array(self) -> np.ndarray:
         return self.spare.pop() if self.spare else np.empty(self.size, np.uint64)
 
     def add(self, row: np.ndarray) -> None:
@@ -389,7 +394,7 @@ class _CarrySave:
             if len(waiting) < 2:
                 break
             a, b = waiting[0], waiting.pop()
-            carry = self._array()
+            carry = self._get_array()
             np.bitwise_xor(a, b, out=self.work)
             np.bitwise_and(a, b, out=carry)
             np.bitwise_xor(self.work, row, out=a)
@@ -403,13 +408,13 @@ class _CarrySave:
             waiting = []
             self.digits.append(waiting)
         if waiting is self.digits[0]:  # the caller's row is copied; a carry is our own
-            copy = self._array()
+            copy = self._get_array()
             copy[:] = row
             row = copy
         waiting.append(row)
 
     def add_to(self, sums: np.ndarray) -> None:
-        """Adds the counts to int32[64 · size]."""
+        """Adds the counts to `sums`, int32[64 · size]."""
         for weight, waiting in enumerate(self.digits):
             for bits in waiting:
                 sums += np.unpackbits(bits.view(np.uint8)).astype(np.int32) << weight

@@ -23,12 +23,12 @@ import numpy as np
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache import entries
 from nevis_stream.evaluation_cache.index import (
-    ERRATA,
+    ERRATA_VERSION,
     RECORDS,
     Unsound,
     add_text_check,
-    as_json,
     digest_text,
+    dump_object,
     find_unreadable,
     has_table,
     parse_object,
@@ -38,7 +38,7 @@ from nevis_stream.evaluation_cache.packing import CORRECT, OBSERVED
 from nevis_stream.queries.samples import UNKNOWN, is_observed
 from nevis_stream.storage.reading import parse_json
 
-NAMES = 5  # of models that a line lists
+MOST_NAMES = 5  # that a line for people lists
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Record:
 
 @dataclass(frozen=True)
 class Imported(_Record):
-    """What was read.
+    """The record of one import: what was read.
 
     Attributes:
       source: the name of the file or directory.
@@ -104,11 +104,11 @@ class Imported(_Record):
 def list_names(names: Iterable[str]) -> str:
     """Returns names for a line, for example "a, b, c"; of many names the first ones."""
     names = list(names)
-    rest = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
-    return f"{', '.join(names[:NAMES])}{rest}"
+    rest = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{rest}"
 
 
-NO_MAKER = "{}"
+NO_MAKER = "{}"  # what is recorded as the maker of observed cells
 
 
 def read_about(db: sqlite3.Connection) -> dict[str, Any]:
@@ -124,12 +124,12 @@ def read_about(db: sqlite3.Connection) -> dict[str, Any]:
 
 def write_about(db: sqlite3.Connection, about: dict[str, Any]) -> None:
     """Changes what the cache is about."""
-    text = as_json(about, "about")
+    text = dump_object(about, "about")
     db.execute("UPDATE about SET text = ?", [text])
     add_text_check(db, "about", 0, text)
 
 
-def has_changed_about(db: sqlite3.Connection) -> bool:
+def has_about_changed(db: sqlite3.Connection) -> bool:
     """Returns whether what the cache is about has changed since it was written."""
     digest = read_text_checks(db, "about").get(0)
     text = db.execute("SELECT text FROM about").fetchone()[0]
@@ -137,10 +137,9 @@ def has_changed_about(db: sqlite3.Connection) -> bool:
 
 
 def find_changed_origins(db: sqlite3.Connection) -> set[int]:
-    """Returns the numbers of tiles of which what made them has changed since it was written.
+    """Returns the numbers of the tiles whose `made_by` has changed since it was written.
 
-    Only predictions have a record of what made them; those of earlier versions have no checksum of
-    it.
+    Only predictions have one; that of predictions of earlier versions has no checksum.
     """
     digests = read_text_checks(db, "tiles")
     wrong, first = find_unreadable(db, "tiles", "made_by"), min(digests, default=math.inf)
@@ -154,7 +153,9 @@ def find_changed_origins(db: sqlite3.Connection) -> set[int]:
 
 
 def read_text_checks(db: sqlite3.Connection, of: str) -> dict[int, bytes]:
-    """Returns the checksums of texts of one kind by number; old caches have none."""
+    """Returns the checksums of texts by number; old caches have none. `of` is their kind, "about"
+    or "tiles" (see `index.TEXT_CHECKS`).
+    """
     if not has_table(db, "text_checks"):
         return {}
     query = "SELECT number, digest FROM text_checks WHERE of = ?"
@@ -162,16 +163,16 @@ def read_text_checks(db: sqlite3.Connection, of: str) -> dict[int, bytes]:
 
 
 def read_imports(db: sqlite3.Connection, without: Container[int] = ()) -> list[Imported]:
-    """Returns what the imports into this cache understood, in their order, but for some of them, by
-    number from 0.
+    """Returns what the imports into this cache understood, in their order, except those whose
+    numbers, from 0, are in `without`.
     """
-    rows = _stored(db, "imports")
+    rows = _read_texts(db, "imports")
     return [Imported.from_text(text) for k, (text, _) in enumerate(rows) if k not in without]
 
 
 def add_imports(db: sqlite3.Connection, records: Iterable[Imported]) -> None:
     """Records what imports understood; a repeated one is recorded once."""
-    _store(db, "imports", records)
+    _add_texts(db, "imports", records)
 
 
 def find_changed_imports(db: sqlite3.Connection) -> dict[int, str]:
@@ -180,25 +181,25 @@ def find_changed_imports(db: sqlite3.Connection) -> dict[int, str]:
     """
     return {
         k: f"import {k}: the record of what was understood has changed since it was written"
-        for k, is_sound in enumerate(_are_sound(db, "imports"))
+        for k, is_sound in enumerate(_compare_digests(db, "imports"))
         if not is_sound
     }
 
 
-def _stored(db: sqlite3.Connection, table: str) -> list[tuple[str, bytes]]:
+def _read_texts(db: sqlite3.Connection, table: str) -> list[tuple[str, bytes]]:
     """Returns texts and checksums of records, in the order in which they were written."""
     if not has_table(db, table):
         return []
     return db.execute(f"SELECT text, digest FROM {table} ORDER BY number").fetchall()
 
 
-def _are_sound(db: sqlite3.Connection, table: str) -> list[bool]:
-    """Returns of each record whether it is as it was written."""
-    return [digest_text(text) == digest for text, digest in _stored(db, table)]
+def _compare_digests(db: sqlite3.Connection, table: str) -> list[bool]:
+    """Returns for each record whether it is as it was written."""
+    return [digest_text(text) == digest for text, digest in _read_texts(db, table)]
 
 
-def _store(db: sqlite3.Connection, table: str, records: "Iterable[Imported | Erratum]") -> None:
-    """Adds records; one that is there is not added again."""
+def _add_texts(db: sqlite3.Connection, table: str, records: "Iterable[Imported | Erratum]") -> None:
+    """Adds records; one that is there already is not added again."""
     for text in (record.to_text() for record in records):
         db.execute(RECORDS[table])
         if not db.execute(f"SELECT 1 FROM {table} WHERE text = ?", [text]).fetchone():
@@ -208,7 +209,7 @@ def _store(db: sqlite3.Connection, table: str, records: "Iterable[Imported | Err
 
 @dataclass(frozen=True)
 class Erratum(_Record):
-    """One record.
+    """A record of observed cells that were removed or amended.
 
     Attributes:
       time: in UTC, as text.
@@ -246,11 +247,13 @@ class Erratum(_Record):
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise Unsound(f"an erratum: {error}") from None
 
-    def renamed(self, models: Mapping[str, str], samples: Mapping[str, str]) -> "Erratum":
-        """Returns the record with the names that models and samples have in another cache."""
+    def rename(self, models: Mapping[str, str], samples: Mapping[str, str]) -> "Erratum":
+        """Returns the record with the names that models and samples have in another cache, by their
+        names here.
+        """
 
-        def rename(names: tuple[str, ...] | None, there: Mapping[str, str]):
-            return None if names is None else tuple(there.get(name, name) for name in names)
+        def rename_all(names: tuple[str, ...] | None, names_there: Mapping[str, str]):
+            return None if names is None else tuple(names_there.get(name, name) for name in names)
 
         values: dict[str, dict[str, float]] = {}
         for model, by_sample in self.values.items():  # several may be one model there
@@ -259,8 +262,8 @@ class Erratum(_Record):
         return Erratum(
             self.time,
             self.reason,
-            rename(self.models, models),
-            rename(self.samples, samples),
+            rename_all(self.models, models),
+            rename_all(self.samples, samples),
             values,
         )
 
@@ -277,45 +280,47 @@ class Erratum(_Record):
 
 
 def get_current_time() -> str:
-    """Returns the time for a new record."""
+    """Returns the time for a new record, in UTC, to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def read_errata(db: sqlite3.Connection) -> list[Erratum]:
-    """Returns the records in the order in which they count."""
-    found = [Erratum.from_text(text) for text in sorted(text for text, _ in _stored(db, "errata"))]
+    """Returns the errata by time, then by text; about a cell the last one counts."""
+    found = [
+        Erratum.from_text(text) for text in sorted(text for text, _ in _read_texts(db, "errata"))
+    ]
     return sorted(found, key=lambda each: each.time)
 
 
 def add_errata(db: sqlite3.Connection, new: Iterable[Erratum]) -> list[Erratum]:
     """Adds records and returns those that are new; `cells.add_errata` applies them."""
-    there = read_errata(db)
-    if added := [each for each in new if each not in there]:
-        _store(db, "errata", added)
-        raise_version(db, ERRATA)
+    old = read_errata(db)
+    if added := [each for each in new if each not in old]:
+        _add_texts(db, "errata", added)
+        raise_version(db, ERRATA_VERSION)
     return added
 
 
 def digest_errata(db: sqlite3.Connection) -> str | None:
-    """Returns a digest of all records, None if there are none: what was computed under another one
-    did not know all of these.
+    """Returns a digest of all errata, None if there are none. An estimate that is recorded with
+    another digest was made before some of these.
     """
     texts = sorted(each.to_text() for each in read_errata(db))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16] if texts else None
 
 
 def find_changed_errata(db: sqlite3.Connection) -> list[str]:
-    """Returns a line for each record that has changed since it was written."""
+    """Returns a line for each erratum that has changed since it was written."""
     return [
         f"erratum {number}: its record has changed since it was written"
-        for number, is_sound in enumerate(_are_sound(db, "errata"), start=1)
+        for number, is_sound in enumerate(_compare_digests(db, "errata"), start=1)
         if not is_sound
     ]
 
 
 def select_sound_errata(db: sqlite3.Connection) -> list[Erratum]:
-    """Returns the records that have not changed since they were written."""
-    pairs = zip(_stored(db, "errata"), _are_sound(db, "errata"), strict=True)
+    """Returns the errata that have not changed since they were written."""
+    pairs = zip(_read_texts(db, "errata"), _compare_digests(db, "errata"), strict=True)
     return [Erratum.from_text(text) for (text, _), is_sound in pairs if is_sound]
 
 
@@ -325,59 +330,71 @@ def apply_errata(
     columns: np.ndarray,
     planes: dict[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Returns observed values, [m, k] of some models on some columns, as the records leave them:
-    unknown where they are removed, and the amended values.
+    """Returns observed values as the errata leave them: unknown where they are removed, and
+    amended.
+
+    Args:
+      db: an open transaction.
+      models: m ids.
+      columns: int64[k].
+      planes: of the models on these columns (see `cells.Planes`).
     """
     if not (found := read_errata(db)):
         return planes
-    void, amended = compute_errata_effect(db, found, models, columns)
-    if not void.any() and np.isnan(amended).all():
+    removed, amended = compute_errata_effect(db, found, models, columns)
+    if not removed.any() and np.isnan(amended).all():
         return planes
     values = np.array(planes[CORRECT])
     values = values.astype(np.uint8) if values.dtype == bool else values
-    set_cells = ~np.isnan(amended)
-    if values.dtype.kind != "f" and not np.isin(amended[set_cells], (0, 1)).all():
+    is_amended = ~np.isnan(amended)
+    if values.dtype.kind != "f" and not np.isin(amended[is_amended], (0, 1)).all():
         values = np.where(values == UNKNOWN, np.nan, values).astype(np.float32)
-    values[void] = np.nan if values.dtype.kind == "f" else UNKNOWN
-    values[set_cells] = amended[set_cells]
+    values[removed] = np.nan if values.dtype.kind == "f" else UNKNOWN
+    values[is_amended] = amended[is_amended]
     others = {}
     for plane, array in planes.items():
         if plane != CORRECT:
             others[plane] = np.array(array)
-            others[plane][set_cells] = np.nan  # of the value that was amended
+            others[plane][is_amended] = np.nan  # of the value that was amended
     return {CORRECT: values, **others}
 
 
 def compute_errata_effect(
     db: sqlite3.Connection, found: Sequence[Erratum], models: Sequence[str], columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which cells are removed, bool[m, k], and the values of amended ones, float64[m, k]
-    with NaN.
+    """Returns which cells some errata remove, bool[m, k], and the values of those that they amend,
+    float64[m, k], NaN for all others.
+
+    Args:
+      db: an open transaction.
+      found: the errata, in the order in which they count.
+      models: m ids.
+      columns: int64[k].
     """
     shape = len(models), len(columns)
-    void, amended = np.zeros(shape, bool), np.full(shape, np.nan)
+    removed, amended = np.zeros(shape, bool), np.full(shape, np.nan)
     rows = {model: i for i, model in enumerate(models)}
     place = np.full(entries.count(db, "samples") + 1, -1)  # the last one: of unknown samples
     place[columns] = np.arange(len(columns))
 
-    def positions(samples: Iterable[str]) -> np.ndarray:
-        """Returns int64[k], the places of samples among the columns, −1 for others."""
+    def find_positions(samples: Iterable[str]) -> np.ndarray:
+        """Returns int64, the places of samples among the columns, −1 for others."""
         return place[entries.find_numbers(db, "samples", list(samples))]
 
     for each in found:
         for model, by_sample in each.values.items():
             if (i := rows.get(model)) is not None:
-                at = positions(by_sample)
+                at = find_positions(by_sample)
                 amended[i, at[at >= 0]] = np.array([*by_sample.values()])[at >= 0]
-                void[i, at[at >= 0]] = False
+                removed[i, at[at >= 0]] = False
         if each.values:
             continue
         names = models if each.models is None else each.models
         of_models = [rows[model] for model in names if model in rows]
-        on = np.arange(shape[1]) if each.samples is None else positions(each.samples)
+        on = np.arange(shape[1]) if each.samples is None else find_positions(each.samples)
         removed_cells = np.ix_(of_models, on[on >= 0])
-        void[removed_cells], amended[removed_cells] = True, np.nan
-    return void, amended
+        removed[removed_cells], amended[removed_cells] = True, np.nan
+    return removed, amended
 
 
 def find_removed(db: sqlite3.Connection) -> tuple[set[str], set[str]]:
@@ -409,16 +426,16 @@ def check_names(
             entries.choose(db, table, list(names))
 
 
-def line_on_kept(
+def describe_withheld(
     db: sqlite3.Connection, models: Sequence[str], samples: Sequence[str], values: Any
 ) -> list[str]:
-    """Returns a line for people on values of an import that records hold back."""
+    """Returns a line for people if errata keep values of an import, [m, k], from being written."""
     if not (found := read_errata(db)):
         return []
     columns = entries.find_numbers(db, "samples", list(samples))
-    void, amended = compute_errata_effect(db, found, models, columns)
+    removed, amended = compute_errata_effect(db, found, models, columns)
     known = is_observed(values)
-    if not (count := int((known & (void | ~np.isnan(amended))).sum())):
+    if not (count := int((known & (removed | ~np.isnan(amended))).sum())):
         return []
     return [
         f"{plural(count, 'cell')} not taken: removed or amended in this cache before; `evaluate"

@@ -12,7 +12,7 @@ import numpy as np
 from nevis_stream.datasets.dataset import SINGLE_LABEL, Samples
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
-from nevis_stream.evaluation_cache.entries import EACH
+from nevis_stream.evaluation_cache.entries import FLOPS_PER_SAMPLE
 from nevis_stream.evaluation_cache.exchange import IdsOfColumns
 from nevis_stream.progress import SILENT, Progress
 from nevis_stream.queries.oracle import Cost, Query, Responses
@@ -172,7 +172,9 @@ def _fill_one(
     spent = sum(answers.flops for answers in missing)
     cells = sum(len(answers.ids) for answers in missing if answers.flops)
     price = spent / cells if cells else run.flops_each(predictor)
-    facts = describe_predictor(run, predictor) | ({} if price is None else {EACH: price})
+    facts = describe_predictor(run, predictor) | (
+        {} if price is None else {FLOPS_PER_SAMPLE: price}
+    )
     for answers in missing:
         cache.append(
             model,

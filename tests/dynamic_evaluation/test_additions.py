@@ -1,4 +1,4 @@
-"""The account of additions: what is written is read, and a line that is not an account is named."""
+"""The record of additions: what is written is read, and a line that is not a record is named."""
 
 import json
 from dataclasses import asdict, replace
@@ -8,7 +8,7 @@ import pytest
 from nevis_stream.errors import DamagedCache
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import (
-    LEDGER,
+    ADDITIONS,
     Addition,
     append,
     merge_additions,
@@ -47,7 +47,7 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
     assert read_additions(tmp_path) == []
     for addition in (MODEL, SAMPLES):
         append(tmp_path, addition)
-    with open(tmp_path / LEDGER, "a") as file:
+    with open(tmp_path / ADDITIONS, "a") as file:
         file.write('{"kind": "mod')
     assert read_additions(tmp_path) == [MODEL, SAMPLES]
 
@@ -75,10 +75,10 @@ def test_what_is_appended_is_read_and_a_line_that_a_kill_cut_is_left_out(tmp_pat
 )
 def test_a_line_that_is_no_account_is_named(tmp_path, line, message):
     cache = EvaluationCache(tmp_path / "cache", create=True)
-    with open(cache.directory / LEDGER, "w") as file:  # as an earlier version wrote it
+    with open(cache.directory / ADDITIONS, "w") as file:  # as an earlier version wrote it
         file.write(f"{json.dumps(asdict(MODEL))}\n{line}\n")
     append(cache.directory, SAMPLES)
-    named = f"{cache.directory / LEDGER}, line 2: not an account of an addition ("
+    named = f"{cache.directory / ADDITIONS}, line 2: not a record of an addition ("
     (result,) = cache.verify()
     assert result.startswith(named) and message in result
     (tmp_path / "other").mkdir()
@@ -95,14 +95,14 @@ def test_every_changed_missing_or_moved_line_is_named(tmp_path):
     additions = [MODEL, SAMPLES, replace(MODEL, seed=1)]
     for addition in additions:
         append(cache.directory, addition)
-    file = cache.directory / LEDGER
+    file = cache.directory / ADDITIONS
     whole = file.read_bytes()
     assert cache.verify() == [] and read_additions(cache.directory) == additions
     first, second, third = whole.splitlines(keepends=True)
     for place in range(len(first) - 1):
         changed = bytes([first[place] ^ 1])
         file.write_bytes(first[:place] + changed + first[place + 1 :] + second + third)
-        assert any(f"{file}, line 1: not an account" in line for line in cache.verify()), place
+        assert any(f"{file}, line 1: not a record" in line for line in cache.verify()), place
     for lines in ([second, third], [first, third], [second, first, third], [first, first, second]):
         file.write_bytes(b"".join(lines))
         with pytest.raises(DamagedCache, match="a line before it has changed, is missing or"):
@@ -111,11 +111,11 @@ def test_every_changed_missing_or_moved_line_is_named(tmp_path):
 
 def test_an_earlier_account_opens_and_verify_says_what_is_not_checked(tmp_path):
     cache = EvaluationCache(tmp_path / "cache", create=True)
-    file = cache.directory / LEDGER
+    file = cache.directory / ADDITIONS
     file.write_text(f"{json.dumps(asdict(MODEL))}\n")
     assert cache.verify() == [] and read_additions(cache.directory) == [MODEL]
     assert list_unchecked(cache) == [
-        f"not checked, since an earlier version wrote it: 1 line of {LEDGER}"
+        f"not checked, since an earlier version wrote it: 1 line of {ADDITIONS}"
     ]
     append(cache.directory, SAMPLES)
     file.write_bytes(file.read_bytes().replace(b"0.5", b"0.6"))  # in the earlier line

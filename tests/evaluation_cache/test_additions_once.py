@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nevis_stream.evaluation_cache.additions import LEDGER, Addition, append, read_additions
+from nevis_stream.evaluation_cache.additions import ADDITIONS, Addition, append, read_additions
 
 ADDITION = Addition(
     kind="model", name="m", method="random", budget=3, seed=0, models=2, samples=9, asked=3
@@ -15,4 +15,4 @@ def test_the_same_account_is_written_once(tmp_path):
     for addition in (ADDITION, other, ADDITION, other, again):
         append(tmp_path, addition)
     assert read_additions(tmp_path) == [ADDITION, other]
-    assert (tmp_path / LEDGER).read_bytes().count(b"\n") == 2
+    assert (tmp_path / ADDITIONS).read_bytes().count(b"\n") == 2

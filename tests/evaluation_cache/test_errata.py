@@ -208,5 +208,5 @@ def test_a_record_is_text():
 def test_models_that_are_one_model_elsewhere_keep_all_their_amended_values():
     values = {"m-v1": {"s": 0.0, "t": 1.0}, "m-v2": {"u": 1.0}}
     record = records.Erratum("2026-01-01", "r", values=values)
-    renamed = record.renamed({"m-v1": "m", "m-v2": "m"}, {"t": "task/t"})
+    renamed = record.rename({"m-v1": "m", "m-v2": "m"}, {"t": "task/t"})
     assert renamed.values == {"m": {"s": 0.0, "task/t": 1.0, "u": 1.0}}

@@ -104,7 +104,7 @@ def test_every_flipped_bit_costs_its_tile_alone(cache, tmp_path):
         out = EvaluationCache(tmp_path / str(number), create=True, about=cache.about)
         (line,) = cache.repair(out.directory).lines()
         assert (
-            line.startswith(tile.name(list(cache.models())[tile.shape.model]))
+            line.startswith(tile.describe(list(cache.models())[tile.shape.model]))
             and f"{tile.shape.cells} cells" in line
         )
         assert out.verify() == [] and len(tiles(out)) == len(sound) - 1
@@ -175,7 +175,7 @@ def test_what_is_not_in_the_cells_is_left_out_by_name(cache, tmp_path):
         "tile 99",
     ]
     assert result[0] == "model 'm9': its provenance has changed since it was written"
-    assert "additions.jsonl, line 2: not an account of an addition" in result[-1]
+    assert "additions.jsonl, line 2: not a record of an addition" in result[-1]
     new = EvaluationCache(tmp_path / "new")
     assert (
         new.verify() == [] and new.models()["m9"] == {} and read_additions(new.directory) == [TOLD]

@@ -31,7 +31,7 @@ READERS = [open_file, open_text, read_bytes, read_json, load_array]
 _PAST = re.compile(
     r"\.read_bytes\(\)|\.read_text\(|np\.load\("
     r"|(?<![.\w])open\([^)]*\"rb\"|(?<!def )(?<![.\w])open\(\w+\)"
-    r"|json\.loads\((?!json\.dumps\(|encode\(|as_json\()"
+    r"|json\.loads\((?!json\.dumps\(|encode\(|dump_object\()"
 )
 _OWN = {  # files of this project, of the system, or that have just been written or checked
     "nevis_stream/storage/reading.py",
