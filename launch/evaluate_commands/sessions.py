@@ -21,7 +21,7 @@ from nevis_stream.dynamic_evaluation.comparison import (
 )
 from nevis_stream.dynamic_evaluation.session import Session
 from nevis_stream.dynamic_evaluation.session_view import find_likely_failures
-from nevis_stream.dynamic_evaluation.told_files import read_told
+from nevis_stream.dynamic_evaluation.told_files import read_told_answers
 from nevis_stream.errors import BadInput, plural
 from nevis_stream.evaluation_cache.importers.harness_requests import (
     format_for_inspect,
@@ -125,7 +125,7 @@ def tell_file(session: Session, file: Path, model: str | None, values: FlagValue
       model: whose the answers are; None: the file says it, or there is only one.
       values: flags of `tell`.
     """
-    told = read_told(session, file, model, get_reading_choices(values))
+    told = read_told_answers(session, file, model, get_reading_choices(values))
     for line in told.remarks:
         print(f"{file}: {line}")
     correct = "correct" in values and values.correct

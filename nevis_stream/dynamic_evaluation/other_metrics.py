@@ -1,4 +1,4 @@
-"""Another metric of the samples that a session has asked: from the same answers, at no query."""
+"""Another metric of the samples that a session has asked, estimated without a further query."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,7 +58,9 @@ def estimate_metric(
     methods.check_several_metrics(method.for_known(fitted.known))
     query, told_values = track.answered_query, track.values[track.answered]
     ids = [session.ids[column] for column in query.samples[0].tolist()]
-    given = answers if isinstance(answers, Mapping) else _read(board, Path(answers), track.model)
+    given = (
+        answers if isinstance(answers, Mapping) else _read_values(board, Path(answers), track.model)
+    )
     texts = {str(sample): value for sample, value in given.items()}
     if lost := [sample for sample in ids if sample not in texts]:
         raise BadInput(
@@ -77,7 +79,7 @@ def estimate_metric(
     return fitted.estimate(query, values, track.failed, True, asked=(session.fitted, told_values))
 
 
-def _read(board: Board, path: Path, model: str) -> dict[str, float]:
+def _read_values(board: Board, path: Path, model: str) -> dict[str, float]:
     """Returns a model's values in a file, in the units of the board."""
     with board.cache.index.reading() as db:
         metrics = sorted(

@@ -8,7 +8,7 @@ samples, both are those of its addition's record.
 Two models are tied if the 95% interval of their difference contains 0. It is of the paired
 differences on the samples that both were observed on, with one more half sample of each outcome
 (Agresti and Min 2005, Simple improved confidence intervals for comparing matched proportions);
-with fewer than 10 such samples they are tied. Chosen samples do not stand for all: models with an
+with fewer than 10 such samples they are tied. Chosen samples do not stand for all: models with a
 record are tied with all whose intervals overlap theirs. Each pair is compared on its own, at 95%.
 """
 
@@ -25,17 +25,17 @@ from nevis_stream.evaluation_cache.additions import Addition, digest_errata, rea
 from nevis_stream.queries.oracle import NOT_STATED
 from nevis_stream.queries.samples import Part, SampleFacts, is_observed
 
-Cells = Float[np.ndarray, "models samples"]
+Values = Float[np.ndarray, "models samples"]
 PerModel = Float[np.ndarray, " models"]
 
 LEVEL = 0.95
 FEWEST_SHARED = 10
-_ROWS, _COLUMNS = 256, 8192  # of a block of pairs
+_ROWS, _COLUMNS = 256, 8192  # models and samples of a block, in comparisons of pairs
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A model's place.
+    """A model's place on a leaderboard.
 
     Attributes:
       model: its id.
@@ -92,18 +92,18 @@ def rank_models(cache: EvaluationCache) -> list[Leaderboard]:
         gone, _ = records.find_removed(db)
     if gone:
         models = [model for model in models if model not in gone]
-    added, state = read_additions(cache.directory), digest_errata(cache.directory)
+    added, errata = read_additions(cache.directory), digest_errata(cache.directory)
     parts = facts.parts if facts.n else ()
-    return [_leaderboard(cache, facts, part, models, added, state) for part in parts]
+    return [_rank_part(cache, facts, part, models, added, errata) for part in parts]
 
 
-def _leaderboard(
+def _rank_part(
     cache: EvaluationCache,
     facts: SampleFacts,
     part: Part,
     models: list[str],
     added: list[Addition],
-    state: str | None,
+    errata: str | None,
 ) -> Leaderboard:
     matrix, of_part = cache.matrix(models, part.columns), facts.take(part.columns)
     mask = is_observed(matrix)
@@ -111,7 +111,7 @@ def _leaderboard(
     values = np.where(mask, matrix, 0).astype(np.float32)
     outcomes = (part.low, part.high) == (0, 1) and bool(((values == 0) | (values == 1)).all())
     if of_part.image is not None:  # the labels of an image are one sample
-        values, mask, outcomes = *_by_image(values, mask, of_part.image), False
+        values, mask, outcomes = *_average_labels(values, mask, of_part.image), False
         of_part = SampleFacts(values.shape[1])
     names = [] if of_part.dataset is None else list(dict.fromkeys(of_part.dataset.tolist()))
     places = {name: np.flatnonzero(of_part.dataset == name) for name in names}
@@ -119,25 +119,30 @@ def _leaderboard(
     if of_part.dataset_weights and names:
         total = sum(of_part.dataset_weights[name] for name in names)
         strata = [(of_part.dataset_weights[name] / total, places[name]) for name in names]
-    score, low, high = _intervals(values, mask, strata, outcomes, part)
-    addition_of = _estimate(models, added, part, counts, (score, low, high))
+    score, low, high = _compute_intervals(values, mask, strata, outcomes, part)
+    addition_of = _insert_estimates(models, added, part, counts, (score, low, high))
     sign = -1.0 if part.lower else 1.0
-    better = _better(values, mask, strata, sign)
+    better = _compare_models(values, mask, strata, sign)
     ends = (low, high) if sign > 0 else (-high, -low)
-    better = _without_chosen(better, np.array([each is not None for each in addition_of]), *ends)
+    better = _compare_chosen(better, np.array([each is not None for each in addition_of]), *ends)
     scored = np.isfinite(score)
     better &= scored[:, None] & scored[None]
-    of_sets = {
-        name: _intervals(values[:, at], mask[:, at], [(1.0, np.arange(len(at)))], outcomes, part)
+    dataset_intervals = {
+        name: _compute_intervals(
+            values[:, at], mask[:, at], [(1.0, np.arange(len(at)))], outcomes, part
+        )
         for name, at in places.items()
     }
-    counts_of = {name: mask[:, at].sum(axis=1) for name, at in places.items()}
+    dataset_counts = {name: mask[:, at].sum(axis=1) for name, at in places.items()}
     order = np.lexsort((np.arange(len(models)), np.where(scored, -sign * score, np.inf)))
     standings, size = [], len(part.columns)
     for i in order.tolist():
         means = {
-            name: (*(part.unscale(float(each[i])) for each in ends_of), int(counts_of[name][i]))
-            for name, ends_of in of_sets.items()
+            name: (
+                *(part.unscale(float(each[i])) for each in interval),
+                int(dataset_counts[name][i]),
+            )
+            for name, interval in dataset_intervals.items()
         }
         rank, last = 1 + int(better[:, i].sum()), int(scored.sum() - better[i].sum())
         value, least, most = (part.unscale(float(each[i])) for each in (score, low, high))
@@ -153,25 +158,27 @@ def _leaderboard(
             observed=int(counts[i]),
             method=addition.method if addition else "",
             holds_for="" if addition is None else addition.holds_for or NOT_STATED,
-            outdated=addition is not None and (addition.errata, addition.samples) != (state, size),
+            outdated=addition is not None and (addition.errata, addition.samples) != (errata, size),
             means=means,
         )
         standings.append(row)
     return Leaderboard(part, standings, names)
 
 
-def _by_image(
-    values: Cells, mask: Bool[np.ndarray, "models samples"], image: Int[np.ndarray, " samples"]
+def _average_labels(
+    values: Values, mask: Bool[np.ndarray, "models samples"], image: Int[np.ndarray, " samples"]
 ) -> tuple[Float[np.ndarray, "models images"], Bool[np.ndarray, "models images"]]:
-    """Returns means over the known columns of each image, float32[m, images], and which it has."""
+    """Returns means over the known labels of each image, float32[m, images], and where there are
+    any, bool[m, images].
+    """
     order = np.argsort(image, kind="stable")
     starts = np.flatnonzero(np.diff(image[order], prepend=-1))
     total, count = (np.add.reduceat(each[:, order], starts, axis=1) for each in (values, mask * 1))
     return (total / np.maximum(count, 1)).astype(np.float32), count > 0
 
 
-def _intervals(
-    values: Cells,
+def _compute_intervals(
+    values: Values,
     mask: Bool[np.ndarray, "models samples"],
     strata: Sequence[tuple[float, np.ndarray]],
     outcomes: bool,
@@ -185,7 +192,7 @@ def _intervals(
       mask: bool[m, n], what is known.
       strata: the weight and the columns of each.
       outcomes: whether all values are 0 or 1.
-      part: says whether there are bounds.
+      part: the samples; says whether their metric has bounds.
     """
     mean, variance = np.zeros((2, len(values)))
     fewest = np.full(len(values), np.inf)
@@ -216,7 +223,7 @@ def _sum_squares(values: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", values, values, dtype=np.float64)
 
 
-def _estimate(
+def _insert_estimates(
     models: list[str],
     added: list[Addition],
     part: Part,
@@ -224,7 +231,14 @@ def _estimate(
     ends: Sequence[np.ndarray],
 ) -> list[Addition | None]:
     """Puts the estimates of additions in the place of means over chosen samples; returns the
-    record of each, None for means of observed values.
+    addition of each model, None where the mean of observed values stays.
+
+    Args:
+      models: m ids.
+      added: all additions.
+      part: the samples.
+      counts: int64[m], observed samples of each model.
+      ends: mean, low and high, float64[m] each, which are changed.
     """
     size = len(part.columns)
     latest = {
@@ -246,8 +260,8 @@ def _estimate(
     return found
 
 
-def _better(
-    values: Cells,
+def _compare_models(
+    values: Values,
     mask: Bool[np.ndarray, "models samples"],
     strata: Sequence[tuple[float, np.ndarray]],
     sign: float,
@@ -266,7 +280,7 @@ def _better(
             for first in range(0, len(columns), _COLUMNS):
                 at = columns[first : first + _COLUMNS]
                 known, all_known = (
-                    mask[part][:, at].astype(np.float32) for part in (rows, slice(None))
+                    mask[which][:, at].astype(np.float32) for which in (rows, slice(None))
                 )
                 own, others = values[rows][:, at], values[:, at]
                 squares -= 2 * (own @ others.T)
@@ -289,7 +303,7 @@ def _better(
     return better
 
 
-def _without_chosen(
+def _compare_chosen(
     better: Bool[np.ndarray, "models models"],
     chosen: Bool[np.ndarray, " models"],
     low: PerModel,

@@ -27,7 +27,7 @@ _NUMBERED_ANEW = (
 
 
 @dataclass(frozen=True)
-class Told:
+class ToldAnswers:
     """The answers of a file.
 
     Attributes:
@@ -41,9 +41,9 @@ class Told:
     remarks: tuple[str, ...] = ()
 
 
-def read_told(
+def read_told_answers(
     session: Session, path: Path, model: str | None = None, reading: Mapping[str, Any] | None = None
-) -> Told:
+) -> ToldAnswers:
     """Reads a file of answers.
 
     A csv with the columns `sample` and `value`, and `model` where there are several; a json object
@@ -63,9 +63,9 @@ def read_told(
         raise BadInput(f"{path}: {explain_absence(path)}.")
     if path.is_file() and not is_log(path):
         if path.suffix == ".json":
-            return _json(session, path, model)
-        if get_file_kind(path) in (".csv", ".tsv", ".txt") and _is_ours(path):
-            return _csv(session, path, model)
+            return _read_json_answers(session, path, model)
+        if get_file_kind(path) in (".csv", ".tsv", ".txt") and _has_answer_columns(path):
+            return _read_csv_answers(session, path, model)
     try:
         table = read_for(session.cache, path, **(reading or {}))
     except BadInput as error:
@@ -77,17 +77,19 @@ def read_told(
     answers: dict[str, dict[str, float]] = {}
     for row, name in enumerate(table.models):
         seen = np.flatnonzero(is_observed(table.values[row])).tolist()
-        of_model = answers.setdefault(_owner(session, name, model, len(table.models), path), {})
+        of_model = answers.setdefault(
+            _find_model(session, name, model, len(table.models), path), {}
+        )
         for place in seen:
             sample, value = table.samples[place], float(table.values[row][place])
             if (column := columns.get(sample)) is not None:
                 value = low[column] + value * (high[column] - low[column])
             of_model[sample] = value
     lines = tuple(each.line() for each in table.left_out)
-    return Told(answers, remarks=(*table.remarks, *lines))
+    return ToldAnswers(answers, remarks=(*table.remarks, *lines))
 
 
-def _owner(session: Session, name: str, model: str | None, models: int, path: Path) -> str:
+def _find_model(session: Session, name: str, model: str | None, models: int, path: Path) -> str:
     """Returns the model of the session that a file calls `name`."""
     names = session.settings.models
     if models > 1 and (model is not None or name not in names):
@@ -102,14 +104,16 @@ def _owner(session: Session, name: str, model: str | None, models: int, path: Pa
     return name if name in names else names[0]
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether a table has the columns of answers, or none of a model as leaderboards have."""
+def _has_answer_columns(path: Path) -> bool:
+    """Returns whether a table has the columns of answers, or lacks a column `model`, which every
+    leaderboard has.
+    """
     rows = read_rows(path, str(path), _COLUMNS)
     header = {cell.strip().casefold() for cell in rows[0][1]} if rows else set()
     return set(_COLUMNS) <= header or bool(header) and "model" not in header
 
 
-def _csv(session: Session, path: Path, model: str | None) -> Told:
+def _read_csv_answers(session: Session, path: Path, model: str | None) -> ToldAnswers:
     table = read_table(path, str(path), _COLUMNS, ["model"])
     answers: dict[str, dict[str, float | None]] = {}
     places: dict[str, str] = {}
@@ -118,7 +122,7 @@ def _csv(session: Session, path: Path, model: str | None) -> Told:
         if not text:
             continue
         named = cells.get("model") or None
-        owner = _named(session, named or model, where)
+        owner = _check_model(session, named or model, where)
         if model is not None and named not in (None, model):
             continue
         truths = {} if session.cache.scores else _TRUTHS
@@ -138,10 +142,10 @@ def _csv(session: Session, path: Path, model: str | None) -> Told:
                 " of this file was recorded."
             )
         places.setdefault(sample, where)
-    return Told(answers, places)
+    return ToldAnswers(answers, places)
 
 
-def _json(session: Session, path: Path, model: str | None) -> Told:
+def _read_json_answers(session: Session, path: Path, model: str | None) -> ToldAnswers:
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
@@ -149,16 +153,17 @@ def _json(session: Session, path: Path, model: str | None) -> Told:
     if not isinstance(content, dict):
         raise BadInput(f"{path}: an object is expected, of values by sample.")
     if content and all(isinstance(each, dict) for each in content.values()):
-        by_model = {_named(session, name, str(path)): each for name, each in content.items()}
-        return Told({name: each for name, each in by_model.items() if model in (None, name)})
+        by_model = {_check_model(session, name, str(path)): each for name, each in content.items()}
+        return ToldAnswers({name: each for name, each in by_model.items() if model in (None, name)})
     for sample, value in content.items():
         of_scores = isinstance(value, bool) and session.cache.scores
         if of_scores or isinstance(value, str | list | dict):
             raise BadInput(f"{path}: the value of {sample!r} is no number.")
-    return Told({_named(session, model, str(path)): content})
+    return ToldAnswers({_check_model(session, model, str(path)): content})
 
 
-def _named(session: Session, name: str | None, where: str) -> str:
+def _check_model(session: Session, name: str | None, where: str) -> str:
+    """Returns a model of the session by its name; None: its only one."""
     names = session.settings.models
     if name is None:
         if len(names) > 1:

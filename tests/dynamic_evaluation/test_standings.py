@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from nevis_stream.dynamic_evaluation.standings import _better, rank_models
+from nevis_stream.dynamic_evaluation.standings import _compare_models, rank_models
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.additions import Addition, append
 from tests import forked
@@ -52,7 +52,7 @@ def test_equal_models_are_told_apart_in_a_twentieth_of_pairs(fraction):
     random, told_apart, everything = np.random.default_rng(1), 0, [(1.0, np.arange(150))]
     for _ in range(300):  # pairs of one draw depend on each other
         values = (random.random((8, 150)) < fraction).astype(np.float32)
-        told_apart += _better(values, np.ones(values.shape, bool), everything, 1.0).sum()
+        told_apart += _compare_models(values, np.ones(values.shape, bool), everything, 1.0).sum()
     assert 0.03 < told_apart / (300 * 28) < 0.06
 
 
@@ -63,10 +63,10 @@ def test_blocks_give_what_pairs_give(monkeypatch):
     mask = RANDOM.random(values.shape) < 0.7
     values[~mask] = 0
     strata = [(0.25, np.arange(20)), (0.75, np.arange(20, 60))]
-    whole = _better(values, mask, strata, 1.0)
+    whole = _compare_models(values, mask, strata, 1.0)
     monkeypatch.setattr(standings, "_ROWS", 4)
     monkeypatch.setattr(standings, "_COLUMNS", 7)
-    assert np.array_equal(_better(values, mask, strata, 1.0), whole)
+    assert np.array_equal(_compare_models(values, mask, strata, 1.0), whole)
     both = mask[0] & mask[1]
     difference, variance = 0.0, 0.0
     for weight, columns in strata:
@@ -130,6 +130,8 @@ def test_a_column_that_nobody_has_changes_nothing():
     """Complete models are compared with fewer products, and so must give the same."""
     values = (RANDOM.random((12, 90)) < 0.6).astype(np.float32)
     mask = np.ones(values.shape, bool)
-    complete = _better(values, mask, [(1.0, np.arange(90))], 1.0)
+    complete = _compare_models(values, mask, [(1.0, np.arange(90))], 1.0)
     more = np.pad(values, ((0, 0), (0, 1))), np.pad(mask, ((0, 0), (0, 1)))
-    assert complete.any() and np.array_equal(_better(*more, [(1.0, np.arange(91))], 1.0), complete)
+    assert complete.any() and np.array_equal(
+        _compare_models(*more, [(1.0, np.arange(91))], 1.0), complete
+    )
