@@ -50,9 +50,9 @@ def test_a_wrong_shape_is_found():
     import jaxtyping
     import numpy as np
 
-    from nevis_stream.estimation.intervals import with_missing
+    from nevis_stream.estimation.intervals import allow_for_missing
 
     three, four = np.zeros(3), np.zeros(4)
-    with_missing(three, three, three)
+    allow_for_missing(three, three, three)
     with pytest.raises(jaxtyping.TypeCheckError, match="missing"):
-        with_missing(three, three, four)
+        allow_for_missing(three, three, four)

@@ -24,8 +24,8 @@ from nevis_stream.dynamic_evaluation.method_study import split
 from nevis_stream.dynamic_evaluation.stopping import (
     BLOCK,
     Assistance,
-    assist,
     compute_anytime_intervals,
+    predict_drawn,
 )
 from nevis_stream.estimation.intervals import compute_wilson
 from nevis_stream.experiments.evaluation_studies.any_model import load_matrix, make_design
@@ -68,7 +68,7 @@ def measure(folder: Path, seed: int) -> tuple[pd.DataFrame, int, int]:
         help_of: dict[str, tuple[float | None, Assistance | None]] = {
             "any distance": (None, None),
             "mean": (HALF, None),
-            "predictions": (HALF, assist(track, facts, predict)),
+            "predictions": (HALF, predict_drawn(track, facts, predict)),
         }
         for kind in KINDS:
             low, high = compute_anytime_intervals(track, facts, False, *help_of[kind])

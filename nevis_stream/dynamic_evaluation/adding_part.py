@@ -17,8 +17,8 @@ from nevis_stream.dynamic_evaluation.estimates import (
     Estimates,
     Population,
     Widening,
+    allow_for_missing,
     drop_observed,
-    with_missing,
 )
 from nevis_stream.dynamic_evaluation.fits import (
     FOLDER,
@@ -367,7 +367,7 @@ class PartAdder:
         widening = None if population is None else Widening(population, known, columns)
         added = []
         for i, row in enumerate(rows):
-            means, reason = with_missing(estimates[i], missing[i], self._part.unbounded)
+            means, reason = allow_for_missing(estimates[i], missing[i], self._part.unbounded)
             if not self._part.unbounded:
                 means = bound_means(values[i], means, known.facts)
             value, low, high = _entries(means)

@@ -1,7 +1,7 @@
 """Comparisons of the models of a session, with each other and with known models.
 
 In a session that ends when the best model, or the order, is decided, all models are asked the same
-samples in the same order. A model of which no more is needed is not asked any more.
+samples in the same order. A model about which all is decided is not asked any more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nevis_stream.dynamic_evaluation.board import Board
-from nevis_stream.dynamic_evaluation.stopping import ERROR, normalise_weights
+from nevis_stream.dynamic_evaluation.stopping import ERROR, select_weights
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.estimation.comparison import Difference, compare_pair, make_covariates
 from nevis_stream.queries.oracle import Estimate
@@ -58,7 +58,7 @@ class Comparison:
 
 
 def describe_difference(first: str, second: str, difference: Difference) -> str:
-    """Returns a line for people."""
+    """Returns a line on a difference, for people."""
     each = difference
     if not each.shared:
         return f"{first} - {second}: no shared sample yet"
@@ -81,7 +81,8 @@ def compare(
 
     Args:
       board: the known models.
-      models: by name, what takes a list of sample ids and returns a value for each.
+      models: by name, what takes a list of sample ids and returns a value for each, in the units of
+        the board.
       budget: most samples asked of each model; None: all.
       until: "best" or "order".
       method: as of `Session.start`.
@@ -143,13 +144,13 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     """Returns how much better a new model is than another one of the session, or a known one, in
     the units of the board, from the samples that both have answered.
 
-    In a session that ends at its budget, the interval for models that have all their answers is of
-    this number, and is shortened by what the known models say about the samples; else it holds
-    however often one looks.
+    In a session that ends at its budget, the interval for models that have all their answers holds
+    at this number of answers only, and is shortened by what the known models say about the samples;
+    else it holds however often one looks.
 
     Raises:
-      BadInput: there is no such model, or the samples are not drawn one by one, or of two new
-        models not in the same order, and one has not all of its answers.
+      BadInput: there is no such model; or the samples are not drawn one by one; or two new models
+        are asked in different orders, and one lacks some of its answers.
     """
     facts = session.facts
     (part,) = facts.parts
@@ -158,7 +159,8 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
     final, mean = session.has_ended(first) and not session.stopping.by_interval, None
     if second in known:
         row = session.cache.matrix([second])[0]
-        others, other = columns, np.where(is_observed(row), row, np.nan).astype(np.float64)[columns]
+        other_columns = columns
+        other = np.where(is_observed(row), row, np.nan).astype(np.float64)[columns]
         if is_observed(row).all():  # nothing of it is left to be estimated
             mean = float(facts.mean(row[None])[0])
             other = np.full(len(columns), mean)
@@ -166,7 +168,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
         raise BadInput(unknown("model", second, [*session.settings.models, *known]))
     else:
         its = session.track(second)
-        others, other = np.array(its.drawn, np.int64), its.drawn_values
+        other_columns, other = np.array(its.drawn, np.int64), its.drawn_values
         final &= session.has_ended(second)
         if session.settings.until_decided is None and not final:
             raise BadInput(
@@ -180,13 +182,13 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
             " --method=random_mean, --until or --until_decided."
         )
     if final:  # of all answers the order does not matter
-        columns, *places = np.intersect1d(columns, others, return_indices=True)
+        columns, *places = np.intersect1d(columns, other_columns, return_indices=True)
         own, other = own[places[0]], other[places[1]]
     shared = min(len(own), len(other))
     pair, columns = np.stack([own[:shared], other[:shared]]), columns[:shared]
     if part.lower:
         pair = 1 - pair
-    weights, most = normalise_weights(facts, columns)
+    weights, greatest_weight = select_weights(facts, columns)
     covariates = None
     if final:
         total, seen = session.cache.column_sums()
@@ -197,7 +199,7 @@ def compare_two(session: "Session", first: str, second: str) -> Difference:
             *_fill(pair, end),
             facts.n,
             weights=weights,
-            most=most,
+            greatest_weight=greatest_weight,
             anytime=not final,
             covariates=covariates,
         )

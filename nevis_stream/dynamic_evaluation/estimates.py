@@ -458,7 +458,9 @@ def compute_design_effect(known: KnownModels, cluster: Int[np.ndarray, " samples
     return drawn / single if single else 1.0
 
 
-def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[list[float], str]:
+def allow_for_missing(
+    estimate: Estimate, missing: float, unbounded: bool
+) -> tuple[list[float], str]:
     """Returns value, low and high of an estimate from a sample that is not the designed one, and
     why there is no interval.
 
@@ -469,7 +471,7 @@ def with_missing(estimate: Estimate, missing: float, unbounded: bool) -> tuple[l
     """
     if not missing or np.isnan(estimate.low):
         return [estimate.value, estimate.low, estimate.high], estimate.reason
-    (low,), (high,) = intervals.with_missing(
+    (low,), (high,) = intervals.allow_for_missing(
         *(np.array([end]) for end in (estimate.low, estimate.high, missing))
     )
     if unbounded or np.isnan(low):

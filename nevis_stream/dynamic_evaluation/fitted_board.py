@@ -12,7 +12,12 @@ import numpy as np
 from nevis_stream.cost.compute import Uncounted
 from nevis_stream.dynamic_evaluation import known_models, methods, response
 from nevis_stream.dynamic_evaluation.board import check_common_mean
-from nevis_stream.dynamic_evaluation.estimates import Estimates, Population, Widening, with_missing
+from nevis_stream.dynamic_evaluation.estimates import (
+    Estimates,
+    Population,
+    Widening,
+    allow_for_missing,
+)
 from nevis_stream.dynamic_evaluation.fits import FOLDER, find_fit, read_for_method
 from nevis_stream.dynamic_evaluation.known_models import digest, read_known
 from nevis_stream.dynamic_evaluation.method import UNCOUNTED, make_context
@@ -153,7 +158,7 @@ class FittedBoard:
         row = make_unknown_cells((self.known.shape[1],), self._scores)
         row[query.samples[0]] = values
         missing = failed / (failed + query.samples.shape[1])
-        means, reason = with_missing(estimates[0], missing, self._part.unbounded)
+        means, reason = allow_for_missing(estimates[0], missing, self._part.unbounded)
         if not self._part.unbounded:
             means = bound_means(row, means, self.known.facts).tolist()
         of = estimates[0]

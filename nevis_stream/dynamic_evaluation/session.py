@@ -1,4 +1,4 @@
-"""A session of live evaluation: new models are asked a few samples of a board, and told back.
+"""A session of live evaluation: new models are asked a few samples, their answers are told back.
 
     session.json    settings; written last by `start`, and never changed
     board/          a copy of the known models' values, with the method's fit
@@ -7,7 +7,7 @@
     handed.jsonl    which worker has which samples, where workers have names
 
 What a model is asked next depends on the settings and its own answers so far, not on when they
-come, from whom, or on other models; so a session that was killed is as one without a break.
+come, from whom, or on other models; so a session that was killed goes on as if it had not been.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,21 +36,21 @@ from nevis_stream.dynamic_evaluation.session_records import (
     EvaluationSettings,
     ModelStatus,
     Track,
-    follow,
+    make_round_line,
+    make_track,
     read_answers,
     read_handed,
     read_rounds,
     read_session_prices,
-    round_line,
 )
 from nevis_stream.dynamic_evaluation.session_start import (
     NEW_MODEL,
-    WORDS,
+    TERMS,
     Rule,
     begin,
     list_later_corrections,
 )
-from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Decided, Stopping, decide_models
+from nevis_stream.dynamic_evaluation.stopping import NO_ANSWER, Stopping, Verdict, decide_models
 from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache import EvaluationCache
 from nevis_stream.evaluation_cache.exchange import TooFewAnswers
@@ -92,13 +92,13 @@ class Session:
             SETTINGS,
             ROUNDS,
             ANSWERS,
-            WORDS,
+            TERMS,
             lambda file: read_rounds(file, self.settings, self._columns),
             lambda file: read_answers(file, self.settings, self._columns),
         )
         command = f"nevis-stream evaluate start LEADERBOARD --model=NAME --out={directory}"
         self.settings = self.log.read_settings(EvaluationSettings.parse, command)
-        self._decided: tuple[object, Decided] | None = None
+        self._decided: tuple[object, Verdict] | None = None
 
     @classmethod
     def start(
@@ -190,12 +190,12 @@ class Session:
     @property
     def samples(self) -> list[SampleId]:
         """Ids of all samples; whole numbers if the board was an array."""
-        return [self._shown(column) for column in range(len(self.ids))]
+        return [self._get_id(column) for column in range(len(self.ids))]
 
-    def _shown(self, column: int) -> SampleId:
+    def _get_id(self, column: int) -> SampleId:
         return column if self.settings.numbered else self.ids[column]
 
-    def _model(self, model: str | None) -> str:
+    def _find_model(self, model: str | None) -> str:
         names = self.settings.models
         if model is None:
             if len(names) > 1:
@@ -207,13 +207,13 @@ class Session:
 
     def track(self, model: str | None = None) -> Track:
         """Returns what was asked of a model, and what it answered."""
-        return follow(self.log.read(), self._model(model), self.ends, self.cache.scores)
+        return make_track(self.log.read(), self._find_model(model), self.ends, self.cache.scores)
 
     def _has_ended(self, track: Track) -> bool:
         ended = track.is_complete(self.settings.budget) or self.stopping.may_stop(track)
-        return ended or int(track.answered.sum()) >= self._budget(track)
+        return ended or int(track.answered.sum()) >= self._get_budget(track)
 
-    def decided(self) -> Decided:
+    def decided(self) -> Verdict:
         """Returns what is decided about the models of a session with `until_decided`."""
         history = self.log.read()
         if self._decided is None or self._decided[0] is not history:  # the same as long as it holds
@@ -221,7 +221,7 @@ class Session:
             self._decided = history, decide_models(self.settings, self.facts, tracks)
         return self._decided[1]
 
-    def _budget(self, track: Track) -> int:
+    def _get_budget(self, track: Track) -> int:
         """Returns how many answers a model may give, by what is decided now."""
         if self.settings.until_decided is None:
             return self.settings.budget
@@ -248,7 +248,7 @@ class Session:
 
         Returns: their ids; none if the session has ended, or waits for other workers.
         """
-        model = self._model(model)
+        model = self._find_model(model)
         if count is not None and count < 1:
             raise BadInput(f"count={count}: at least one sample.")
         with self.log.asking(wait=True):
@@ -256,24 +256,24 @@ class Session:
             if self._has_ended(track):
                 return []
             waiting = self.waiting(model)
-            if not waiting and self._choose(model):
+            if not waiting and self._add_round(model):
                 waiting = self.waiting(model)
             handed = read_handed(self.directory / HANDED, self._columns)
             free = session_loop.select_free(self.directory, waiting, handed, worker)
-            room = self._budget(track) - int(track.answered.sum()) - len(waiting) + len(free)
+            room = self._get_budget(track) - int(track.answered.sum()) - len(waiting) + len(free)
             given = free[: max(room, 0)][:count]
             if worker and (new := [cell for cell in given if handed.get(cell) != worker]):
                 ids = [self.ids[column] for _, column in new]
                 line = {"worker": worker, "model": model, "samples": ids}
                 append_checked(self.directory / HANDED, line)
-        return [self._shown(column) for _, column in given]
+        return [self._get_id(column) for _, column in given]
 
     def waiting(self, model: str | None = None) -> list[Cell]:
         """Returns what was asked of a model and not told: model and column of each sample."""
-        name = self._model(model)
+        name = self._find_model(model)
         return [cell for cell in self.log.read().waiting if cell[0] == name]
 
-    def _choose(self, model: str) -> bool:
+    def _add_round(self, model: str) -> bool:
         """Adds a round of a model that waits for nothing; returns whether there was one to add."""
         track, places = self.track(model), None
         if track.is_complete(self.settings.budget):
@@ -283,7 +283,7 @@ class Session:
             try:
                 samples = self.fitted.substitutes(track.query, failed, track.asked)
             except TooFewAnswers:  # elsewhere there is always one, see `Track.is_complete`
-                lost = self._shown(int(track.query.samples[0][failed][0]))
+                lost = self._get_id(int(track.query.samples[0][failed][0]))
                 raise BadInput(
                     f"sample {lost!r} gave no answer, and no other one that is not dearer is left"
                     " to be asked instead. If it has one now, tell it with `correct` (--correct)."
@@ -292,7 +292,7 @@ class Session:
         else:
             query = self.fitted.next_query(track.query, track.values, track.asked)
         ids = [self.ids[column] for column in query.samples[0].tolist()]
-        self.log.add_round(round_line(model, query, places, int(track.asked.sum()), ids))
+        self.log.add_round(make_round_line(model, query, places, int(track.asked.sum()), ids))
         return True
 
     def tell(
@@ -312,7 +312,7 @@ class Session:
           BadInput: a sample is unknown, was not asked or has another answer already, or a value is
             not valid; then nothing is recorded.
         """
-        return self.record({self._model(model): answers}, "tell", correct)
+        return self.record({self._find_model(model): answers}, "tell", correct)
 
     def record(
         self,
@@ -332,7 +332,7 @@ class Session:
         place = place or (lambda sample: source)
         scores = self.cache.scores
         checked = {
-            self._model(name): check_answers(each, self._columns, self.ends, scores, place)
+            self._find_model(name): check_answers(each, self._columns, self.ends, scores, place)
             for name, each in answers.items()
         }
         with self.log.answering():
@@ -404,7 +404,7 @@ class Session:
         drawn_from = self.stopping.population(population, clusters)
         return [
             track.status(
-                self._budget(track), self._has_ended(track), self._estimate(track, drawn_from)
+                self._get_budget(track), self._has_ended(track), self._estimate(track, drawn_from)
             )
             for track in map(self.track, self.settings.models)
         ]
@@ -438,7 +438,7 @@ class Session:
         Raises:
           BadInput: nothing was told about a batch.
         """
-        return session_loop.ask_in_batches(self, self._model(model), count)
+        return session_loop.ask_in_batches(self, self._find_model(model), count)
 
     def is_told(self, sample: SampleId, model: str) -> bool:
         """Returns whether an answer to a sample, or that there is none, was told of a model."""

@@ -30,8 +30,8 @@ _HELD = re.compile(r"process-\d+-[0-9a-f]{8}")
 
 @contextlib.contextmanager
 def hold_name(directory: Path) -> Iterator[str]:
-    """Holds a new name. The system gives it back when the process ends, in whatever way; then
-    others take over what was handed to it.
+    """Holds a new name of a worker inside the block. It is free when the process ends, in whatever
+    way; then others take over the samples that were handed to it.
     """
     name = f"process-{os.getpid()}-{secrets.token_hex(4)}"
     path = directory / _FOLDER / name
@@ -45,7 +45,7 @@ def hold_name(directory: Path) -> Iterator[str]:
 
 
 def is_gone(directory: Path, name: str) -> bool:
-    """Returns whether a name that a process held is free; one that a user gave never is."""
+    """Returns whether no process holds a worker's name any more; False for one that a user gave."""
     if not _HELD.fullmatch(name):
         return False
     path = directory / _FOLDER / name
@@ -90,7 +90,7 @@ class _Recorder:
     def __init__(self, session: "Session", model: str | None):
         self._session, self._model = session, model
         self.failures: dict[SampleId, None] = {}
-        self._row = 0
+        self._in_a_row = 0
 
     def add(self, answers: dict["SampleId", Any]) -> None:
         """Tells some answers; None where there is none."""
@@ -99,11 +99,11 @@ class _Recorder:
             for sample, value in answers.items():
                 if value is None:
                     self.failures[sample] = None
-                    self._row += 1
-                    self._check()
+                    self._in_a_row += 1
+                    self._check_number()
                 else:
                     told |= {**self.failures, sample: value}
-                    self.failures, self._row = {}, 0
+                    self.failures, self._in_a_row = {}, 0
         finally:
             if told:
                 self._session.tell(told, self._model)
@@ -114,11 +114,11 @@ class _Recorder:
             self._session.tell(self.failures, self._model)
             self.failures = {}
 
-    def _check(self) -> None:
-        if self._row >= MOST_WITHOUT_ANSWER:
+    def _check_number(self) -> None:
+        if self._in_a_row >= MOST_WITHOUT_ANSWER:
             raise BadInput(
-                f"{self._row} samples in a row have no answer, so the model is not asked any more."
-                " What it answered is kept; the same call continues."
+                f"{self._in_a_row} samples in a row have no answer, so the model is not asked any"
+                " more. What it answered is kept; the same call continues."
             )
 
 
@@ -159,7 +159,7 @@ def _collect_answers(
     """Returns values by sample, None where there is none."""
     if len(ids) > 1:
         try:
-            return _check_answers(ids, answer(list(ids)))
+            return _pair_answers(ids, answer(list(ids)))
         except NevisStreamError:
             raise
         except Exception:
@@ -167,15 +167,15 @@ def _collect_answers(
             return {sample: value for part in single for sample, value in part.items()}
     for attempt in range(retries + 1):
         try:
-            return _check_answers(ids, answer(list(ids)))
+            return _pair_answers(ids, answer(list(ids)))
         except NevisStreamError:
             raise
         except Exception as error:
-            _warn(ids[0], error, attempt, retries)
+            _warn_after_last(ids[0], error, attempt, retries)
     return dict.fromkeys(ids)
 
 
-def _check_answers(ids: Sequence["SampleId"], values: Any) -> dict["SampleId", Any]:
+def _pair_answers(ids: Sequence["SampleId"], values: Any) -> dict["SampleId", Any]:
     numbers = numbers_of_each(values, len(ids)).tolist()
     return {
         sample: None if number != number else number
@@ -231,15 +231,15 @@ async def _call(
     for attempt in range(retries + 1):
         try:
             value = await asyncio.wait_for(answer(sample), timeout)
-            return _check_answers([sample], [value])[sample]
+            return _pair_answers([sample], [value])[sample]
         except NevisStreamError:
             raise
         except Exception as error:
-            _warn(sample, error, attempt, retries)
+            _warn_after_last(sample, error, attempt, retries)
     return None
 
 
-def _warn(sample: "SampleId", error: Exception, attempt: int, retries: int) -> None:
+def _warn_after_last(sample: "SampleId", error: Exception, attempt: int, retries: int) -> None:
     if attempt == retries:
         text = str(error) or "no message"
         message = f"no answer to sample {sample}: {type(error).__name__}: {text}"

@@ -1,5 +1,5 @@
-"""What a session of live evaluation keeps on disk, as typed records, and what they say was asked of
-one model and heard of it.
+"""Typed records of what a session of live evaluation keeps on disk, and the track of one model:
+what it was asked and what it answered.
 """
 
 import csv
@@ -49,7 +49,7 @@ Answer = float | None
 """A value in the units of the board; None: the model gave none."""
 
 
-def _names(value: Any) -> list[str]:
+def _check_names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(e, str) for e in value):
         raise ValueError(f"is {show_value(value)}, not a list of names")
     return value
@@ -87,18 +87,18 @@ class EvaluationSettings(Record):
         above its mean, or below.
       until_decided: "best" or "order" of the new models, when the session ends; they are then asked
         the same samples in the same order.
-      answers: most of all models together, where they end when they are decided: what a model that
-        is out does not need is left to the others; None: the budget of each.
-      unit: of a budget in prices of samples, whose `budget` is what it was planned for; None: the
-        budget is a number of samples.
-      amount: of the budget in this unit.
+      answers: most answers of all models together, with `until_decided`: what a settled model does
+        not need is left to the others; None: each has a `budget` of its own.
+      unit: of a budget in prices, which `budget` samples were planned for; None: the budget is a
+        number of samples.
+      amount: the budget in this unit.
       prices: digest of the prices.
       assisted: whether the interval that ends the session uses the method's predictions, and bets
         for its width; None in sessions of earlier versions.
     """
 
     kind = KIND
-    models: Annotated[Sequence[str], _names]
+    models: Annotated[Sequence[str], _check_names]
     method: Annotated[str, check_string]
     reason: Annotated[str, check_string]
     numbered: bool
@@ -129,7 +129,7 @@ class AskedRound:
 
     Attributes:
       model: the model.
-      query: [1, b], of columns, as the policy chose them, or substitutes of such.
+      query: [1, b], the columns that the policy chose, or substitutes of such.
       places: int64[b], the cells of this model that the substitutes replace, counted over all its
         rounds; None if the policy chose them.
       answered: number of answers of this model that there were then.
@@ -149,10 +149,12 @@ class AskedRound:
         return [(self.model, column) for column in self.query.samples[0, self.order].tolist()]
 
 
-def round_line(
+def make_round_line(
     model: str, query: Query, places: np.ndarray | None, answered: int, ids: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the line of a round; `ids` name its samples, the others as of `AskedRound`."""
+    """Returns the line of a round in its file; `ids` name its samples, the others are as of
+    `AskedRound`.
+    """
     arrays = {"probabilities": query.probabilities, "shares": query.fractions}
     lists = {name: None if each is None else each[0].tolist() for name, each in arrays.items()}
     line = {"model": model, "answers": answered, "samples": list(ids)} | lists
@@ -179,7 +181,9 @@ def read_rounds(
         with report_damage(file, line_number):
             model, places = line["model"], line.get("replaced")
             samples = np.array([columns[each] for each in line["samples"]], np.int64)
-            arrays = [_numbers(line[name], len(samples)) for name in ("probabilities", "shares")]
+            arrays = [
+                _parse_numbers(line[name], len(samples)) for name in ("probabilities", "shares")
+            ]
             before = len(asked[model])
             asked[model].update(samples.tolist())
             if len(asked[model]) - before != len(samples):
@@ -198,7 +202,7 @@ def read_rounds(
     return rounds
 
 
-def _numbers(values: Any, count: int) -> np.ndarray | None:
+def _parse_numbers(values: Any, count: int) -> np.ndarray | None:
     if values is None:
         return None
     array = np.array(values, np.float64)
@@ -320,7 +324,7 @@ class Track:
     Attributes:
       model: its name.
       query: [1, k], with substitutes in the place of samples without an answer.
-      values: [k], the answers from 0 to 1, unknown where there is none.
+      values: uint8[k], float32[k] of scores: the answers from 0 to 1, unknown where there is none.
       told: bool[k], which were told, with an answer or without.
       asked: bool[n], the samples that were asked, also those that were substituted.
       failed: number of samples that gave no answer.
@@ -366,16 +370,16 @@ class Track:
         return self.query.samples.shape[1] == budget
 
 
-def follow(
+def make_track(
     past: History[AskedRound, Cell, Answer],
     model: str,
     ends: tuple[np.ndarray, np.ndarray],
     scores: bool,
 ) -> Track:
-    """Returns what was asked of a model.
+    """Returns what was asked of a model, and what it answered.
 
     Args:
-      past: of the session.
+      past: the rounds and answers of the session.
       model: its name.
       ends: of the range of each sample, float64[n] twice.
       scores: whether the board has scores, not outcomes.
@@ -392,7 +396,7 @@ def follow(
             query = replace(query, samples=samples)
     answers = past.answers
 
-    def scaled(columns: np.ndarray) -> np.ndarray:
+    def read_scaled(columns: np.ndarray) -> np.ndarray:
         raw = [answers.get((model, column)) for column in columns.tolist()]
         values = np.array([np.nan if value is None else value for value in raw], np.float64)
         low, high = (each[columns] for each in ends)
@@ -400,7 +404,7 @@ def follow(
 
     columns = query.samples[0]
     told = np.array([(model, column) in answers for column in columns.tolist()], bool)
-    values = scaled(columns)
+    values = read_scaled(columns)
     if scores:
         values = values.astype(np.float32)
     else:
@@ -408,15 +412,15 @@ def follow(
     failed = sum(
         answers.get((model, column), 0) is None for column in np.flatnonzero(asked).tolist()
     )
-    drawn = _drawn(rounds, len(asked))
+    drawn = _list_drawn(rounds, len(asked))
     first = [cell in answers for cell in drawn]
     drawn = drawn[: first.index(False)] if False in first else drawn
     order = tuple(column for _, column in drawn)
     columns = np.array(order, np.int64)
-    return Track(model, query, values, told, asked, failed, order, scaled(columns))
+    return Track(model, query, values, told, asked, failed, order, read_scaled(columns))
 
 
-def _drawn(rounds: list[AskedRound], n: int) -> list[Cell]:
+def _list_drawn(rounds: list[AskedRound], n: int) -> list[Cell]:
     """Returns the cells of a round that is a plain random draw, in the order in which they are
     handed out, which is random too; none if the first round is not one.
     """

@@ -1,5 +1,5 @@
 """The start of a session of live evaluation: its method is chosen and fitted, its board copied; and
-what was corrected since in the cache that the board was copied from.
+the later corrections of the cache that the board was copied from.
 
 A session rests on its own copy of the known models' values, so that nothing changes under it. What
 `evaluate remove` and `amend` correct in the cache later is said beside its estimates, which stay as
@@ -31,7 +31,7 @@ from nevis_stream.dynamic_evaluation.session_records import (
 from nevis_stream.dynamic_evaluation.stopping import (
     Rule,
     check_draws,
-    check_rule,
+    choose_session_method,
     warn_if_late,
 )
 from nevis_stream.errors import BadInput, NevisStreamError
@@ -55,7 +55,7 @@ def write_source(directory: Path, cache: EvaluationCache) -> None:
 
 def list_later_corrections(directory: Path, board: EvaluationCache) -> list[str]:
     """Returns a line for each correction of the cache, since the session began, that changes the
-    values of its known models.
+    values of its known models; [] if there is no cache to look into.
 
     Args:
       directory: of the session.
@@ -93,14 +93,14 @@ def list_later_corrections(directory: Path, board: EvaluationCache) -> list[str]
 
 
 NEW_MODEL = "new model"
-WORDS = MessageTerms(
+TERMS = MessageTerms(
     session="evaluation session",
     answer="answer",
     asked="asked",
     busy="is choosing samples in this session. Wait for it.",
     again="tell the answers again",
 )
-_OTHER = "this directory contains another session ({difference}). Choose another one."
+_OTHER_SESSION = "this directory contains another session ({difference}). Choose another one."
 
 
 def begin(
@@ -115,11 +115,12 @@ def begin(
     """Writes the files of a session, or checks that they are of the same one; arguments as of
     `session.Session.start`.
 
-    Returns: the fit of a session that begins now, of which all that asking needs is compiled: the
-    first `ask` does not wait for it, nor do commands that have the cache of compiled programs.
+    Returns: the fitted board of a session that begins now, None of one that had begun. What asking
+    needs is compiled, so the first `ask` does not wait for it, nor do later commands that share the
+    cache of compiled programs.
     """
     _check_names(models, board.models)
-    method = check_rule(board.cache, method, rule, len(models))
+    method = choose_session_method(board.cache, method, rule, len(models))
     if rule.budget is None and not rule.by_interval:
         raise BadInput("give a budget, or `until`, `until_better_than` or `until_decided`.")
     samples, prices = board.shape[1], None
@@ -134,7 +135,7 @@ def begin(
         budget = _count_affordable(board, method, prices)
     else:
         budget = samples if rule.budget is None else check_budget(rule.budget, samples)
-    facts = {
+    settings = {
         "models": list(models),
         "budget": budget,
         "seed": int(seed),
@@ -146,21 +147,21 @@ def begin(
         "numbered": not board.samples or isinstance(board.samples[0], int),
     }
     if prices is not None:
-        facts |= {
+        settings |= {
             "unit": prices.unit,
             "amount": prices.budget,
             "prices": digest_prices(prices),
         }
     log = SessionLog[AskedRound, Cell, Answer](
-        directory, SETTINGS, ROUNDS, ANSWERS, WORDS, lambda _: [], lambda _: {}
+        directory, SETTINGS, ROUNDS, ANSWERS, TERMS, lambda _: [], lambda _: {}
     )
     chosen: dict[str, Any] = {"method": method, "reason": ""}
     ends_early = rule.until is not None or rule.until_better_than is not None
-    facts |= {"assisted": True} if ends_early else {}
+    settings |= {"assisted": True} if ends_early else {}
     shared = rule.until_decided is not None and rule.budget is not None
     if log.settings.exists():  # what was chosen then
         begun = log.read_settings(EvaluationSettings.parse, "")
-        facts |= {"assisted": begun.assisted}
+        settings |= {"assisted": begun.assisted}
         shared = shared and begun.answers is not None
         if method in (None, begun.method):
             chosen = {"method": begun.method, "reason": begun.reason}
@@ -168,7 +169,7 @@ def begin(
     if shared:
         answers = budget * len(models)
         budget = min(answers, samples)
-        facts |= {"answers": answers, "budget": budget}
+        settings |= {"answers": answers, "budget": budget}
 
     fitted = None
 
@@ -185,7 +186,7 @@ def begin(
         )
         fitted = FittedBoard(cache, name, budget, seed, prices)
         if rule.by_interval:
-            check_draws(name)  # what it asks is drawn at once
+            check_draws(name)  # all that it asks is drawn at once: nothing is compiled
             if rule.until is not None and budget == samples:
                 warn_if_late(fitted, rule.until, seed)
         else:
@@ -194,7 +195,7 @@ def begin(
         # what was asked for, which for few known models falls back to another one
         chosen.update(method=method or name, reason=reason)
 
-    log.start(lambda: _content(facts | chosen), _OTHER, prepare)
+    log.start(lambda: _format_settings(settings | chosen), _OTHER_SESSION, prepare)
     return fitted
 
 
@@ -206,7 +207,7 @@ def _count_affordable(board: Board, method: str, prices: Prices) -> int:
     return methods.count_affordable(method, known)
 
 
-def _content(values: Mapping[str, Any]) -> str:
+def _format_settings(values: Mapping[str, Any]) -> str:
     return as_lines(EvaluationSettings(**values).to_json())
 
 

@@ -1,4 +1,4 @@
-"""When a session ends by its interval: one that holds at every number of answers at once, so that
+"""The end of a session by its interval: one that holds at every number of answers at once, so that
 looking often, or stopping when it is short, does not spoil it.
 """
 
@@ -29,7 +29,7 @@ from nevis_stream.queries.prices import Prices, show
 from nevis_stream.queries.samples import SampleFacts, is_observed, place_centres
 from nevis_stream.seeds import generator
 
-METHOD = "random_mean"
+METHOD = "random_mean"  # of sessions that end by their interval, if none is named
 BLOCK = 10  # draws after which the predictions are made anew
 TRIED = 9  # known models on which it is tried whether a session ends early
 NO_ANSWER = "there is no answer yet"  # why there is no estimate
@@ -40,7 +40,7 @@ Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Rule:
-    """When a session ends.
+    """What ends a session.
 
     Attributes:
       budget: number of answers of each model; or prices of the samples with a budget in their unit;
@@ -99,7 +99,7 @@ def compute_anytime_intervals(
       track: of the model.
       facts: about the samples.
       scores: whether the board has scores, not outcomes.
-      target: the half-width at which one stops, from 0 to 1; None: any.
+      target: the half-width at which one stops, from 0 to 1; None: the bets are for any distance.
       assistance: predictions of the drawn samples; None: there are none.
 
     Returns: low and high, float64[k], of the k samples that were drawn one by one with equal
@@ -109,10 +109,10 @@ def compute_anytime_intervals(
         return np.empty(0), np.empty(0)
     columns, values, n = np.array(track.drawn), track.drawn_values, facts.n
     exact = not scores and facts.dataset_weights is None and n < CANDIDATES
-    weights, most = normalise_weights(facts, columns)
+    weights, greatest_weight = select_weights(facts, columns)
     residuals = None
     if weights is not None:
-        residuals = np.zeros(len(columns)), (n - np.arange(len(columns))) * most
+        residuals = np.zeros(len(columns)), (n - np.arange(len(columns))) * greatest_weight
     predicted: np.ndarray | float = 0.0
     remaining: np.ndarray | float = 0.0
     if assistance is not None:
@@ -133,8 +133,9 @@ def compute_anytime_intervals(
     return low[0], high[-1]
 
 
-def assist(track: Track, facts: SampleFacts, predict: Predict) -> Assistance:
-    """Returns predictions of a model's drawn samples, made anew after each `BLOCK` of them.
+def predict_drawn(track: Track, facts: SampleFacts, predict: Predict) -> Assistance:
+    """Returns predictions of a model's drawn samples, each from answers before its draw, made anew
+    after each `BLOCK` of draws.
 
     Args:
       track: of the model.
@@ -188,8 +189,11 @@ def warn_if_late(fitted: FittedBoard, until: float, seed: int) -> None:
         )
 
 
-def check_rule(cache: EvaluationCache, method: str | None, rule: Rule, models: int) -> str | None:
-    """Returns the method of a session of so many models, None if it is to be chosen.
+def choose_session_method(
+    cache: EvaluationCache, method: str | None, rule: Rule, models: int
+) -> str | None:
+    """Checks the rule of a session of so many models, and returns its method, None if it is to be
+    chosen by cross-validation.
 
     Raises:
       BadInput: there is no such method or known model, or they do not fit the rule.
@@ -243,12 +247,12 @@ def compute_known_mean(cache: EvaluationCache, model: str) -> float:
 
 
 @dataclass(frozen=True)
-class Decided:
-    """What is decided about the models of a session by now.
+class Verdict:
+    """What is decided about the models of a session until now.
 
     Attributes:
-      decisions: about them.
-      budgets: by model, how many answers it may give.
+      decisions: about them, in their order.
+      budgets: by model, how many answers it may give in all.
     """
 
     decisions: Decisions
@@ -257,7 +261,7 @@ class Decided:
 
 def decide_models(
     settings: EvaluationSettings, facts: SampleFacts, tracks: Sequence[Track]
-) -> Decided:
+) -> Verdict:
     """Returns what is decided about the models of a session, whose tracks these are. A model that
     is settled may give no more answers; the others the same number each, of those that are left.
     """
@@ -266,26 +270,39 @@ def decide_models(
     values = np.full((len(tracks), max(counts.max(), 1)), np.nan)
     for row, track in zip(values, tracks, strict=True):
         row[: len(track.drawn)] = track.drawn_values
-    weights, most = normalise_weights(facts, np.array(tracks[int(counts.argmax())].drawn, np.int64))
+    weights, greatest_weight = select_weights(
+        facts, np.array(tracks[int(counts.argmax())].drawn, np.int64)
+    )
     values = 1 - values if part.lower else values
     goal = str(settings.until_decided)
-    found = decide(values, counts, facts.n, goal, weights=weights, most=most, error=ERROR)
-    answered, level = np.array([track.answered.sum() for track in tracks]), settings.budget
+    found = decide(
+        *(values, counts, facts.n, goal),
+        weights=weights,
+        greatest_weight=greatest_weight,
+        error=ERROR,
+    )
+    answered, limit = np.array([track.answered.sum() for track in tracks]), settings.budget
     if settings.answers is not None:
-        level = min(level, share_answers(settings.answers, answered, found.settled))
-    budgets = np.where(found.settled, answered, level).tolist()
-    return Decided(found, dict(zip(settings.models, budgets, strict=True)))
+        limit = min(limit, share_answers(settings.answers, answered, found.settled))
+    budgets = np.where(found.settled, answered, limit).tolist()
+    return Verdict(found, dict(zip(settings.models, budgets, strict=True)))
 
 
-def normalise_weights(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
-    """Returns the weights of some samples, None if all are equal, and the greatest of all."""
+def select_weights(facts: SampleFacts, columns: np.ndarray) -> tuple[np.ndarray | None, float]:
+    """Returns the weights of some samples, float64[k], and the greatest weight of all samples; None
+    and 0 if all are equal.
+
+    Args:
+      facts: about all samples.
+      columns: int64[k], the samples.
+    """
     if facts.dataset_weights is None:
         return None, 0.0
     return facts.weights[columns], float(facts.weights.max())
 
 
 class Stopping:
-    """When a session ends.
+    """Says when a session ends, and what its interval is.
 
     Args:
       settings: of the session.
@@ -328,7 +345,7 @@ class Stopping:
         low, high = self.interval(track) or (-np.inf, np.inf)
         if self._settings.until is not None:
             return high - low <= self._settings.until
-        return low > self._goal or high < self._goal
+        return low > self._known_mean or high < self._known_mean
 
     def interval(self, track: Track) -> tuple[float, float] | None:
         """Returns the interval that holds however often one looks, in the units of the board; None
@@ -339,7 +356,7 @@ class Stopping:
         return (part.unscale(float(low[-1])), part.unscale(float(high[-1]))) if len(low) else None
 
     def intervals(self, track: Track) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the `compute_anytime_intervals` of this session."""
+        """Returns the `compute_anytime_intervals` of a model, kept until it has another answer."""
         facts, (part,) = self._facts, self._facts.parts
         known = track.drawn, track.drawn_values.tobytes()
         if self._last is None or self._last[0] != known:
@@ -348,13 +365,13 @@ class Stopping:
                 if self._settings.until is not None:
                     target = self._settings.until / (part.high - part.low) / 2
                 if not isinstance(methods.get(self._settings.method).predictor, Mean):
-                    assistance = assist(track, facts, self._predict)
+                    assistance = predict_drawn(track, facts, self._predict)
             ends = compute_anytime_intervals(track, facts, self._cache.scores, target, assistance)
             self._last = known, ends
         return self._last[1]
 
     def _predict(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """See `assist`; what was predicted before is kept."""
+        """See `predict_drawn`; what was predicted before is kept."""
         key = columns.tobytes(), values.tobytes()
         if key not in self._predictions:
             fitted = self._fitted()
@@ -368,7 +385,7 @@ class Stopping:
         return self._predictions[key]
 
     @cached_property
-    def _goal(self) -> float:
+    def _known_mean(self) -> float:
         """The mean of the model that new ones are compared with."""
         return compute_known_mean(self._cache, str(self._settings.until_better_than))
 
@@ -383,8 +400,8 @@ class Stopping:
         if settings.until_better_than is not None:
             return (
                 f"ends when the interval lies above or below {settings.until_better_than}"
-                f" ({self._goal:.4f}), at the latest after {budget}; the interval holds however"
-                " often you look"
+                f" ({self._known_mean:.4f}), at the latest after {budget}; the interval holds"
+                " however often you look"
             )
         if settings.until_decided is not None:
             what = {"best": "which model is the best", "order": "the order of the models"}
@@ -398,4 +415,4 @@ class Stopping:
         cost = ""
         if settings.unit is not None:
             cost = f" ({show(settings.amount or 0, settings.unit)} at most)"
-        return f"ends after {budget} of each model{cost}; the method's interval is of that number"
+        return f"ends after {budget} of each model{cost}; its interval holds at that number"

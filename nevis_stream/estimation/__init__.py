@@ -1,1 +1,1 @@
-"""Intervals of means of which some values were seen."""
+"""Estimates of means from some of their values: how samples are drawn, intervals, comparisons."""

@@ -16,7 +16,7 @@ import numpy as np
 from nevis_stream.errors import BadInput
 from nevis_stream.queries.prices import Prices, show
 
-# of the highest and the lowest price of a class: narrow classes leave less of the budget unspent,
+# of the highest to the lowest price of a class: narrow classes leave less of the budget unspent,
 # but each takes a draw
 RATIOS = (4.0, 2.0, 2**0.5, 2**0.25)
 
@@ -39,7 +39,7 @@ def allot(prices: Prices, stages: int) -> Allotment:
     """Returns the draws for a budget, which they never exceed.
 
     Args:
-      prices: with stakes.
+      prices: of the samples, with their `stakes`, and the budget.
       stages: most stages; each takes the same part of the budget. Where that does not buy a sample
         of each price, all is drawn in one stage.
 
@@ -56,11 +56,11 @@ def allot(prices: Prices, stages: int) -> Allotment:
         return Allotment(np.zeros(len(each), np.int64), np.array([[len(each)]]))
     if highest > budget / stages:
         stages = 1
-    found = [_allot(prices.stakes, each, budget, stages, ratio) for ratio in RATIOS]
-    return min(found, key=lambda allotment: _variance(allotment, prices.stakes))
+    allotments = [_allot_by_ratio(prices.stakes, each, budget, stages, ratio) for ratio in RATIOS]
+    return min(allotments, key=lambda allotment: _compute_variance(allotment, prices.stakes))
 
 
-def _allot(
+def _allot_by_ratio(
     stakes: np.ndarray, prices: np.ndarray, budget: float, stages: int, ratio: float
 ) -> Allotment:
     group = np.floor(np.log(prices / prices.min()) / np.log(ratio) + 1e-9).astype(np.int64)
@@ -69,17 +69,19 @@ def _allot(
         highest = np.array([prices[group == g].max() for g in range(group.max() + 1)])
         if highest.sum() <= budget / stages:
             break
-        group = np.minimum(group, group.max() - 1)  # the two dearest are one
+        group = np.minimum(group, group.max() - 1)  # the two dearest classes become one
     left, total = np.bincount(group), np.bincount(group, stakes)
     counts, money = [], budget
     for stage in range(stages):
-        counts.append(_spend(total, highest, left, money / (stages - stage)))
+        counts.append(_count_draws(total, highest, left, money / (stages - stage)))
         money -= float(counts[-1] @ highest)
         left = left - counts[-1]
     return Allotment(group, np.array(counts))
 
 
-def _spend(total: np.ndarray, price: np.ndarray, left: np.ndarray, money: float) -> np.ndarray:
+def _count_draws(
+    total: np.ndarray, price: np.ndarray, left: np.ndarray, money: float
+) -> np.ndarray:
     """Returns the number of draws of each class, int64[g]: one of each in which samples are left,
     and then always one where it reduces the variance most for its price.
     """
@@ -99,7 +101,7 @@ def _spend(total: np.ndarray, price: np.ndarray, left: np.ndarray, money: float)
     return counts
 
 
-def _variance(found: Allotment, stakes: np.ndarray) -> float:
-    counts, sizes = found.counts.sum(axis=0), np.bincount(found.group)
-    total = np.bincount(found.group, stakes)
+def _compute_variance(allotment: Allotment, stakes: np.ndarray) -> float:
+    counts, sizes = allotment.counts.sum(axis=0), np.bincount(allotment.group)
+    total = np.bincount(allotment.group, stakes)
     return float((total**2 * (1 / counts - 1 / sizes)).sum())

@@ -18,10 +18,10 @@ from nevis_stream.array_types import Float
 Draws = Float[np.ndarray, "*runs draws"]
 Shared = Float[np.ndarray, "*#runs draws"]  # of each run, or the same for all
 
-# of the greatest bet; large ones for small variances, small ones for many draws (three to seven
-# fractions from .02 to .95 gave the same widths within 3%)
+# of the greatest bet that cannot ruin; large ones for small variances, small ones for many draws
+# (three to seven fractions from .02 to .95 gave the same widths within 3%)
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.8)
-GREATEST = 0.9  # fraction of a bet that is made for a target
+GREATEST = 0.9  # fraction of the greatest bet that a bet for a target never exceeds
 FIRST = 10  # draws of variance 1/4 that the variance of the draws so far is mixed with
 CANDIDATES = 1001
 
@@ -82,29 +82,34 @@ def compute_confidence_sequence(
     bets = None
     if target is not None:
         left = (n - np.arange(steps.shape[-1])) / n
-        bets = target / (_variances((steps - floors) / left) * left**2)
-    low, high = _sequence(steps, floors, ceilings, candidates, not outcomes, 1 - level, bets)
+        bets = target / (_estimate_variances((steps - floors) / left) * left**2)
+    low, high = _compute_ends(steps, floors, ceilings, candidates, not outcomes, 1 - level, bets)
     greatest = known + np.maximum(1 - np.cumsum(weight, axis=-1), 0)
     return np.clip(low, known, greatest), np.clip(high, known, greatest)
 
 
 def compute_capital(
-    values: np.ndarray, n: int, mean: float, *, weights: np.ndarray | None = None, most: float = 0.0
+    values: np.ndarray,
+    n: int,
+    mean: float,
+    *,
+    weights: np.ndarray | None = None,
+    greatest_weight: float = 0.0,
 ) -> np.ndarray:
     """Returns the greatest capital so far, after each of M draws with equal probabilities and
     without replacement, of one who bets that the mean of n values is above `mean`; infinite where
-    no other is possible. If it is not, a capital of 1 / α is ever reached with a probability of at
-    most α.
+    the draws leave no other possibility. If the mean is not above it, the capital ever reaches
+    1 / α with a probability of at most α.
 
     Args:
       values: float64[..., M], drawn values in [0, 1], in the order of the draws.
       n: number of values.
       mean: the mean to bet against.
       weights: float64[..., M], of the drawn values in the mean; all n add up to 1. None: 1 / n.
-      most: the greatest of all n weights; not used without weights.
+      greatest_weight: of all n; not used without weights.
     """
     shape, draws = values.shape, values.shape[-1]
-    residuals = None if weights is None else (0.0, (n - np.arange(draws)) * most)
+    residuals = None if weights is None else (0.0, (n - np.arange(draws)) * greatest_weight)
     known, _, steps, least, greatest = _bound_steps(values, n, weights, None, 0.0, 0.0, residuals)
     fractions = np.array(FRACTIONS)[:, None]
     up = np.maximum((steps - mean) / np.maximum(mean - least, 1e-12), -1)[..., None, :]
@@ -143,15 +148,15 @@ def _bound_steps(
     return known, weight, np.broadcast_to(steps, shape), low, high
 
 
-def _variances(draws: Draws) -> Draws:
-    """Returns the variance of the draws before each one, mixed with a first guess."""
+def _estimate_variances(draws: Draws) -> Draws:
+    """Returns the variance of the draws before each one, mixed with a first guess of 1/4."""
     count = np.arange(draws.shape[-1])
     sums, squares = (np.cumsum(each, axis=-1) - each for each in (draws, draws**2))
     around = squares - sums**2 / np.maximum(count, 1)
     return (np.maximum(around, 0) + FIRST / 4) / (count + FIRST)
 
 
-def _sequence(
+def _compute_ends(
     steps: Draws,
     least: Draws,
     most: Draws,
@@ -160,7 +165,7 @@ def _sequence(
     alpha: float,
     bets: Shared | None = None,
 ) -> tuple[Draws, Draws]:
-    """Returns the ends after each step, float64[..., M].
+    """Returns the lower and the upper end of the interval after each step, float64[..., M] each.
 
     Args:
       steps, least, most: float64[..., M], unbiased estimates given the steps before, their bounds.
@@ -182,23 +187,23 @@ def _sequence(
         step, floor, ceiling = (each[..., draw, None] for each in (steps, least, most))
         slack = 1e-9 * (ceiling - floor)
         plausible &= (candidates >= floor - slack) & (candidates <= ceiling + slack)
-        # what the greatest bet on a higher mean gains for each unit of the capital: -1 at the floor
-        up_to, down_to = (
+        above_floor, below_ceiling = (
             np.maximum(each, 1e-12) for each in (candidates - floor, ceiling - candidates)
         )
+        # what the greatest bet gains for each unit of the capital: -1 at the floor (or ceiling)
         up, down = (
             np.maximum(each, -1)[..., None, :]
-            for each in ((step - candidates) / up_to, (candidates - step) / down_to)
+            for each in ((step - candidates) / above_floor, (candidates - step) / below_ceiling)
         )
-        of_up = of_down = fractions
+        up_fractions = down_fractions = fractions
         if bets is not None:
-            of_up, of_down = (
+            up_fractions, down_fractions = (
                 np.minimum(bets[..., draw, None] * each, GREATEST)[..., None, :]
-                for each in (up_to, down_to)
+                for each in (above_floor, below_ceiling)
             )
         with np.errstate(over="ignore"):  # a candidate that was refuted long ago
-            higher *= 1 + of_up * up
-            lower *= 1 + of_down * down
+            higher *= 1 + up_fractions * up
+            lower *= 1 + down_fractions * down
             capital = (higher.mean(axis=-2) + lower.mean(axis=-2)) / 2
         plausible &= capital < 1 / alpha
         first = plausible.argmax(axis=-1)

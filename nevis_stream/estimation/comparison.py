@@ -14,9 +14,9 @@ from scipy.special import ndtr, stdtrit
 from nevis_stream.estimation.betting import compute_capital, compute_confidence_sequence
 
 LEVEL = 0.95
-FEWEST = 10  # shared samples below which a difference has no interval of their number
+FEWEST = 10  # shared samples, below which Student's interval of a difference is not computed
 ENOUGH = 25  # shared samples for each covariate; with fewer a regression costs more than it gains
-RIDGE = 2.0  # samples on which the slopes were seen to be 0
+RIDGE = 2.0  # penalty of the slopes: as if they were 0 on so many further samples
 GOALS = ("best", "order")
 
 
@@ -27,7 +27,8 @@ class Difference:
     Attributes:
       value: the difference of the means, from -1 to 1; NaN without a shared sample.
       low, high: its 95% interval.
-      probability: that the first model is the better one, by the normal approximation.
+      probability: that the first model is the better one, by the normal approximation; NaN without
+        a shared sample.
       shared: number of samples with values of both.
     """
 
@@ -44,7 +45,7 @@ def compare_pair(
     n: int,
     *,
     weights: np.ndarray | None = None,
-    most: float = 0.0,
+    greatest_weight: float = 0.0,
     anytime: bool = False,
     covariates: np.ndarray | None = None,
 ) -> Difference:
@@ -55,7 +56,7 @@ def compare_pair(
         drawn one by one with equal probabilities and without replacement.
       n: number of samples.
       weights: float64[k], of these in the mean; all n add up to 1. None: 1 / n.
-      most: the greatest of all n weights; not used without weights.
+      greatest_weight: of all n; not used without weights.
       anytime: whether the interval is to hold at every number of samples at once, by betting;
         otherwise it is Student's t of the differences, with one more half sample of each outcome
         (Agresti and Min 2005) and the finite-population correction, for a k fixed beforehand.
@@ -81,7 +82,7 @@ def compare_pair(
     probability = float(ndtr(value / error)) if error else float(np.sign(value) / 2 + 0.5)
     if anytime:
         left = n - np.arange(k)
-        residuals = None if weights is None else (np.zeros(k), left * most)
+        residuals = None if weights is None else (np.zeros(k), left * greatest_weight)
         ends = compute_confidence_sequence((away + 1) / 2, n, weights=weights, residuals=residuals)
         low, high = (float(2 * end[-1] - 1) for end in ends)
         value = min(max(value, low), high)
@@ -114,12 +115,13 @@ def make_covariates(
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is decided about several models.
+    """What is decided about m models.
 
     Attributes:
       better: bool[m, m], whether the first model is better than the second.
-      settled: bool[m], of which no more values are needed: for the best, those that another one
-        beats, and the last one; for the order, those that are apart from all others.
+      settled: bool[m], the models of which no more values are needed: for the best, those that
+        another one beats, and the last one left; for the order, those that are better or worse
+        than every other one.
     """
 
     better: np.ndarray
@@ -133,7 +135,7 @@ def decide(
     goal: str = "best",
     *,
     weights: np.ndarray | None = None,
-    most: float = 0.0,
+    greatest_weight: float = 0.0,
     error: float = 1 - LEVEL,
 ) -> Decisions:
     """Decides which of m models is the best, or their order; all decisions together, at all times,
@@ -146,8 +148,8 @@ def decide(
     Args:
       values: float64[m, k] in [0, 1], higher values better, of the samples in the order in which
         they were drawn, the same for all models. NaN: without an answer; then any is possible.
-      counts: int64[m], how many of the first samples each model was told.
-      n, weights, most: as of `compare_pair`.
+      counts: int64[m], of how many of the first samples each model's values are known.
+      n, weights, greatest_weight: as of `compare_pair`.
       goal: "best" or "order".
       error: the probability.
     """
@@ -160,8 +162,10 @@ def decide(
             if k := int(min(counts[a], counts[b])):
                 away = (least[a, :k] - greatest[b, :k] + 1) / 2
                 own = None if weights is None else weights[:k]
-                won = compute_capital(away, n, 0.5, weights=own, most=most)[-1]
-                better[a, b] = won >= pairs / error
+                capital = compute_capital(
+                    away, n, 0.5, weights=own, greatest_weight=greatest_weight
+                )
+                better[a, b] = capital[-1] >= pairs / error
     if goal == "best":
         settled = better.any(axis=0)
         if (~settled).sum() <= 1:

@@ -1,4 +1,4 @@
-"""Unbiased estimates of a mean from stratified draws, corrected by a model's predictions.
+"""The difference estimator: unbiased means from predictions, corrected by stratified draws.
 
 The samples that are left are cut into strata, and one sample of each is drawn at random. With
 predictions f_{-h} of the values in stratum h that do not depend on what was drawn in h,
@@ -25,7 +25,7 @@ from nevis_stream.array_types import Float
 PerSample = Float[np.ndarray, " samples"]
 
 FITTED = 5  # degrees of freedom that the predictions take from the answers
-PRIOR = 3.0  # answers that the variance which the predictions claim is worth, beside the observed
+PRIOR = 3.0  # answers: weight of the variance that the predictions claim, beside the observed one
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,21 @@ def estimate_mean(stage: Stage, values: PerSample, weights: PerSample) -> float:
     left = stage.stratum >= 0
     before = float(weights[~left] @ values[~left])
     return before + float(
-        weights[left] @ stage.predicted[left] + _errors(stage, values, weights).sum()
+        weights[left] @ stage.predicted[left] + _compute_errors(stage, values, weights).sum()
     )
 
 
-def _errors(stage: Stage, values: PerSample, weights: PerSample) -> Float[np.ndarray, " strata"]:
+def _compute_errors(
+    stage: Stage, values: PerSample, weights: PerSample
+) -> Float[np.ndarray, " strata"]:
     """Returns w (z - f) / q of the drawn samples, float64[k]."""
     drawn = stage.drawn
     return weights[drawn] * (values[drawn] - stage.predicted[drawn]) / stage.probabilities
 
 
-def stage_weights(stages: Sequence[Stage]) -> np.ndarray:
-    """Returns the weights of the stages' estimates, which add up to 1: the inverse of the variance
-    of a mean of k of the samples that are left.
+def weight_stages(stages: Sequence[Stage]) -> np.ndarray:
+    """Returns the weights of the stages' estimates, float64[stages], which add up to 1: by the
+    inverse of the variance of a mean of k of the samples that are left.
     """
     left = np.array([stage.left for stage in stages], np.float64)
     drawn = np.array([len(stage.drawn) for stage in stages], np.float64)
@@ -117,7 +119,7 @@ def estimate(
     known = ~np.isnan(values)
     least = float(weights[known] @ values[known])
     most = least + float(weights[~known].sum())
-    fractions = stage_weights(stages)
+    fractions = weight_stages(stages)
     means = [estimate_mean(stage, values, weights) for stage in stages]
     value = float(fractions @ means)
     if known.all():
@@ -125,28 +127,30 @@ def estimate(
     draws = sum(len(stage.drawn) for stage in stages)
     observed, claimed = 0.0, 0.0
     for fraction, stage in zip(fractions, stages, strict=True):
-        spread, model = _variances(stage, values, weights)
-        observed, claimed = observed + fraction**2 * spread, claimed + fraction**2 * model
+        seen, predicted = _compute_variances(stage, values, weights)
+        observed, claimed = observed + fraction**2 * seen, claimed + fraction**2 * predicted
     prior = PRIOR if outcomes else 0.0
     variance = (draws * observed + prior * claimed) / (draws + prior)
     half = float(stdtrit(max(draws - FITTED, 1), 0.975) * np.sqrt(variance))
     low, high = np.clip([value - half, value + half], least, most).tolist()
     answers = values[known]
     if (answers == 1).all():
-        low, high = min(low, _none_other(draws, least, most)), most
+        low, high = min(low, _bound_mean(draws, least, most)), most
     elif (answers == 0).all():
-        low, high = least, max(high, least + most - _none_other(draws, least, most))
+        low, high = least, max(high, least + most - _bound_mean(draws, least, most))
     return value, min(low, value), max(high, value)
 
 
-def _variances(stage: Stage, values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def _compute_variances(
+    stage: Stage, values: np.ndarray, weights: np.ndarray
+) -> tuple[float, float]:
     """Returns the variance of a stage's estimate as observed and, for outcomes, as the predictions
     claim it.
     """
     left, k = stage.stratum >= 0, len(stage.drawn)
     stratum, sizes = stage.stratum[left], stage.sizes
     total = np.bincount(stratum, weights[left], minlength=k)
-    errors = _errors(stage, values, weights)
+    errors = _compute_errors(stage, values, weights)
     shift = errors.sum() / max(total.sum(), 1e-300)
     away, finite = errors - total * shift, 1 - 1 / np.maximum(sizes, 1)
     p = stage.predicted[left]
@@ -155,9 +159,9 @@ def _variances(stage: Stage, values: np.ndarray, weights: np.ndarray) -> tuple[f
     return observed, float(finite @ (total * noise))
 
 
-def _none_other(draws: int, least: float, most: float) -> float:
-    """Returns the smallest mean that is not refuted at 2.5% by `draws` equal answers of 1, if draws
-    from what is left are like draws with replacement: the others may be wrong this often.
+def _bound_mean(draws: int, least: float, most: float) -> float:
+    """Returns the smallest mean that is not refuted at 2.5% by `draws` answers that are all 1,
+    as if they were drawn with replacement.
     """
     rate = 1 - 0.025 ** (1 / max(draws, 1))
     return most - rate * (most - least)
@@ -186,13 +190,13 @@ def cut(
     middle = np.cumsum(density[order]) - density[order] / 2
     stratum = np.minimum((middle * strata).astype(np.int64), strata - 1)
     # none is empty: sample j has at least stratum k - (n - j), and strata follow without a gap
-    stratum = _without_gaps(stratum, strata)
+    stratum = _fill_gaps(stratum, strata)
     result = np.empty(n, np.int64)
     result[order] = stratum
     return result
 
 
-def _without_gaps(stratum: np.ndarray, strata: int) -> np.ndarray:
+def _fill_gaps(stratum: np.ndarray, strata: int) -> np.ndarray:
     """Returns an ascending sequence that takes every number from 0 to k - 1, near to this one."""
     n = len(stratum)
     # the first sample of each stratum: not before those of the strata below have one each

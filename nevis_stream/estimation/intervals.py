@@ -1,4 +1,4 @@
-"""Intervals of a mean of n outcomes of which b were seen."""
+"""95% intervals of the mean of n values, some of which were observed."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def count_effective(seen: float, n: int, design: float = 1.0) -> float:
     """Returns the number of draws with replacement that are as informative as `seen` of n without.
 
     Args:
-      seen: number of outcomes that were asked; n gives infinity.
+      seen: number of observed samples; n gives infinity.
       n: number of samples: the finite-population correction multiplies the variance by
         (n - seen) / (n - 1).
       design: another factor of the variance, relative to simple random sampling.
@@ -79,7 +79,9 @@ def explain_missing(missing: float) -> str:
     )
 
 
-def with_missing(low: PerModel, high: PerModel, missing: PerModel) -> tuple[PerModel, PerModel]:
+def allow_for_missing(
+    low: PerModel, high: PerModel, missing: PerModel
+) -> tuple[PerModel, PerModel]:
     """Returns the interval of a mean between 0 and 1 if a fraction of the samples gives no answer:
     their values may be anything between 0 and 1 (worst-case bounds). NaN if they are too many.
 

@@ -145,7 +145,7 @@ def test_answers_that_the_method_did_not_draw_have_no_interval(cache, tmp_path):
     # a few missing values: the interval allows for any value of them
     few = {"new": np.arange(N) % 20 > 0}
     account, _ = _added(cache, Failing([], ""), 50, "random_mean", available=few)
-    low, high = intervals.with_missing(np.array([0.5]), np.array([0.6]), np.array([0.05]))
+    low, high = intervals.allow_for_missing(np.array([0.5]), np.array([0.6]), np.array([0.05]))
     assert (low[0], high[0]) == (pytest.approx(0.475), pytest.approx(0.62))
     assert account.low < account.accuracy < account.high
 

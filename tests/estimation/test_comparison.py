@@ -39,7 +39,7 @@ def test_what_is_known_of_the_samples_shortens_the_interval(weighted, against_kn
         given = second if against_known else None
         covariates = make_covariates(np.mean(known, axis=0), weights, given)
         drawn = random.permutation(N)[:75]
-        more = {"weights": weights[drawn], "most": weights.max()} if weighted else {}
+        more = {"weights": weights[drawn], "greatest_weight": weights.max()} if weighted else {}
         plain = compare_pair(first[drawn], second[drawn], N, **more)
         found = compare_pair(first[drawn], second[drawn], N, covariates=covariates[drawn], **more)
         inside += found.low <= weights @ (first - second) <= found.high
@@ -72,7 +72,7 @@ def test_who_bets_against_the_truth_seldom_wins(weighted):
     weights /= weights.sum()
     for _ in range(300):
         values, order = (random.random(N) < 0.5).astype(float), random.permutation(N)
-        more = {"weights": weights[order], "most": weights.max()} if weighted else {}
+        more = {"weights": weights[order], "greatest_weight": weights.max()} if weighted else {}
         won += compute_capital(values[order], N, float(weights @ values), **more)[-1] >= 20
         below = float(weights @ values) - 0.2
         right += compute_capital(values[order], N, below, **more)[149] >= 20
