@@ -1,5 +1,6 @@
-"""The six predictors that `combination` combines, all fitted to the known models and given the same
-answers: item response models, these with the known models' residuals, and the nearest known models.
+"""The six predictors that `combination` combines (its members), all fitted to the known models and
+given the same answers: item response models, these with directions of the known models' residuals
+as further features, and means of the nearest known models.
 
 Residuals and neighbours find relations between samples that a few factors miss: models of one
 family err on the same samples.
@@ -30,16 +31,17 @@ DIRECTIONS = 48  # at most this many principal directions of the residuals
 SURE = 0.05  # smoothed outcomes of known models stay this far from 0 and 1
 
 
-def compute_residuals(
+def compute_residual_directions(
     values: jax.Array, mask: jax.Array, items: Items, abilities: Abilities
 ) -> jax.Array:
     """Returns the principal directions of the known models' residuals y - p, float32[n, q], scaled
-    so that they have the same Gram matrix; unknown residuals are 0.
+    so that inner products of samples are those of their residuals, but for the directions after the
+    first `DIRECTIONS`; unknown residuals are 0.
 
     Args:
       values, mask: float32[m0, n] and bool[m0, n], the known models' values, and which of them are
         known.
-      items, abilities: the model that gives p.
+      items, abilities: of the item response model that gives p.
     """
     p = jax.nn.sigmoid(predict_logits(items, abilities)[0])
     residual = jnp.where(mask, values - p, 0.0)
@@ -55,7 +57,7 @@ def regress(
     """Returns the logits of m models on n samples by logistic regression on the samples' features,
     float32[m, n].
 
-    The weights have a standard normal prior; the bound and the updates are those of `response`.
+    The weights of features have a standard normal prior; bound and updates are those of `response`.
 
     Args:
       features: float32[n, q].
@@ -73,8 +75,8 @@ def regress(
         root = jax.lax.linalg.triangular_solve(
             lower, jnp.broadcast_to(eye, precision.shape), left_side=True, lower=True
         )
-        correct = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
-        weight = jnp.einsum("mji,mj->mi", root, jnp.einsum("mij,mj->mi", root, correct))
+        right_side = jnp.einsum("mbi,mb->mi", x, signs - weights * base)
+        weight = jnp.einsum("mji,mj->mi", root, jnp.einsum("mij,mj->mi", root, right_side))
         mean = base + jnp.einsum("mbi,mi->mb", x, weight)
         return mean**2 + ((x @ root.transpose(0, 2, 1)) ** 2).sum(axis=2), weight
 
@@ -83,8 +85,9 @@ def regress(
 
 
 def smooth(values: jax.Array, mask: jax.Array, items: Items, abilities: Abilities) -> jax.Array:
-    """Returns the averages of known values and their probabilities, float32[m0, n]; for unknown
-    values the probability. Arguments as of `compute_residuals`.
+    """Returns the average of each known value and its probability under an item response model,
+    float32[m0, n]; of an unknown value, the probability. Arguments as of
+    `compute_residual_directions`.
     """
     p = jax.nn.sigmoid(predict_logits(items, abilities)[0])
     return jnp.clip(jnp.where(mask, 0.5 * p + 0.5 * values, p), SURE, 1 - SURE)
@@ -93,24 +96,24 @@ def smooth(values: jax.Array, mask: jax.Array, items: Items, abilities: Abilitie
 def average_nearest(
     rows: jax.Array, padded_answers: PaddedAnswers, temperature: float
 ) -> jax.Array:
-    """Returns the mean of known models weighted by likelihood^(1 / temperature), as logits
-    float32[m, n].
+    """Returns the mean of known models' probabilities, weighted by the likelihood of a new model's
+    answers to the power 1 / temperature, as logits float32[m, n].
 
     Args:
       rows: float32[m0, n], probabilities of the known models.
-      padded_answers: of m models.
-      temperature: 1 gives weights by Bayes' rule; a higher one includes more
+      padded_answers: of m new models.
+      temperature: 1 gives weights by Bayes' rule; with a higher one, more known models count.
     """
 
     def compare(one: tuple[jax.Array, ...]) -> Float[jax.Array, " models"]:
         samples, values, mask = one
-        theirs = rows[:, samples]  # of all samples, logarithms would take most of the time
-        return (values * mask) @ jnp.log(theirs).T + ((1 - values) * mask) @ jnp.log1p(-theirs).T
+        p = rows[:, samples]  # logarithms of all samples would take most of the time
+        return (values * mask) @ jnp.log(p).T + ((1 - values) * mask) @ jnp.log1p(-p).T
 
-    likelihood = jax.lax.map(
+    log_likelihood = jax.lax.map(
         compare, (padded_answers.samples, padded_answers.values, padded_answers.mask)
     )
-    p = jax.nn.softmax(likelihood / temperature, axis=1) @ rows
+    p = jax.nn.softmax(log_likelihood / temperature, axis=1) @ rows
     return jnp.log(p) - jnp.log1p(-p)
 
 
@@ -137,20 +140,21 @@ def fit(
     """Fits all members.
 
     Args:
-      known: uint8[m0, n] or float[m0, n], see `matrix`; of more than 512 models, 512 are drawn.
+      known: uint8[m0, n] or float[m0, n], see `KnownModels.matrix`; of more than 512 models, 512
+        are drawn.
       key: a JAX key.
       ctx: compiles, and counts FLOPs.
 
     Returns: `two` and `many`, the samples' parameters under the two-parameter model and the
-      multidimensional one; `leftover`, float32[n, q] each, the known models' residuals under these;
-      `rows`, float32[m0, n], the known models' smoothed values.
+      multidimensional one; `leftover`, float32[n, q] each, the directions of the known models'
+      residuals under these; `rows`, float32[m0, n], the known models' smoothed values.
     """
     if len(known) > MODELS:
         known = known[np.sort(make_numpy_generator(key).choice(len(known), MODELS, replace=False))]
     two, ability = response.fit(known, 1, key, ctx)
     many, abilities = response.fit(known, FACTORS, key, ctx)
     values, mask = jnp.asarray(fill_unknown(known)), jnp.asarray(is_observed(known))
-    leftover, rows = ctx.jit(_relate)(values, mask, two, ability, many, abilities)
+    leftover, rows = ctx.jit(_describe_known)(values, mask, two, ability, many, abilities)
     items = {"two": response.as_tree(two), "many": response.as_tree(many)}
     return items | {"leftover": list(leftover), "rows": rows}
 
@@ -169,13 +173,13 @@ def predict(
     """
     items = Items(**tree["two"]), Items(**tree["many"])
     padded_answers = response.PaddedAnswers.of(answers, answers.samples.shape[1])
-    logits, deviation = ctx.jit(_logits)(
+    logits, deviation = ctx.jit(_compute_logits)(
         *items, list(tree["leftover"]), tree["rows"], padded_answers, weights.astype(np.float32)
     )
     return np.asarray(logits), np.asarray(deviation, np.float64)
 
 
-def _relate(
+def _describe_known(
     values: Float[jax.Array, "models samples"],
     mask: Bool[jax.Array, "models samples"],
     two: Items,
@@ -184,13 +188,13 @@ def _relate(
     abilities: Abilities,
 ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
     leftover = (
-        compute_residuals(values, mask, two, ability),
-        compute_residuals(values, mask, many, abilities),
+        compute_residual_directions(values, mask, two, ability),
+        compute_residual_directions(values, mask, many, abilities),
     )
     return leftover, smooth(values, mask, many, abilities)
 
 
-def _logits(
+def _compute_logits(
     two: Items,
     many: Items,
     leftover: Sequence[jax.Array],

@@ -9,8 +9,8 @@ bound of the logistic (Jaakkola & Jordan 2000), under which all updates are thos
 regression. A score in [0, 1] enters like an outcome: its quasi-likelihood is that of a fraction
 (Papke & Wooldridge 1996).
 
-The posterior of a fitted predictor for new models (`ResponsePosterior`) has these quantities, which
-policies read; each of them some predictors give and others do not:
+The posterior of a fitted predictor for new models (`ResponsePosterior`) has these quantities for
+policies to read; not every predictor gives each of them (`ScorePredictor.gives`):
 
   rank         the order of the samples from easy to hard, from the known models;
   items        the parameters of the samples under an item response model, from the known models;
@@ -51,14 +51,14 @@ PRIOR_SAMPLES = 5.0
 PRIOR_VARIANCE = 0.3
 # answers are padded to this length, twice it, and so on, so that few programs serve all budgets
 SHORTEST = 16
-COMMON = 1e-6  # variance of the discrimination where it is common to all samples
+COMMON_VARIANCE = 1e-6  # of the discrimination where it is common to all samples
 
-_tree = functools.partial(
+_register = functools.partial(
     jax.tree_util.register_dataclass, data_fields=["mean", "covariance"], meta_fields=[]
 )
 
 
-@_tree
+@_register
 @dataclass(frozen=True)
 class Items:
     """Posterior of the samples' parameters (d, a).
@@ -77,7 +77,7 @@ class Items:
         return self.covariance + self.mean[:, :, None] * self.mean[:, None, :]
 
 
-@_tree
+@_register
 @dataclass(frozen=True)
 class Abilities:
     """Posterior of models' abilities θ.
@@ -123,14 +123,14 @@ def invert(matrices: Float[jax.Array, "... size size"]) -> Float[jax.Array, "...
 
 
 def compute_curvature(second: Float[jax.Array, "..."]) -> Float[jax.Array, "..."]:
-    """Returns the weight tanh(c / 2) / 2c of the logistic's quadratic bound at c = √second
-    (Jaakkola & Jordan 2000).
+    """Returns the weight tanh(c / 2) / 2c of the logistic's quadratic bound (Jaakkola & Jordan
+    2000), in the shape of `second`, the second moments c² of the logits.
     """
     c = jnp.sqrt(jnp.maximum(second, 1e-6))
     return jnp.tanh(c / 2) / (2 * c)
 
 
-def _flat(moments: Float[jax.Array, "rows size size"]) -> Float[jax.Array, "rows squared"]:
+def _flatten(moments: Float[jax.Array, "rows size size"]) -> Float[jax.Array, "rows squared"]:
     return moments.reshape(len(moments), -1)
 
 
@@ -142,12 +142,14 @@ def _update_items(
     prior_covariance: Covariance,
     items: Items,
 ) -> Items:
-    """One regression for each sample; signs are y - 1/2, or 0 where unknown."""
+    """Returns the posterior of each sample's parameters, by one regression for each sample; `signs`
+    are y - 1/2, or 0 where unknown, and `items` the posterior of the step before.
+    """
     second = abilities.second_moment
-    weights = compute_curvature(_flat(second) @ _flat(items.second_moment).T) * mask
+    weights = compute_curvature(_flatten(second) @ _flatten(items.second_moment).T) * mask
     precision = invert(prior_covariance)
     q = len(prior_mean)
-    covariance = invert((weights.T @ _flat(second)).reshape(-1, q, q) + precision)
+    covariance = invert((weights.T @ _flatten(second)).reshape(-1, q, q) + precision)
     mean = jnp.einsum(
         "nij,nj->ni", covariance, signs.T @ abilities.extended + precision @ prior_mean
     )
@@ -161,8 +163,8 @@ def _standardise(
     prior_covariance: Covariance,
     rows: Float[jax.Array, " models"],
 ) -> tuple[Abilities, Items, Mean, Covariance]:
-    """Standardises the abilities to mean 0 and covariance I, and changes the samples' parameters so
-    that predictions stay the same.
+    """Standardises the abilities to mean 0 and covariance I, and changes the samples' parameters
+    and their prior so that predictions stay the same; `rows` is 1 for models with values, else 0.
     """
     k = abilities.mean.shape[1]
     total = jnp.maximum(rows.sum(), 1)
@@ -179,16 +181,16 @@ def _standardise(
     return abilities, items, turn @ prior_mean, turn @ prior_covariance @ turn.T
 
 
-def _start(correct: Cells, mask: Cells, k: int) -> tuple[Abilities, Items, Mean, Covariance]:
-    """Returns starting values: abilities from each model's fraction of right outcomes and from the
-    principal components of the residuals.
+def _make_start(correct: Cells, mask: Cells, k: int) -> tuple[Abilities, Items, Mean, Covariance]:
+    """Returns starting values, with the mean and covariance of the samples' prior: abilities from
+    each model's fraction of right outcomes and from the principal components of the residuals.
     """
     m, n = correct.shape
     fraction = (correct.sum(axis=1) + 1) / (mask.sum(axis=1) + 2)
     ability = jnp.log(fraction / (1 - fraction))
     ability = (ability - ability.mean()) / (ability.std() + 0.1)
-    seen = jnp.maximum(mask.sum(axis=0), 1)
-    rest = (correct - (correct.sum(axis=0) / seen)) * mask
+    counts = jnp.maximum(mask.sum(axis=0), 1)
+    rest = (correct - (correct.sum(axis=0) / counts)) * mask
     rest = (rest - rest.mean(axis=1, keepdims=True)) * mask
     others = jnp.linalg.eigh(rest @ rest.T)[1][:, ::-1][:, : k - 1] * jnp.sqrt(m)
     others = jnp.pad(others, ((0, 0), (0, k - 1 - others.shape[1])))
@@ -205,6 +207,7 @@ def _start(correct: Cells, mask: Cells, k: int) -> tuple[Abilities, Items, Mean,
 
 
 def _fit(correct: Cells, mask: Cells, k: int, common: bool) -> tuple[Abilities, Mean, Covariance]:
+    """Returns the abilities, and mean and covariance of the prior of the samples' parameters."""
     signs, rows = (correct - 0.5) * mask, mask.any(axis=1).astype(jnp.float32)
     n = correct.shape[1]
 
@@ -220,16 +223,16 @@ def _fit(correct: Cells, mask: Cells, k: int, common: bool) -> tuple[Abilities, 
             n + PRIOR_SAMPLES
         )
         if common:
-            prior_covariance = jnp.diag(jnp.diag(prior_covariance).at[1:].set(COMMON))
+            prior_covariance = jnp.diag(jnp.diag(prior_covariance).at[1:].set(COMMON_VARIANCE))
         second = items.second_moment
-        weights = compute_curvature(_flat(abilities.second_moment) @ _flat(second).T) * mask
-        precision = (weights @ _flat(second)).reshape(-1, k + 1, k + 1)
+        weights = compute_curvature(_flatten(abilities.second_moment) @ _flatten(second).T) * mask
+        precision = (weights @ _flatten(second)).reshape(-1, k + 1, k + 1)
         covariance = invert(precision[:, 1:, 1:] + jnp.eye(k))
         mean = jnp.einsum("mij,mj->mi", covariance, signs @ items.mean[:, 1:] - precision[:, 1:, 0])
         return _standardise(Abilities(mean, covariance), items, prior_mean, prior_covariance, rows)
 
     abilities, _, prior_mean, prior_covariance = jax.lax.fori_loop(
-        0, ITERATIONS, step, _start(correct, mask, k)
+        0, ITERATIONS, step, _make_start(correct, mask, k)
     )
     return abilities, prior_mean, prior_covariance
 
@@ -269,7 +272,7 @@ def fit(
       factors: k ≥ 1.
       key: a JAX key, for drawing the samples.
       ctx: compiles, and counts FLOPs.
-      common: one discrimination for all samples (1PL); with k = 1 only.
+      common: whether all samples have one discrimination (1PL); with k = 1 only.
 
     Returns: posteriors of the samples' parameters and of the known models' abilities.
     """
@@ -311,7 +314,9 @@ class PaddedAnswers:
 
     @classmethod
     def of(cls, answers: Responses, budget: int) -> "PaddedAnswers":
-        """Pads answers to a length that depends on the budget only, not on their number."""
+        """Pads the answers of m models, at most `budget` of each, to a length that depends on the
+        budget only, not on their number.
+        """
         length = next(each for each in list_padded_lengths() if each >= budget)
         samples, values = answers.samples, answers.values
         empty = ((0, 0), (0, length - samples.shape[1]))
@@ -334,7 +339,7 @@ def list_padded_lengths(most: float = math.inf) -> Iterator[int]:
 
 
 def infer(items: Items, padded_answers: PaddedAnswers) -> Abilities:
-    """Returns the abilities of new models, given their answers."""
+    """Returns the abilities of m new models, given the samples' parameters and their answers."""
     moments, centres = (
         items.second_moment[padded_answers.samples],
         items.mean[padded_answers.samples],
@@ -351,8 +356,8 @@ def infer(items: Items, padded_answers: PaddedAnswers) -> Abilities:
         )
         precision = jnp.einsum("mb,mbij->mij", weights, moments)
         covariance = invert(precision[:, 1:, 1:] + jnp.eye(k))
-        correct = jnp.einsum("mb,mbi->mi", signs, centres[:, :, 1:]) - precision[:, 1:, 0]
-        return Abilities(jnp.einsum("mij,mj->mi", covariance, correct), covariance)
+        right_side = jnp.einsum("mb,mbi->mi", signs, centres[:, :, 1:]) - precision[:, 1:, 0]
+        return Abilities(jnp.einsum("mij,mj->mi", covariance, right_side), covariance)
 
     return jax.lax.fori_loop(
         0, 10, step, Abilities(jnp.zeros((m, k)), jnp.broadcast_to(jnp.eye(k), (m, k, k)))
@@ -360,17 +365,18 @@ def infer(items: Items, padded_answers: PaddedAnswers) -> Abilities:
 
 
 def predict_logits(items: Items, abilities: Abilities) -> tuple[Cells, Cells, Cells]:
-    """Returns the posterior-predictive logits of m models on n samples, float32[m, n] each: mean,
-    variance from the abilities, variance from the samples' parameters.
+    """Returns mean and variances of the posterior-predictive logits of m models on n samples,
+    float32[m, n] each: the mean, the variance from the abilities and that from the samples'
+    parameters.
     """
     a = items.mean[:, 1:]
     mean = abilities.extended @ items.mean.T
-    ability = _flat(abilities.covariance) @ _flat(a[:, :, None] * a[:, None, :]).T
-    return mean, ability, _flat(abilities.second_moment) @ _flat(items.covariance).T
+    ability = _flatten(abilities.covariance) @ _flatten(a[:, :, None] * a[:, None, :]).T
+    return mean, ability, _flatten(abilities.second_moment) @ _flatten(items.covariance).T
 
 
 def moderate(mean: Numbers, variance: Numbers) -> Numbers:
-    """Returns the logit of E[σ(x)] for normal x, approximately.
+    """Returns the logit of E[σ(x)] for normal x of a mean and variance of one shape, approximately.
 
     Source: MacKay 1992, The evidence framework applied to classification networks.
     """
@@ -399,6 +405,7 @@ def predict(
     return predicted, jnp.sqrt(spread + noise @ weights**2)
 
 
+# what error messages call the quantities of the module's docstring
 QUANTITIES: Mapping[str, str] = {
     "rank": "an order of the samples",
     "items": "the samples' item response parameters",
@@ -414,8 +421,8 @@ class ResponsePosterior:
 
     Args:
       n: number of samples.
-      rank: see above, or None.
-      items: see above, or None.
+      rank: the order of the samples, or None if the predictor does not give it.
+      items: the parameters of the samples, or None if the predictor does not give them.
 
     Attributes:
       representations: float32[n, d], what a network has learned about the samples, or None.
@@ -439,19 +446,21 @@ class ResponsePosterior:
         raise NotImplementedError
 
     def information(self, answers: Responses) -> np.ndarray:
-        """Returns the expected information of each cell about its model, float32[m, n] in nats."""
+        """Returns the expected information of each cell about its model, float32[m, n] in nats,
+        given answers of m models.
+        """
         raise NotImplementedError
 
     def reduction(self, answers: Responses) -> np.ndarray:
         """Returns the expected reduction of the variance of the model's mean by each cell,
-        float32[m, n].
+        float32[m, n], given answers of m models.
         """
         raise NotImplementedError
 
 
 def compute_normal_information(signal: jax.Array, noise: jax.Array) -> jax.Array:
-    """Returns the information in nats of a normal observation about its normal signal: half the
-    logarithm of 1 + signal / noise, both variances (Cover & Thomas, Elements of Information Theory,
-    section 9.1).
+    """Returns the information in nats of a normal observation about its normal signal, in the shape
+    of the variances `signal` and `noise`: half the logarithm of 1 + signal / noise (Cover & Thomas,
+    Elements of Information Theory, section 9.1).
     """
     return 0.5 * jnp.log1p(signal / noise)

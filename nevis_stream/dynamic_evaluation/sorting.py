@@ -20,8 +20,8 @@ from nevis_stream.errors import BadInput, unknown
 from nevis_stream.evaluation_cache.evaluation_cache import EvaluationCache
 from nevis_stream.queries.samples import UNKNOWN, sum_columns
 
-ALL = 1 << 29  # the unit of `Rank.expect`: two of them are an int32
-_SPREAD, _ANYWHERE = 1.5, 0.05
+ALL = 1 << 29  # what `Rank.compute_cdf` returns for all models: two of them are an int32
+_SPREAD, _EVEN = 1.5, 0.05  # see `Rank.compute_cdf`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Rank:
 
     Args:
       total: float64[n], sum of the outcomes (or confidences) over the models that were observed on
-        the sample. Exact: whole numbers, or multiples of 2⁻²⁴, for fewer than 2²⁹ models.
+        each sample. It is exact: whole numbers, or multiples of 2⁻²⁴, for fewer than 2²⁹ models.
       counts: int64[n], the number of these models.
       ties: int64[n], the order of samples with equal scores; None: that of the columns.
     """
@@ -54,9 +54,9 @@ class Rank:
             self.total, self.counts, out=np.full(self.n, overall), where=self.counts > 0
         )
 
-    def _keys(self) -> np.ndarray:
-        """Returns the values that fall along the order: sums if all samples have equally many
-        observations, else scores.
+    def _choose_keys(self) -> np.ndarray:
+        """Returns the values that samples are sorted by, float64[n]: sums if all samples have
+        equally many observations, else scores.
         """
         return (
             self.total if self.counts[0] and (self.counts == self.counts[0]).all() else self.scores
@@ -65,14 +65,7 @@ class Rank:
     @functools.cached_property
     def order(self) -> np.ndarray:
         """int64[n], columns from easy to hard."""
-        return sort_descending(self._keys(), self.ties)
-
-    def bounds(self) -> np.ndarray:
-        """Returns int64[g + 1], the places in the order at which groups of equal scores start
-        and end.
-        """
-        keys = self._keys()[self.order]
-        return np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [self.n]])
+        return sort_descending(self._choose_keys(), self.ties)
 
     @functools.cached_property
     def place(self) -> np.ndarray:
@@ -81,15 +74,15 @@ class Rank:
         place[self.order] = np.arange(self.n)
         return place
 
-    def expect(self, thresholds: np.ndarray) -> np.ndarray:
-        """Returns the fraction of models like the known ones whose threshold is at most a number of
-        leading ones.
+    def compute_cdf(self, thresholds: np.ndarray) -> np.ndarray:
+        """Returns the cumulative distribution of the thresholds (numbers of leading ones) of models
+        like the known ones: the fraction of models whose threshold is at most a given one.
 
         If answers follow the order without noise, the known models that are right at a position are
         those with a threshold above it. Noise moves scores closer to one half than this fraction:
         in a normal ogive model a score is Φ(a d) if the fraction is Φ(d), with a below one. So
-        scores are spread by `1 / a` = `_SPREAD` on the normal scale. A part `_ANYWHERE` is
-        distributed evenly.
+        scores are spread by `1 / a` = `_SPREAD` on the normal scale. A fraction `_EVEN` of the
+        thresholds is distributed evenly.
 
         Args:
           thresholds: int64[...] of 0 … n.
@@ -99,32 +92,32 @@ class Rank:
         """
         inside = np.minimum(thresholds, self.n - 1)
         column = self.order[inside]
-        total, seen = self.total[column], self.counts[column]
-        score = total / np.maximum(seen, 1) if (seen > 0).all() else self.scores[column]
-        mask = (1 - _ANYWHERE) * ndtr(-_SPREAD * ndtri(score)) + _ANYWHERE * (inside + 1) / (
-            self.n + 1
-        )
-        return np.where(thresholds == self.n, ALL, np.floor(mask * ALL)).astype(np.int64)
+        total, counts = self.total[column], self.counts[column]
+        score = total / np.maximum(counts, 1) if (counts > 0).all() else self.scores[column]
+        fraction = (1 - _EVEN) * ndtr(-_SPREAD * ndtri(score)) + _EVEN * (inside + 1) / (self.n + 1)
+        return np.where(thresholds == self.n, ALL, np.floor(fraction * ALL)).astype(np.int64)
 
     def add(self, rows: np.ndarray) -> "Rank":
         """Returns the rank with more rows; O(rows × n).
 
-        By sum and by confidence it is the same as a rank of all rows. A recursive rank has the
-        scores of all rows, but equal scores stay in the order of the old ties, which the new rows
-        do not refine: to refine them, sort again.
+        If it was sorted by sum or by confidence, it is the same as a rank of all rows. One by
+        recursive sum has the scores of all rows, but equal scores stay in the order of the old
+        ties, which the new rows do not refine: to refine them, sort again.
 
         Args:
           rows: uint8[r, n] of 0, 1 and 255, or confidences float[r, n] with NaN, as the rows of the
             rank.
         """
-        total, seen = sum_columns(rows)
+        total, counts = sum_columns(rows)
         if len(total) != self.n:
             raise BadInput(f"a row of {len(total)} samples cannot be added to a rank of {self.n}.")
-        return Rank(self.total + total, self.counts + seen, self.ties)
+        return Rank(self.total + total, self.counts + counts, self.ties)
 
 
 def sort_descending(scores: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray:
-    """Returns the order of falling scores, int64[n]; equal scores stay in the order `ties`."""
+    """Returns the order of falling scores, float64[n], as int64[n] columns; equal scores stay in
+    the order `ties`, int64[n], or, if that is None, in the order of the columns.
+    """
     low, high = scores.min(), scores.max()
     small = high - low < 1 << 16 and (scores == np.floor(scores)).all()
     # NumPy sorts keys of two bytes in linear time
@@ -171,8 +164,8 @@ def sort(
         )
     if hasattr(known, "column_sums"):
         if by != "recursive":
-            total, seen = known.column_sums() if by == "sum" else known.confidence_sums()
-            return Rank(total.astype(np.float64), seen.astype(np.int64), ties)
+            total, counts = known.column_sums() if by == "sum" else known.confidence_sums()
+            return Rank(total.astype(np.float64), counts.astype(np.int64), ties)
         known = known.matrix()
     if (by == "confidence") != np.issubdtype(np.asarray(known).dtype, np.floating):
         raise BadInput(
@@ -211,10 +204,10 @@ def refine(known: np.ndarray, rank: Rank, depth: int) -> Rank:
             deciding = (
                 columns[(cuts >= lo) & (cuts <= hi), lo:hi] if hi - lo > 1 else columns[:0, lo:hi]
             )
-            seen = (deciding != UNKNOWN).sum(axis=0)
-            mean = (deciding == 1).sum() / max(seen.sum(), 1)
+            counts = (deciding != UNKNOWN).sum(axis=0)
+            mean = (deciding == 1).sum() / max(counts.sum(), 1)
             level[order[lo:hi]] = np.divide(
-                (deciding == 1).sum(axis=0), seen, out=np.full(hi - lo, mean), where=seen > 0
+                (deciding == 1).sum(axis=0), counts, out=np.full(hi - lo, mean), where=counts > 0
             )
             order[lo:hi] = order[lo:hi][np.argsort(-level[order[lo:hi]], kind="stable")]
         levels.append(level)
@@ -222,30 +215,31 @@ def refine(known: np.ndarray, rank: Rank, depth: int) -> Rank:
 
 
 def fit_thresholds(outcomes: np.ndarray) -> np.ndarray:
-    """Returns the number of leading ones that fits each row best, the smallest if several do; see
-    `find_optima`.
+    """Returns the number of leading ones that fits each row best, int64[...], the smallest if
+    several do; the argument is that of `find_optima`.
     """
     return find_optima(outcomes)[0]
 
 
 def find_optima(outcomes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first and the last number of leading ones with the fewest errors: zeros before it
-    and ones after it.
+    """Returns the smallest and the largest number of leading ones with the fewest errors, which are
+    zeros among the leading ones and ones after them.
 
     Args:
       outcomes: uint8[..., b] in the rank's order; 255 where unknown.
 
     Returns: int64[...] twice.
     """
-    prefix = _prefix(outcomes)
+    prefix = _sum_prefixes(outcomes)
     return prefix.argmax(axis=-1), outcomes.shape[-1] - prefix[..., ::-1].argmax(axis=-1)
 
 
-def _prefix(outcomes: np.ndarray) -> np.ndarray:
-    """Returns the prefix sums of ±1, int32[..., b + 1].
+def _sum_prefixes(outcomes: np.ndarray) -> np.ndarray:
+    """Returns the sums of all prefixes of outcomes, int32[..., b + 1]: ones count 1, zeros -1 and
+    unknown cells 0.
 
-    Errors fall where they rise, so the optima are where they are largest, including the empty
-    prefix: exact, in O(b). Unknown cells count 0.
+    Errors fall where these sums rise, so the optima are where they are largest, including the empty
+    prefix: exact, in O(b).
 
     Source: Sort & Search, theorem 3.1; the published listing returns k - 1 and never tries the
       empty prefix.
@@ -261,17 +255,17 @@ def find_thresholds(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> 
     ones.
 
     All thresholds between two neighbouring asked positions have the same errors, so several may be
-    optimal. Then the known models decide: take the median of the thresholds that are expected
-    (`Rank.expect`) between the smallest and the largest optimum; the optimum nearest to this
-    median is returned. If 0 (or b) leading ones are the only optimum for the b asked positions, the
+    optimal. Then the known models decide: of their thresholds (`Rank.compute_cdf`) between the
+    smallest and the largest optimum, the median is taken, and the optimum nearest to it is
+    returned. If 0 (or b) leading ones are the only optimum for the b asked positions, the
     threshold is 0 (or n).
 
     Args:
       rank: the samples' order.
-      positions: int64[m, b], ascending.
-      outcomes: uint8[m, b].
+      positions: int64[m, b], of the asked samples in the order, ascending.
+      outcomes: uint8[m, b], of these samples; 255 where unknown.
     """
-    prefix, (models, budget) = _prefix(outcomes), outcomes.shape
+    prefix, (models, budget) = _sum_prefixes(outcomes), outcomes.shape
     optimal = prefix == prefix.max(axis=1, keepdims=True)
     first, last, rows = (
         optimal.argmax(axis=1),
@@ -282,18 +276,21 @@ def find_thresholds(rank: Rank, positions: np.ndarray, outcomes: np.ndarray) -> 
     # the thresholds that belong to each number of leading ones
     low[:, 1:], high[:, :-1] = positions + 1, positions
     low[first == budget, budget], high[last == 0, 0] = rank.n, 0
-    middle = _median(rank, low[rows, first], high[rows, last])[:, None]
+    middle = _find_median(rank, low[rows, first], high[rows, last])[:, None]
     away = np.where(optimal, np.maximum(np.maximum(low - middle, middle - high), 0), rank.n + 1)
     nearest = away.argmin(axis=1)
     return np.clip(middle[:, 0], low[rows, nearest], high[rows, nearest])
 
 
-def _median(rank: Rank, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Returns the median of expected thresholds from `low` to `high`, int64[m], by bisection."""
-    doubled_median = np.where(low == 0, 0, rank.expect(np.maximum(low - 1, 0))) + rank.expect(high)
+def _find_median(rank: Rank, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Returns the median of the thresholds from `low` to `high`, int64[m] each, of models like the
+    known ones, by bisection.
+    """
+    below = np.where(low == 0, 0, rank.compute_cdf(np.maximum(low - 1, 0)))
+    doubled_median = below + rank.compute_cdf(high)
     while (low < high).any():
         middle = (low + high) // 2
-        enough = 2 * rank.expect(middle) >= doubled_median
+        enough = 2 * rank.compute_cdf(middle) >= doubled_median
         low, high = (
             np.where(enough | (low == high), low, middle + 1),
             np.where(enough, middle, high),

@@ -85,11 +85,11 @@ def test_the_expected_share_of_thresholds_rises_from_the_first_to_all(known, dat
     if (known == 255).all():
         return
     rank = sort(known)
-    fractions = rank.expect(np.arange(rank.n + 1))
+    fractions = rank.compute_cdf(np.arange(rank.n + 1))
     assert (np.diff(fractions) > 0).all() and fractions[0] >= 0 and fractions[-1] == ALL
     easier = sort(np.vstack([known, np.ones((3, rank.n), np.uint8)]), ties=rank.order)
     if (known != 255).all():
-        assert (easier.expect(np.arange(rank.n)) <= fractions[:-1]).all()
+        assert (easier.compute_cdf(np.arange(rank.n)) <= fractions[:-1]).all()
 
 
 @settings(deadline=None)
@@ -106,7 +106,7 @@ def test_the_cut_is_the_optimum_nearest_to_the_median_of_what_is_expected(matrix
     elif best[0] > places[-1]:  # all are
         best = best[-1:]
     inside = np.arange(best[0], best[-1] + 1)
-    fractions = np.diff(np.append(0, rank.expect(np.arange(rank.n + 1))))[inside]
+    fractions = np.diff(np.append(0, rank.compute_cdf(np.arange(rank.n + 1))))[inside]
     median = inside[(2 * np.cumsum(fractions) >= fractions.sum()).argmax()]
     assert cut in best and abs(cut - median) == np.abs(best - median).min()
 
